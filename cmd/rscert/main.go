@@ -1,0 +1,8 @@
+// Command rscert certifies classifiers with randomized smoothing.
+package main
+
+import "os"
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes, in the order of the table in the help text.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2   // wrong usage or input
+	exitRequirement = 3   // a --require is not met
+	exitInterrupted = 130 // SIGINT or SIGTERM
+)
+
+// streams are the standard streams a command talks through.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// terminal reports whether progress can be drawn in place on s.err.
+func (s streams) terminal() bool {
+	f, ok := s.err.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// usageError marks an error as the caller's: wrong flags or unreadable input.
+// It ends the process with exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// badInput marks err, when not nil, as wrong usage or input. A cancelled
+// context stays what it is.
+func badInput(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return usageError{err}
+}
+
+func badInputf(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// hinted is an error that knows what the user can do about it: the hint is
+// printed on a line of its own under the error.
+type hinted interface {
+	error
+	Hint() string
+}
+
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+func (e hintedError) Hint() string  { return e.hint }
+
+func withHint(err error, format string, args ...any) error {
+	return hintedError{err, fmt.Sprintf(format, args...)}
+}
+
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rscert",
+		Short: "Certify classifiers: certified radii, confidence bounds and calibration under attack",
+		Long: `rscert certifies ONNX classifiers with randomized smoothing. A number that it
+calls a certificate is true with the probability it states.
+
+Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
+met; 130 interrupted.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withHint(usageError{err}, "see '%s --help'", cmd.CommandPath())
+	})
+	root.AddCommand(
+		newDoctor(s),
+	)
+	return root
+}
+
+// run executes the command line and returns the exit code.
+func run(args []string, s streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(s.err, "rscert: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintf(s.err, "rscert: %v\n", err)
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(s.err, "hint: %s\n", h.Hint())
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}

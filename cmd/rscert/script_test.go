@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rscert": main})
+}
+
+// TestScripts runs the real program; one testscript or more a command.
+// In a script $TESTDATA is the repository's testdata folder and $SHARED the
+// folder of research data, set only where it exists ([shared] tests for it).
+func TestScripts(t *testing.T) {
+	testdata, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := filepath.Abs("../../../shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = os.Stat(shared)
+	haveShared := err == nil
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TESTDATA", testdata)
+			if haveShared {
+				env.Setenv("SHARED", shared)
+			}
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			return cond == "shared" && haveShared, nil
+		},
+	})
+}

@@ -1,0 +1,42 @@
+// Package certify turns votes and scores sampled under Gaussian noise into
+// statements that hold with a stated probability: margins, certified radii and
+// bounds on the confidence under attack.
+//
+// It is pure: slices in, values out. Bounds err on the safe side: rounding is
+// outward and ties count against the certificate.
+package certify
+
+// Abstained is the prediction of a certificate that certifies nothing.
+const Abstained = -1
+
+// Votes are the class votes of one example under noise, a line of votes.jsonl.
+type Votes struct {
+	Index int `json:"index"`
+	Label int `json:"label"` // true class
+	// N0 and Counts0 [m] are the selection samples; absent in files from
+	// elsewhere, where only Class = Label can be certified.
+	N0      int64   `json:"n0,omitempty"`
+	Counts0 []int64 `json:"counts0,omitempty"`
+	// N and Counts [m] are the estimation samples, independent of the selection.
+	N      int64   `json:"n"`
+	Counts []int64 `json:"counts"`
+}
+
+// Certificate is what is known of one example, a line of certificates.jsonl.
+type Certificate struct {
+	Index      int     `json:"index"`
+	Label      int     `json:"label"`
+	Prediction int     `json:"prediction"` // Abstained if nothing is certified
+	Correct    bool    `json:"correct"`
+	Radius     float64 `json:"radius"` // L2, in the units of the data; rounded down
+	Margin     float64 `json:"margin"` // certified lower bound, rounded down
+	Method     string  `json:"method"`
+	Alpha      float64 `json:"alpha"`
+	Sigma      float64 `json:"sigma"`
+	N          int64   `json:"n"` // estimation samples used
+	// Sound is false for methods kept only to reproduce a paper: their failure
+	// probability can exceed Alpha.
+	Sound bool `json:"sound"`
+	// Bounds are the confidence bounds the margin was computed from, by name.
+	Bounds map[string]float64 `json:"bounds,omitempty"`
+}

@@ -1,0 +1,119 @@
+// Package progress shows how far long work has come: a bar drawn in place on a
+// terminal, a plain line every so often elsewhere, nothing when quiet.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+const (
+	quietStart = time.Second      // shorter work shows nothing
+	lineEvery  = 10 * time.Second // between plain lines
+)
+
+// Options say where and how progress is shown.
+type Options struct {
+	Writer   io.Writer // standard error
+	Terminal bool      // Writer is a terminal: draw in place
+	Quiet    bool      // show nothing
+}
+
+// Bar counts one piece of work. Its methods may be called from several
+// goroutines.
+type Bar struct {
+	mu       sync.Mutex
+	opt      Options
+	label    string
+	total    int64
+	done     int64
+	first    int64 // done when the work began, not counted in the rate
+	note     string
+	start    time.Time
+	nextLine time.Time
+	bar      *progressbar.ProgressBar
+}
+
+// Start begins to show work of total units, of which done are already finished
+// (a resumed run). total < 0 means unknown.
+func Start(opt Options, label string, total, done int64) *Bar {
+	now := time.Now()
+	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, nextLine: now.Add(lineEvery)}
+	if opt.Terminal && !opt.Quiet {
+		b.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(opt.Writer),
+			progressbar.OptionSetDescription(label),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionShowCount(),
+			progressbar.OptionSetWidth(24),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true),
+		)
+		if done > 0 {
+			_ = b.bar.Set64(done)
+		}
+	}
+	return b
+}
+
+// Add counts n finished units and shows note beside them (kept when empty).
+func (b *Bar) Add(n int64, note string) {
+	if b.opt.Quiet {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done += n
+	if note != "" {
+		b.note = note
+	}
+	now := time.Now()
+	if now.Sub(b.start) < quietStart {
+		return
+	}
+	if b.bar != nil {
+		b.bar.Describe(b.describe())
+		_ = b.bar.Set64(b.done)
+		return
+	}
+	if now.Before(b.nextLine) {
+		return
+	}
+	b.nextLine = now.Add(lineEvery)
+	fmt.Fprintln(b.opt.Writer, b.line(now))
+}
+
+func (b *Bar) describe() string {
+	if b.note == "" {
+		return b.label
+	}
+	return b.label + "  " + b.note
+}
+
+func (b *Bar) line(now time.Time) string {
+	s := fmt.Sprintf("%s: %d", b.label, b.done)
+	if b.total > 0 {
+		s += fmt.Sprintf("/%d", b.total)
+	}
+	if b.note != "" {
+		s += ", " + b.note
+	}
+	elapsed := now.Sub(b.start)
+	if worked := b.done - b.first; b.total > 0 && worked > 0 {
+		left := time.Duration(float64(elapsed) * float64(b.total-b.done) / float64(worked))
+		s += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	return s
+}
+
+// Finish takes the bar off the terminal.
+func (b *Bar) Finish() {
+	if b.bar != nil {
+		_ = b.bar.Finish()
+	}
+}
