@@ -72,7 +72,9 @@ func withHint(err error, format string, args ...any) error {
 	return hintedError{err, fmt.Sprintf(format, args...)}
 }
 
-func newRoot(s streams) *cobra.Command {
+// newRoot builds the command tree. started is set once a command's own code
+// runs: an error before that is cobra's, about the command line.
+func newRoot(s streams, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rscert",
 		Short: "Certify classifiers: certified radii, confidence bounds and calibration under attack",
@@ -84,14 +86,15 @@ met; 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) {
+			*started = true
+		},
 	}
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return withHint(usageError{err}, "see '%s --help'", cmd.CommandPath())
-	})
 	root.AddCommand(
 		newDoctor(s),
 	)
@@ -102,11 +105,15 @@ met; 130 interrupted.`,
 func run(args []string, s streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot(s)
+	var started bool
+	root := newRoot(s, &started)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
+	}
+	if !started {
+		err = withHint(usageError{err}, "see '%s --help'", cmd.CommandPath())
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(s.err, "rscert: interrupted")
