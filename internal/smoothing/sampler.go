@@ -1,0 +1,467 @@
+// Package smoothing samples a classifier under Gaussian noise: a Classifier
+// and examples in, votes and outputs out.
+//
+// What is sampled is a pure function of the seed, the example and the model:
+// batch size, number of workers, shards and the point at which a run was
+// interrupted change nothing.
+package smoothing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// Classifier is a base classifier that runs whole batches.
+type Classifier interface {
+	InputLen() int // values of one input, D
+	Classes() int  // values of one output, m
+	Batch() int    // inputs a call
+	// Run computes out [Batch()·m] from in [Batch()·D]. It is called from
+	// several goroutines at once. An input's output may not depend on its place
+	// in the batch nor on the other inputs.
+	Run(ctx context.Context, in, out []float32) error
+}
+
+// Tally is what has been counted of one example.
+type Tally struct {
+	N0      int64   // selection samples
+	Counts0 []int64 // their votes [m]
+	N       int64   // estimation samples
+	Counts  []int64 // their votes [m]
+}
+
+// Experiment decides for one example how many samples are drawn and what
+// becomes of them. Goal, Observe and Finish of one experiment are never called
+// at the same time, those of different experiments are.
+type Experiment interface {
+	// Input gives the example's index, which is part of the noise's address, and
+	// its clean input [D] in the model's layout, already normalised.
+	Input() (index int, clean []float32)
+	// Goal is asked at the start (with an empty tally) and whenever the goal it
+	// named is reached: it returns the number of estimation samples to reach
+	// next, or t.N if there are enough.
+	Goal(t Tally) (int64, error)
+	// Finish is called once after the last goal.
+	Finish(t Tally) error
+	// Emit is called after Finish, one experiment at a time, in the order in
+	// which the experiments came.
+	Emit() error
+}
+
+// Observer is an Experiment that also sees the model's outputs, in the order
+// of the samples: all of the selection phase first.
+type Observer interface {
+	Experiment
+	// Observe takes raw outputs [k·m] of the next k samples of a phase.
+	Observe(phase Phase, outputs []float32) error
+}
+
+// Sampler holds what the samples of all examples have in common.
+type Sampler struct {
+	Classifier Classifier
+	Seed       uint64
+	// Scale [D] is the noise's standard deviation at each coordinate of the
+	// normalised input: σ divided by the normalisation's standard deviation.
+	Scale []float32
+	N0    int64 // selection samples an example; may be 0
+	// Workers is the number of goroutines that make noise, run the model and
+	// count; 0 means one a core.
+	Workers int
+	// Progress, if not nil, is told of every n samples drawn.
+	Progress func(n int64)
+}
+
+// maxActiveBytes bounds the clean inputs held for examples in flight.
+const maxActiveBytes = 256 << 20
+
+// phases is the number of phases: selection and estimation.
+const phases = 2
+
+// active is an example in flight. The scheduler goroutine owns every field but
+// those under mu.
+type active struct {
+	Experiment
+	index    int
+	clean    []float32
+	goal     int64
+	drawn    [phases]int64 // samples given to workers
+	counted  int64         // samples of both phases that are done with
+	finished bool
+
+	mu       sync.Mutex
+	tally    Tally
+	observed [phases]int64 // samples an Observer has seen
+	waiting  []waitingOutputs
+}
+
+// waitingOutputs are outputs that came before those of earlier samples.
+type waitingOutputs struct {
+	segment
+	outputs []float32
+}
+
+// segment is a stretch of samples of one example and phase.
+type segment struct {
+	*active
+	phase Phase
+	first int64
+	count int
+}
+
+// task is one piece of work for a worker: a batch to run or, where batch is
+// empty, an experiment that has reached its goal.
+type task struct {
+	batch  []segment
+	decide *active
+}
+
+// outcome is a worker's report on a task.
+type outcome struct {
+	task
+	goal    int64           // of decide
+	counted map[*active]int // samples whose results are in
+	err     error
+}
+
+// Run draws samples for the experiments that source returns, until it returns
+// nil. It returns the first error, ctx's included; experiments emitted by then
+// stay emitted.
+func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
+	if s.Workers <= 0 {
+		s.Workers = runtime.GOMAXPROCS(0)
+	}
+	if d := s.Classifier.InputLen(); len(s.Scale) != d {
+		return fmt.Errorf("smoothing: scale has %d values, the model's input %d", len(s.Scale), d)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	// Examples are read ahead of the scheduler, so that decoding an image holds
+	// nobody up.
+	var workers sync.WaitGroup
+	arrivals := make(chan Experiment, 2)
+	workers.Go(func() {
+		defer close(arrivals)
+		for ctx.Err() == nil {
+			e, err := source()
+			if err != nil {
+				cancel(err)
+			}
+			if err != nil || e == nil {
+				return
+			}
+			select {
+			case arrivals <- e:
+			case <-ctx.Done():
+			}
+		}
+	})
+
+	tasks := make(chan task)
+	outcomes := make(chan outcome, s.Workers)
+	for range s.Workers {
+		workers.Go(func() {
+			w := s.newWorker()
+			for t := range tasks {
+				outcomes <- w.do(ctx, t)
+			}
+		})
+	}
+	sched := scheduler{
+		batch:     s.Classifier.Batch(),
+		n0:        s.N0,
+		maxActive: max(4, maxActiveBytes/(4*s.Classifier.InputLen()+1)),
+	}
+	err := sched.run(ctx, s, arrivals, tasks, outcomes)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // the first failure, not its echo
+		}
+		cancel(err)
+	}
+	close(tasks)
+	go func() {
+		workers.Wait()
+		close(outcomes)
+	}()
+	for range outcomes { // unread reports would hold their workers
+	}
+	return err
+}
+
+// scheduler decides which samples are drawn next. It runs in one goroutine and
+// owns the experiments in flight.
+type scheduler struct {
+	batch     int
+	n0        int64
+	maxActive int
+	active    []*active // in order of arrival
+	undecided []*active // goal reached, to be decided
+}
+
+func (c *scheduler) run(ctx context.Context, s Sampler, arrivals <-chan Experiment, tasks chan<- task, outcomes <-chan outcome) error {
+	var next *task // composed, waiting for a worker
+	for {
+		if next == nil {
+			next = c.compose(arrivals == nil)
+		}
+		if next == nil && len(c.active) == 0 && arrivals == nil {
+			return ctx.Err()
+		}
+		var (
+			in   <-chan Experiment
+			out  chan<- task
+			send task
+		)
+		if next != nil {
+			out, send = tasks, *next
+		} else if len(c.active) < c.maxActive {
+			in = arrivals
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-in:
+			if !ok {
+				arrivals = nil
+				continue
+			}
+			a, err := c.admit(s, e)
+			if err != nil {
+				return err
+			}
+			c.active = append(c.active, a)
+		case out <- send:
+			next = nil
+		case o := <-outcomes:
+			if err := c.account(o); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *scheduler) admit(s Sampler, e Experiment) (*active, error) {
+	m := s.Classifier.Classes()
+	a := &active{Experiment: e}
+	a.index, a.clean = e.Input()
+	if len(a.clean) != s.Classifier.InputLen() {
+		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, len(a.clean), s.Classifier.InputLen())
+	}
+	a.tally = Tally{Counts0: make([]int64, m), Counts: make([]int64, m)}
+	goal, err := e.Goal(a.tally)
+	a.goal = goal
+	if goal <= 0 && err == nil {
+		err = fmt.Errorf("example %d: no samples asked for", a.index)
+	}
+	return a, err
+}
+
+// compose takes the next task: a decision if one is due, else a batch. A batch
+// that is not full is held back while further examples can join it.
+func (c *scheduler) compose(exhausted bool) *task {
+	if len(c.undecided) > 0 {
+		a := c.undecided[0]
+		c.undecided = c.undecided[1:]
+		return &task{decide: a}
+	}
+	available := 0
+	for _, a := range c.active {
+		available += int(min(int64(c.batch), a.left(c.n0)))
+		if available >= c.batch {
+			break
+		}
+	}
+	if available == 0 || (available < c.batch && !exhausted && len(c.active) < c.maxActive) {
+		return nil
+	}
+	t := &task{}
+	room := c.batch
+	for _, a := range c.active {
+		for phase, end := range [phases]int64{c.n0, a.goal} {
+			k := int(min(int64(room), end-a.drawn[phase]))
+			if k <= 0 {
+				continue
+			}
+			t.batch = append(t.batch, segment{a, Phase(phase), a.drawn[phase], k})
+			a.drawn[phase] += int64(k)
+			room -= k
+		}
+		if room == 0 {
+			break
+		}
+	}
+	return t
+}
+
+// left is the number of samples still to be drawn to the goal.
+func (a *active) left(n0 int64) int64 {
+	return n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
+}
+
+// account takes in a worker's report and emits the experiments that are now
+// finished, in order.
+func (c *scheduler) account(o outcome) error {
+	if o.err != nil {
+		return o.err
+	}
+	if a := o.decide; a != nil {
+		if o.goal > a.goal {
+			a.goal = o.goal
+		} else {
+			a.finished = true
+		}
+	}
+	for a, k := range o.counted {
+		a.counted += int64(k)
+		if k > 0 && a.counted == c.n0+a.goal {
+			c.undecided = append(c.undecided, a)
+		}
+	}
+	for len(c.active) > 0 && c.active[0].finished {
+		if err := c.active[0].Emit(); err != nil {
+			return err
+		}
+		c.active = c.active[1:]
+	}
+	return nil
+}
+
+// worker makes the noise of a batch, runs the model on it and counts.
+type worker struct {
+	Sampler
+	in, out []float32
+}
+
+func (s Sampler) newWorker() *worker {
+	b := s.Classifier.Batch()
+	return &worker{
+		Sampler: s,
+		in:      make([]float32, b*s.Classifier.InputLen()),
+		out:     make([]float32, b*s.Classifier.Classes()),
+	}
+}
+
+func (w *worker) do(ctx context.Context, t task) outcome {
+	o := outcome{task: t}
+	if t.decide != nil {
+		o.goal, o.err = t.decide.decide()
+		return o
+	}
+	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
+	in := w.in
+	for _, g := range t.batch {
+		stream := NewStream(w.Seed, g.index, g.phase)
+		for i := range g.count {
+			stream.Perturb(in[:d], g.clean, w.Scale, g.first+int64(i))
+			in = in[d:]
+		}
+	}
+	clear(in) // a batch that is not full is padded
+	if o.err = w.Classifier.Run(ctx, w.in, w.out); o.err != nil {
+		return o
+	}
+	o.counted = make(map[*active]int, len(t.batch))
+	out := w.out
+	var drawn int64
+	for _, g := range t.batch {
+		k, err := g.deliver(out[:g.count*m], m, w.N0)
+		if err != nil {
+			o.err = fmt.Errorf("example %d: %w", g.index, err)
+			return o
+		}
+		o.counted[g.active] += k
+		out = out[g.count*m:]
+		drawn += int64(g.count)
+	}
+	if w.Progress != nil {
+		w.Progress(drawn)
+	}
+	return o
+}
+
+// deliver counts the votes of a segment's outputs [count·m] and shows them to
+// an Observer when their turn has come. It returns the number of samples that
+// are done with: counted and, by an Observer, seen.
+func (g segment) deliver(outputs []float32, m int, n0 int64) (int, error) {
+	votes := make([]int64, m)
+	for i := range g.count {
+		k, err := vote(outputs[i*m : (i+1)*m])
+		if err != nil {
+			return 0, fmt.Errorf("%s sample %d: %w", g.phase, g.first+int64(i), err)
+		}
+		votes[k]++
+	}
+	a := g.active
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	counts, n := a.tally.Counts0, &a.tally.N0
+	if g.phase == Estimation {
+		counts, n = a.tally.Counts, &a.tally.N
+	}
+	for k, v := range votes {
+		counts[k] += v
+	}
+	*n += int64(g.count)
+
+	o, ok := a.Experiment.(Observer)
+	if !ok {
+		return g.count, nil
+	}
+	if !a.due(g, n0) {
+		a.waiting = append(a.waiting, waitingOutputs{g, append([]float32(nil), outputs...)})
+		return 0, nil
+	}
+	seen := 0
+	for {
+		if err := o.Observe(g.phase, outputs); err != nil {
+			return seen, err
+		}
+		a.observed[g.phase] += int64(g.count)
+		seen += g.count
+		i := slices.IndexFunc(a.waiting, func(w waitingOutputs) bool { return a.due(w.segment, n0) })
+		if i < 0 {
+			return seen, nil
+		}
+		g, outputs = a.waiting[i].segment, a.waiting[i].outputs
+		a.waiting = slices.Delete(a.waiting, i, i+1)
+	}
+}
+
+// due reports whether a segment's outputs are the next for an Observer.
+func (a *active) due(g segment, n0 int64) bool {
+	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
+}
+
+// errNotFinite is a model's output that is no number, so no vote either.
+var errNotFinite = errors.New("the model's output is NaN or infinite")
+
+// vote returns the class with the largest output; the first of equals.
+func vote(outputs []float32) (int, error) {
+	best := 0
+	for k, v := range outputs {
+		if v-v != 0 { // NaN and ±Inf
+			return 0, errNotFinite
+		}
+		if v > outputs[best] {
+			best = k
+		}
+	}
+	return best, nil
+}
+
+// decide asks the experiment for its next goal and finishes it if there is
+// none.
+func (a *active) decide() (int64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	goal, err := a.Goal(a.tally)
+	if err != nil || goal > a.tally.N {
+		return goal, err
+	}
+	return goal, a.Finish(a.tally)
+}
