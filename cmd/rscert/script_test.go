@@ -8,7 +8,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// asProgram, set in the environment, makes the test binary be rscert.
+const asProgram = "RSCERT_TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){"rscert": main})
 }
 
@@ -26,6 +32,10 @@ func TestScripts(t *testing.T) {
 	}
 	_, err = os.Stat(shared)
 	haveShared := err == nil
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -35,6 +45,9 @@ func TestScripts(t *testing.T) {
 			if haveShared {
 				env.Setenv("SHARED", shared)
 			}
+			// Scripts have a home of their own, but the library is in the user's cache.
+			env.Setenv("XDG_CACHE_HOME", cache)
+			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

@@ -14,6 +14,7 @@ import (
 const (
 	quietStart = time.Second      // shorter work shows nothing
 	lineEvery  = 10 * time.Second // between plain lines
+	drawEvery  = 100 * time.Millisecond
 )
 
 // Options say where and how progress is shown.
@@ -26,37 +27,34 @@ type Options struct {
 // Bar counts one piece of work. Its methods may be called from several
 // goroutines.
 type Bar struct {
-	mu       sync.Mutex
-	opt      Options
-	label    string
-	total    int64
-	done     int64
-	first    int64 // done when the work began, not counted in the rate
-	note     string
-	start    time.Time
-	nextLine time.Time
-	bar      *progressbar.ProgressBar
+	mu    sync.Mutex
+	opt   Options
+	label string
+	total int64
+	done  int64
+	first int64 // done when the work began, not counted in the rate
+	note  string
+	start time.Time
+	next  time.Time // not before this is anything shown
+	bar   *progressbar.ProgressBar
 }
 
 // Start begins to show work of total units, of which done are already finished
 // (a resumed run). total < 0 means unknown.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
-	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, nextLine: now.Add(lineEvery)}
+	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}
 	if opt.Terminal && !opt.Quiet {
+		b.next = now.Add(quietStart)
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(opt.Writer),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(false), // counts resumed work as done in no time
+			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionClearOnFinish(),
 			progressbar.OptionUseANSICodes(true),
 		)
-		if done > 0 {
-			_ = b.bar.Set64(done)
-		}
 	}
 	return b
 }
@@ -73,39 +71,36 @@ func (b *Bar) Add(n int64, note string) {
 		b.note = note
 	}
 	now := time.Now()
-	if now.Sub(b.start) < quietStart {
+	if now.Before(b.next) {
 		return
 	}
 	if b.bar != nil {
-		b.bar.Describe(b.describe())
+		b.next = now.Add(drawEvery)
 		_ = b.bar.Set64(b.done)
+		b.bar.Describe(b.label + b.remarks(now))
 		return
 	}
-	if now.Before(b.nextLine) {
-		return
-	}
-	b.nextLine = now.Add(lineEvery)
+	b.next = now.Add(lineEvery)
 	fmt.Fprintln(b.opt.Writer, b.line(now))
 }
 
-func (b *Bar) describe() string {
-	if b.note == "" {
-		return b.label
-	}
-	return b.label + "  " + b.note
-}
-
+// line is what a plain line says.
 func (b *Bar) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %d", b.label, b.done)
 	if b.total > 0 {
 		s += fmt.Sprintf("/%d", b.total)
 	}
+	return s + b.remarks(now)
+}
+
+// remarks are the note and the time left.
+func (b *Bar) remarks(now time.Time) string {
+	var s string
 	if b.note != "" {
 		s += ", " + b.note
 	}
-	elapsed := now.Sub(b.start)
 	if worked := b.done - b.first; b.total > 0 && worked > 0 {
-		left := time.Duration(float64(elapsed) * float64(b.total-b.done) / float64(worked))
+		left := time.Duration(float64(now.Sub(b.start)) * float64(b.total-b.done) / float64(worked))
 		s += fmt.Sprintf(", %s left", left.Round(time.Second))
 	}
 	return s
