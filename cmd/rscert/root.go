@@ -96,6 +96,7 @@ met; 130 interrupted.`,
 	root.SetErr(s.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		newCertify(s),
 		newDoctor(s),
 	)
 	return root

@@ -20,6 +20,9 @@ type Votes struct {
 	// N and Counts [m] are the estimation samples, independent of the selection.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
+	// Stop is the rule by which sampling ended at N, empty for N fixed beforehand.
+	// Such counts are valid evidence for an anytime bound only.
+	Stop string `json:"stop,omitempty"`
 }
 
 // Certificate is what is known of one example, a line of certificates.jsonl.
@@ -34,9 +37,15 @@ type Certificate struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"` // estimation samples used
+	// Stop is the rule by which sampling ended at N; the bound is then one that
+	// holds at all sample counts at once.
+	Stop string `json:"stop,omitempty"`
 	// Sound is false for methods kept only to reproduce a paper: their failure
 	// probability can exceed Alpha.
 	Sound bool `json:"sound"`
+	// Unbounded says that margin and radius stand for +∞, which JSON cannot hold.
+	// Only an unsound method produces it.
+	Unbounded bool `json:"unbounded,omitempty"`
 	// Bounds are the confidence bounds the margin was computed from, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 }

@@ -1,0 +1,89 @@
+# make help lists what there is.
+
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+GO ?= go
+PYTHON ?= python3
+FUZZTIME ?= 10s
+
+# The packages that share memory between goroutines; their tests run under the race detector, the others without it.
+RACE := ./cmd/... ./internal/onnx/... ./internal/progress/... ./internal/runfolder/... ./internal/smoothing/...
+
+# Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
+COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools:
+	@command -v $(GO) >/dev/null || { echo "go is not on the PATH; install Go $$(sed -n 's/^go //p' go.mod) or later" >&2; exit 1; }
+	@cc=$$($(GO) env CC); command -v $${cc%% *} >/dev/null || { echo "the C compiler '$$cc' is not on the PATH; install gcc or clang (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
+	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "cgo is off, and ONNX Runtime is called through it; run 'go env -w CGO_ENABLED=1' or unset CGO_ENABLED" >&2; exit 1; }
+
+.PHONY: onnxruntime
+onnxruntime: ## fetch ONNX Runtime into the user's cache (once)
+	@scripts/onnxruntime.sh >/dev/null
+
+.PHONY: build
+build: tools ## build bin/rscert
+	$(GO) build -o bin/rscert ./cmd/rscert
+
+.PHONY: demo
+demo: onnxruntime build ## certify bundled MNIST digits with the bundled CNN and print the table
+	@mkdir -p out
+	bin/rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 10000 --max 100 --out out/demo-$$(date +%Y%m%d-%H%M%S)
+
+.PHONY: test
+test: onnxruntime check test-race test-plain ## everything that must pass, in about ten minutes on two cores
+
+.PHONY: check
+check: tools
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
+	[ -z "$$unformatted" ] || { printf 'not formatted by gofmt:\n%s\n' "$$unformatted" >&2; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags audit ./...
+	$(GO) tool staticcheck -tags audit ./...
+	scripts/onnxruntime_test.sh
+
+.PHONY: test-race
+test-race: tools
+	$(GO) test -race -timeout 15m $(RACE)
+
+.PHONY: test-plain
+test-plain: tools
+	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACE))")
+
+.PHONY: audit
+audit: onnxruntime tools ## the long simulations: coverage of every bound, goodness of fit of the noise (hours)
+	$(GO) vet -tags audit ./...
+	$(GO) test -tags audit -run Audit -timeout 0 ./...
+
+.PHONY: bench
+bench: onnxruntime tools ## the benchmarks
+	$(GO) test -run '^$$' -bench . -timeout 0 ./...
+
+.PHONY: fuzz
+fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
+	@set -e; for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: compare
+compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run
+	$(COMPARE)/bin/python scripts/compare_python.py
+
+$(COMPARE)/ok: scripts/requirements-compare.txt
+	$(PYTHON) -m venv $(COMPARE)
+	$(COMPARE)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+.PHONY: clean
+clean: ## remove bin/ and out/
+	rm -rf bin out

@@ -1,0 +1,472 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// certifyOptions are the flags of certify as given.
+type certifyOptions struct {
+	model, data, labels, out, library, device string
+
+	runfolder.Parameters
+	batch, threads int
+	resume, quiet  bool
+	json           bool
+}
+
+func newCertify(s streams) *cobra.Command {
+	var o certifyOptions
+	p := &o.Parameters
+	cmd := &cobra.Command{
+		Use:   "certify --model M.onnx --data D --sigma S --out RUN",
+		Short: "Certify a classifier's predictions on a dataset",
+		Long: `Certify samples the model's predictions under Gaussian noise N(0, σ²I) and
+writes, for every example, the radius (L2) within which no perturbation changes
+the smoothed prediction, with probability at least 1 − alpha an example (Cohen
+et al. 2019). σ and every radius are in the units of the data as read: images
+have values in [0,1]; --mean and --std are applied after the noise.
+
+The run folder holds run.json, votes.jsonl and certificates.jsonl. It is the
+same, byte for byte, for every --batch and --threads, and after --resume.`,
+		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
+  rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
+      --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runCertify(cmd.Context(), s, o) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.model, "model", "", "ONNX `file` of the classifier")
+	f.StringVar(&o.data, "data", "", "dataset: MNIST IDX, CIFAR-10 binary, image `folder`, npz, npy or CSV")
+	f.StringVar(&o.labels, "labels", "", "`file` of the labels, for IDX and npy data whose labels are not found beside it")
+	f.Float64Var(&p.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
+	f.StringVar(&o.out, "out", "", "run `folder` to write")
+	f.Int64Var(&p.N, "n", 100000, "estimation samples an example; the budget with --stop")
+	f.Int64Var(&p.N0, "n0", 100, "selection samples an example")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
+	f.StringVar(&p.Method, "method", "margin", "clopper-pearson, bonferroni, margin, moutaouakil (not sound)")
+	f.StringVar(&p.Class, "class", "predicted", "class to certify: predicted or label")
+	f.StringVar(&p.Margin, "margin", "second", "margin to certify: second (Φ⁻¹(p_A)−Φ⁻¹(p_B)) or first (p_A−p_B)")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
+	f.StringVar(&p.Stop, "stop", "", "stop early: radius>=`R` or precision=F")
+	f.StringVar(&p.Outputs, "outputs", "auto", "what the model returns: logits, probabilities or auto")
+	f.StringVar(&p.Layout, "layout", "chw", "order of the values of flat rows: chw or hwc")
+	f.Float64SliceVar(&p.Mean, "mean", nil, "subtracted from the noisy input, one value or one a channel")
+	f.Float64SliceVar(&p.Std, "std", nil, "the noisy input is divided by it, one value or one a channel")
+	f.Uint64Var(&p.Seed, "seed", 1, "seed of the noise")
+	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
+	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
+	f.StringVar(&p.Shard, "shard", "0/1", "take the examples whose turn is `i` modulo k, i = 0…k−1")
+	f.StringVar(&o.device, "device", "auto", "auto, cpu or cuda[:i]")
+	f.IntVar(&o.batch, "batch", 0, "samples a call of the model; 0 = choose")
+	f.IntVar(&o.threads, "threads", 0, "threads; 0 = one a core")
+	f.StringVar(&o.library, "onnxruntime", "", "the ONNX Runtime library `file`; see rscert doctor")
+	f.BoolVar(&o.resume, "resume", false, "go on where the run folder stops; begin it if there is none")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+// shard is the part i of k of a run.
+type shard struct{ i, k int }
+
+func parseShard(s string) (shard, error) {
+	a, b, ok := strings.Cut(s, "/")
+	i, err1 := strconv.Atoi(a)
+	k, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || k < 1 || i < 0 || i >= k {
+		return shard{}, badInputf("--shard %q: want i/k with 0 ≤ i < k, as in 0/4", s)
+	}
+	return shard{i, k}, nil
+}
+
+// plan is what the flags of certify mean.
+type plan struct {
+	shard  shard
+	layout onnx.Layout
+	device onnx.Device
+	kind   onnx.OutputKind
+	votes  certify.VoteParams
+}
+
+func (o certifyOptions) plan() (plan, error) {
+	for _, required := range []struct{ name, value string }{{"model", o.model}, {"data", o.data}, {"out", o.out}} {
+		if required.value == "" {
+			return plan{}, withHint(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
+		}
+	}
+	if !(o.Sigma > 0) || math.IsInf(o.Sigma, 0) {
+		return plan{}, badInputf("--sigma %v: want a number above 0", o.Sigma)
+	}
+	if o.N < 1 {
+		return plan{}, badInputf("--n %d: want at least 1", o.N)
+	}
+	if o.N0 < 0 || (o.N0 == 0 && o.Class == certify.Predicted.String()) {
+		return plan{}, badInputf("--n0 %d: the predicted class needs at least 1 selection sample", o.N0)
+	}
+	if o.Skip < 1 {
+		return plan{}, badInputf("--skip %d: want at least 1", o.Skip)
+	}
+	if o.Max < 0 || o.batch < 0 || o.threads < 0 {
+		return plan{}, badInputf("--max, --batch and --threads cannot be negative")
+	}
+	var p plan
+	var err error
+	if p.shard, err = parseShard(o.Shard); err != nil {
+		return plan{}, err
+	}
+	p.votes.Alpha, p.votes.Sigma, p.votes.Lipschitz = o.Alpha, o.Sigma, o.Lipschitz
+	for _, parse := range []func() error{
+		func() (err error) { p.layout, err = onnx.ParseLayout(o.Layout); return },
+		func() (err error) { p.device, err = onnx.ParseDevice(o.device); return },
+		func() (err error) { p.kind, err = onnx.ParseOutputKind(o.Outputs); return },
+		func() (err error) { p.votes.Method, err = certify.ParseVoteMethod(o.Method); return },
+		func() (err error) { p.votes.Margin, err = certify.ParseMarginKind(o.Margin); return },
+		func() (err error) { p.votes.Class, err = certify.ParseClass(o.Class); return },
+	} {
+		if err := parse(); err != nil {
+			return plan{}, badInput(err)
+		}
+	}
+	return p, nil
+}
+
+func runCertify(ctx context.Context, s streams, o certifyOptions) error {
+	p, err := o.plan()
+	if err != nil {
+		return err
+	}
+	certifier, err := certify.NewVoteCertifier(p.votes)
+	if err != nil {
+		return badInput(err)
+	}
+	modelBytes, err := os.ReadFile(o.model)
+	if err != nil {
+		return badInput(err)
+	}
+	data, err := dataset.Open(ctx, o.data, dataset.Options{Labels: o.labels})
+	if err != nil {
+		return badInput(err)
+	}
+	defer data.Close()
+	library, err := onnx.FindLibrary(o.library)
+	if err != nil {
+		return err
+	}
+	ort, err := onnx.Open(library)
+	if err != nil {
+		return err
+	}
+	defer ort.Close()
+	threads := o.threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	model, err := ort.Load(modelBytes, onnx.LoadOptions{
+		Device: p.device, Batch: o.batch, Workers: threads, Outputs: p.kind, Example: data.Shape(),
+	})
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", o.model, err))
+	}
+	defer model.Close()
+	arrangement, err := model.Fit(data.Shape(), p.layout)
+	if err != nil {
+		return badInput(fmt.Errorf("%s and %s: %w", o.model, o.data, err))
+	}
+	if err := data.CheckLabels(model.Classes()); err != nil {
+		return badInput(err)
+	}
+	norm, err := newNormalisation(o.Mean, o.Std, arrangement, model.InputLen())
+	if err != nil {
+		return err
+	}
+	for _, w := range model.Warnings() {
+		fmt.Fprintf(s.err, "warning: %s: %s\n", o.model, w)
+	}
+
+	run := runfolder.Run{
+		Schema: runfolder.Schema, Version: version(),
+		Model: runfolder.Model{
+			File: o.model, SHA256: hexSHA256(modelBytes),
+			Input: model.Input().String(), Output: model.Output().String(), Classes: model.Classes(),
+		},
+		Data: runfolder.Data{
+			File: o.data, SHA256: data.SHA256(), Format: data.Format(), Shape: data.Shape(), Examples: data.Len(),
+		},
+		Parameters: o.Parameters,
+		Runtime: runfolder.Runtime{
+			Library: ort.Version(), Provider: model.Provider(), Device: model.Device().String(),
+			Batch: model.Batch(), Threads: threads,
+		},
+	}
+	run.Parameters.Outputs = model.Outputs().String()
+	folder, err := openFolder(o, run)
+	if err != nil {
+		return err
+	}
+	positions := selectPositions(data.Len(), o.Skip, o.Max, p.shard)
+	if err := agree(folder, positions, o.out); err != nil {
+		return errors.Join(err, folder.Close())
+	}
+
+	c := &certification{
+		options: o, data: data, positions: positions, norm: norm, certifier: certifier, folder: folder,
+		certs: folder.Done(),
+	}
+	sampler := smoothing.Sampler{
+		Classifier: model, Seed: o.Seed, Scale: norm.scale(o.Sigma), N0: o.N0, Workers: threads,
+	}
+	started := time.Now()
+	err = c.run(ctx, s, sampler)
+	if closeErr := folder.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintf(s.err, "%d of %d examples are in %s; go on with --resume\n", len(c.certs), len(positions), o.out)
+		} else if len(c.certs) > 0 {
+			err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(c.certs), len(positions), o.out)
+		}
+		return err
+	}
+	return c.report(s, time.Since(started))
+}
+
+func hexSHA256(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func openFolder(o certifyOptions, run runfolder.Run) (*runfolder.Folder, error) {
+	open := runfolder.Create
+	if o.resume {
+		open = runfolder.Resume
+	}
+	folder, err := open(o.out, run)
+	var mismatch *runfolder.MismatchError
+	switch {
+	case errors.Is(err, runfolder.ErrExists):
+		return nil, withHint(badInput(err), "go on with it by --resume, or choose another --out")
+	case errors.As(err, &mismatch):
+		return nil, badInput(err)
+	}
+	return folder, err
+}
+
+// selectPositions are the positions in the dataset of the examples to certify.
+func selectPositions(n, skip, limit int, s shard) []int {
+	var positions []int
+	for turn, i := 0, 0; i < n && (limit == 0 || turn < limit); turn, i = turn+1, i+skip {
+		if turn%s.k == s.i {
+			positions = append(positions, i)
+		}
+	}
+	return positions
+}
+
+// agree checks that a resumed folder holds the first of the positions.
+func agree(folder *runfolder.Folder, positions []int, dir string) error {
+	done := folder.Done()
+	if len(done) > len(positions) {
+		return fmt.Errorf("%s: holds %d examples of a run of %d", dir, len(done), len(positions))
+	}
+	for i, c := range done {
+		if c.Index != positions[i] {
+			return fmt.Errorf("%s: line %d is example %d, not %d as in this run", dir, i+1, c.Index, positions[i])
+		}
+	}
+	return nil
+}
+
+// normalisation is what is done to an example between noise and model:
+// (x − mean)/std, per value of the model's input.
+type normalisation struct {
+	onnx.Arrangement
+	mean, std []float32
+}
+
+func newNormalisation(mean, std []float64, a onnx.Arrangement, inputLen int) (normalisation, error) {
+	n := normalisation{Arrangement: a, mean: make([]float32, inputLen), std: make([]float32, inputLen)}
+	for _, f := range []struct {
+		flag     string
+		values   []float64
+		absent   float64
+		positive bool
+		to       []float32
+	}{{"mean", mean, 0, false, n.mean}, {"std", std, 1, true, n.std}} {
+		values := f.values
+		if len(values) == 0 {
+			values = []float64{f.absent}
+		}
+		if len(values) != 1 && len(values) != a.Channels {
+			return n, badInputf("--%s has %d values; the model's input has %d channels", f.flag, len(values), a.Channels)
+		}
+		for _, v := range values {
+			if math.IsNaN(v) || math.IsInf(v, 0) || (f.positive && v <= 0) {
+				return n, badInputf("--%s %v: want finite numbers, for --std above 0", f.flag, values)
+			}
+		}
+		for j := range f.to {
+			v := values[0]
+			if len(values) > 1 {
+				v = values[a.Channel(j)]
+			}
+			f.to[j] = float32(v)
+		}
+	}
+	return n, nil
+}
+
+// clean is the example as the model would see it without noise.
+func (n normalisation) clean(example []float32) []float32 {
+	in := make([]float32, len(n.mean))
+	n.Arrange(in, example)
+	for j, v := range in {
+		in[j] = (v - n.mean[j]) / n.std[j]
+	}
+	return in
+}
+
+// scale is the noise's standard deviation at the model's input.
+func (n normalisation) scale(sigma float64) []float32 {
+	scale := make([]float32, len(n.std))
+	for j, v := range n.std {
+		scale[j] = float32(sigma / float64(v))
+	}
+	return scale
+}
+
+// certification is a run under way.
+type certification struct {
+	options   certifyOptions
+	data      *dataset.Dataset
+	positions []int
+	norm      normalisation
+	certifier *certify.VoteCertifier
+	folder    *runfolder.Folder
+	bar       *progress.Bar
+	started   time.Time
+	drawn     atomic.Int64
+
+	certs   []certify.Certificate // in the folder; owned by Emit
+	correct int                   // of certs
+}
+
+func (c *certification) run(ctx context.Context, s streams, sampler smoothing.Sampler) error {
+	o := c.options
+	perExample := o.N0 + o.N
+	for _, cert := range c.certs {
+		c.count(cert)
+	}
+	if len(c.certs) > 0 && !o.quiet {
+		fmt.Fprintf(s.err, "resuming %s: %d of %d examples are done\n", o.out, len(c.certs), len(c.positions))
+	}
+	c.started = time.Now()
+	c.bar = progress.Start(progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: o.quiet},
+		"certify", int64(len(c.positions))*perExample, int64(len(c.certs))*perExample)
+	defer c.bar.Finish()
+	sampler.Progress = func(n int64) {
+		c.drawn.Add(n)
+		c.bar.Add(n, "")
+	}
+	next := len(c.certs)
+	return sampler.Run(ctx, func() (smoothing.Experiment, error) {
+		if next == len(c.positions) {
+			return nil, nil
+		}
+		example, err := c.data.Example(c.positions[next])
+		if err != nil {
+			return nil, badInput(err)
+		}
+		next++
+		return &experiment{certification: c, votes: certify.Votes{Index: example.Index, Label: example.Label}, clean: c.norm.clean(example.Values)}, nil
+	})
+}
+
+func (c *certification) count(cert certify.Certificate) {
+	if cert.Correct {
+		c.correct++
+	}
+}
+
+// experiment is one example of a run. It implements smoothing.Experiment.
+type experiment struct {
+	*certification
+	clean []float32
+	votes certify.Votes
+	cert  certify.Certificate
+}
+
+func (e *experiment) Input() (int, []float32)             { return e.votes.Index, e.clean }
+func (e *experiment) Goal(smoothing.Tally) (int64, error) { return e.options.N, nil }
+
+func (e *experiment) Finish(t smoothing.Tally) (err error) {
+	e.votes.N0, e.votes.N, e.votes.Counts = t.N0, t.N, t.Counts
+	if t.N0 > 0 {
+		e.votes.Counts0 = t.Counts0
+	}
+	e.cert, err = e.certifier.Certify(e.votes)
+	return err
+}
+
+func (e *experiment) Emit() error {
+	if err := e.folder.Append(e.votes, e.cert); err != nil {
+		return err
+	}
+	e.certs = append(e.certs, e.cert)
+	e.count(e.cert)
+	rate := float64(e.drawn.Load()) / time.Since(e.started).Seconds()
+	e.bar.Add(e.options.N-e.votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
+		len(e.certs), len(e.positions), 100*float64(e.correct)/float64(len(e.certs)), rate))
+	return nil
+}
+
+// report prints what the run found.
+func (c *certification) report(s streams, took time.Duration) error {
+	summary := certify.Summarize(c.certs, certify.SummaryRadii(c.certs))
+	drawn := c.drawn.Load()
+	rate := float64(drawn) / took.Seconds()
+	if c.options.json {
+		e := json.NewEncoder(s.out)
+		e.SetIndent("", "  ")
+		return e.Encode(struct {
+			certify.Summary
+			Out              string  `json:"out"`
+			SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
+			Seconds          float64 `json:"seconds"`
+			SamplesPerSecond float64 `json:"samples_per_second"`
+		}{summary, c.options.out, drawn, took.Seconds(), rate})
+	}
+	if err := writeSummaries(s.out, []certify.Summary{summary}); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	if drawn > 0 {
+		fmt.Fprintf(s.out, "%d samples in %s, %.0f samples/s\n", drawn, took.Round(100*time.Millisecond), rate)
+	}
+	fmt.Fprintf(s.out, "results are in %s\n", c.options.out)
+	return nil
+}

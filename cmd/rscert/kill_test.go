@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// program returns a command that runs rscert, the real program, in a process
+// of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return cmd
+}
+
+func certifyArgs(out string, more ...string) []string {
+	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist",
+		"--sigma", "0.5", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
+}
+
+func results(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, name := range []string{runfolder.VotesFile, runfolder.CertificatesFile} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+	}
+	return files
+}
+
+// TestKilled kills a run again and again, at moments spread over its whole
+// length, and checks that no certificate is lost, no line torn, and that the
+// run that is resumed to its end has the bytes of one that was never killed.
+func TestKilled(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	began := time.Now()
+	if out, err := program(t, certifyArgs(whole)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	length := time.Since(began)
+	want := results(t, whole)
+
+	dir := filepath.Join(t.TempDir(), "killed")
+	rng := rand.New(rand.NewPCG(1, 2))
+	var before map[string][]byte
+	kills := 0
+	for {
+		cmd := program(t, certifyArgs(dir, "--resume")...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Some of these moments fall before a run gets on at all; the bound on kills
+		// lets the test end on any machine.
+		var timer *time.Timer
+		if kills < 20 {
+			timer = time.AfterFunc(time.Duration(rng.Float64()*float64(length)/2), func() { _ = cmd.Process.Kill() })
+		}
+		err := cmd.Wait()
+		if timer != nil {
+			timer.Stop()
+		}
+		if err == nil {
+			break
+		}
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != -1 {
+			t.Fatalf("%v\n%s", err, stderr.Bytes())
+		}
+		kills++
+		if _, err := os.Stat(filepath.Join(dir, runfolder.CertificatesFile)); err != nil {
+			continue // killed before the folder was there
+		}
+		after := results(t, dir)
+		for name, data := range after {
+			if !bytes.HasPrefix(want[name], data) {
+				t.Fatalf("after kill %d %s is no beginning of the undisturbed run's", kills, name)
+			}
+			if len(data) > 0 && data[len(data)-1] != '\n' {
+				t.Fatalf("after kill %d the last line of %s is torn", kills, name)
+			}
+		}
+		if c := runfolder.CertificatesFile; len(after[c]) < len(before[c]) {
+			t.Fatalf("kill %d lost certificates", kills)
+		}
+		before = after
+	}
+	if kills == 0 {
+		t.Error("the run was never killed")
+	}
+	for name, data := range results(t, dir) {
+		if !bytes.Equal(data, want[name]) {
+			t.Errorf("%s differs after %d kills", name, kills)
+		}
+	}
+	t.Logf("killed %d times", kills)
+}
+
+// TestInterrupted checks exit code 130 and that the run can go on.
+func TestInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	args := certifyArgs(dir, "--n", "100000", "--resume")
+	cmd := program(t, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the run is under way
+		if _, err := os.Stat(filepath.Join(dir, runfolder.VotesFile)); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Errorf("ended with %v, want exit code %d", err, exitInterrupted)
+	}
+	if !strings.Contains(stderr.String(), "--resume") || !strings.Contains(stderr.String(), "rscert: interrupted") {
+		t.Errorf("said %q", stderr.String())
+	}
+}

@@ -1,0 +1,31 @@
+package calib
+
+import "math"
+
+// bernstein is the radius of the empirical Bernstein bound for the mean of n
+// i.i.d. variables in an interval of length width, at level 1−δ:
+//
+//	BB(n, δ, v) = √(2 v ln(3/δ)/n) + 3·width·ln(3/δ)/n
+//
+// with v the 1/n variance (Audibert, Munos & Szepesvári 2009, Theorem 1; Mnih,
+// Szepesvári & Audibert 2008).
+func bernstein(n int, delta, variance, width float64) float64 {
+	l := math.Log(3/delta) / float64(n)
+	return math.Sqrt(2*variance*l) + 3*width*l
+}
+
+// moments accumulates a mean and a 1/n variance by Welford's recurrence, whose
+// error stays at a few units in the last place however long the sum is.
+type moments struct {
+	n        int
+	mean, m2 float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	d := x - m.mean
+	m.mean += d / float64(m.n)
+	m.m2 += d * (x - m.mean)
+}
+
+func (m *moments) variance() float64 { return m.m2 / float64(m.n) }

@@ -1,0 +1,461 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// NadarayaWatsonKind says which bound NadarayaWatson computes.
+type NadarayaWatsonKind int
+
+const (
+	// Repaired is Proposition 2 of Ciosek et al. 2025 with the step that fails
+	// in it made good.
+	Repaired NadarayaWatsonKind = iota
+	// SecondOrder is Repaired with a smaller bound on the bias.
+	SecondOrder
+	// Printed is Proposition 2 as it stands in the paper. It is not sound.
+	Printed
+)
+
+// Sound is false for the printed bound.
+func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
+
+// NadarayaWatson bounds the calibration error of a classifier whose scores have
+// been perturbed by Sech with the given bandwidth h: that bounds the
+// derivatives of η by b1 and b2. The surrogate is the kernel smoother
+//
+//	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
+//	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
+//
+// with E_Y|η̂(s) − η(s)| ≤ g(s) over the training labels Y (Lemma 6), and
+//
+//	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
+//
+// over validation points, cross-fitted with δ/K a fold.
+//
+// As printed, the realised D = E_s|η̂(s)−η(s)| is replaced by its expectation
+// over Y. That step fails: where all scores are equal, η̂−η is one nearly
+// Gaussian error with standard deviation ≤ g, and for η = ½ it exceeds g in a
+// third of all samples, in half of them to the side that makes the bound too
+// small, however small δ is. So Printed is not sound. It keeps R = b1h′ + ½b2h′² + ½ and falls back to the nearest
+// training score where no weight is positive; each inequality has δ/2K.
+//
+// Repaired adds what is missing. D changes by at most c_i = E_s[w_i(s)] when
+// label i changes, so by McDiarmid's inequality, given the training scores,
+//
+//	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
+//
+// and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By
+// Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W = Σw_i², and Q = 0 if |s−s′| ≥ 2h′; the
+// mean of that over disjoint random pairs of validation points, plus BB at δ4,
+// bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s) the smoother is not used:
+// there η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|, no label matters, and c_i
+// gets nothing. So g ≤ 1, Q ≤ κ, and these are the ranges in BB. κ is chosen on
+// the training scores. Each of the four inequalities has δ/4K.
+//
+// SecondOrder expands η around s, not around each s_i as the paper does: then
+// one η′(s) multiplies the signed sum, and
+//
+//	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
+//
+// in which the first term nearly vanishes; |bias| ≤ b1 Σ w_i|s_i−s| holds as
+// well (η is b1-Lipschitz), and the smaller is taken. h′ is chosen to match.
+func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
+	if err := cf.check(s.N()); err != nil {
+		return Bound{}, err
+	}
+	if err := checkBandwidth(bandwidth); err != nil {
+		return Bound{}, err
+	}
+	if kind < Repaired || kind > Printed {
+		return Bound{}, fmt.Errorf("unknown kind %d", kind)
+	}
+	eps := make([]float64, cf.Folds)
+	terms, chosen := cf.run(s, func(part split, k int) (terms, chosen Terms) {
+		sm := newSmoother(part.train, bandwidth, kind)
+		eps[k] = sm.roundoff()
+		if kind == Printed {
+			return sm.printed(part.valid, cf.Delta/float64(cf.Folds)/2)
+		}
+		pairs := newStream(cf.Seed, streamPairs+uint64(k)<<8)
+		return sm.repaired(part.valid, cf.Delta/float64(cf.Folds)/4, pairs)
+	})
+	worst := 0.0
+	for _, e := range eps {
+		worst = max(worst, e)
+	}
+	return newBound(terms, chosen, cf.Delta, worst, kind.Sound())
+}
+
+// smoother holds one fold's training points and the smoother's parameters.
+type smoother struct {
+	train  []uint64
+	h      float64 // h′, the smoother's bandwidth
+	b1, b2 float64
+	kind   NadarayaWatsonKind
+}
+
+func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smoother {
+	b1, b2 := derivatives(bandwidth)
+	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
+}
+
+// plugIn minimises a·h′ + b·h′² + c/√h′, what g is on average for uniform
+// scores, with a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025,
+// appendix E), clipped to [1e-4, ¼]. With h′ = t² the derivative vanishes where
+// 2bt⁵ + at³ = c/2, which ascends in t. SecondOrder has a = 0. It looks at
+// nothing but the number of training points.
+func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
+	a, b, c := 3*b1/8, b2/10, 1.15/(2*math.Sqrt(2*float64(n)))
+	if kind == SecondOrder {
+		a = 0
+	}
+	lo, hi := 0.01, 0.5 // √ of the clip
+	for range 60 {
+		t := (lo + hi) / 2
+		if 2*b*math.Pow(t, 5)+a*t*t*t < c/2 {
+			lo = t
+		} else {
+			hi = t
+		}
+	}
+	return hi * hi
+}
+
+// window holds kernel sums over the training points around one score, with
+// u = |s−s_i|/h′ and k = 1−u².
+type window struct {
+	n           float64 // points
+	k           float64 // Σk
+	left, right float64 // Σku below and above s
+	ku2         float64 // Σku²
+	kk          float64 // Σk²
+	ky          float64 // Σky
+}
+
+// degenerate is the share of the largest possible Σk below which the weights
+// are not used: all points then lie at the very edge of the window, where
+// 1−u² cancels.
+const degenerate = 0.01
+
+func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
+
+// squares is Σw².
+func (w window) squares() float64 { return w.kk / (w.k * w.k) }
+
+func (w window) estimate() float64 { return min(1, max(0, w.ky/w.k)) }
+
+// powerSums are Σx^j and Σy·x^j, x = (s_i−c)/h′.
+type powerSums struct {
+	x0, x1, x2, x3, x4 float64
+	y0, y1, y2         float64
+}
+
+func (m *powerSums) plus(o *powerSums) powerSums {
+	return powerSums{m.x0 + o.x0, m.x1 + o.x1, m.x2 + o.x2, m.x3 + o.x3, m.x4 + o.x4,
+		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
+}
+
+// addTo adds the points' kernel sums at z = (s−c)/h′, all points lying below s
+// if below, else above.
+func (m *powerSums) addTo(w *window, z float64, below bool) {
+	z2 := z * z
+	u1 := z*m.x0 - m.x1
+	u2 := z2*m.x0 - 2*z*m.x1 + m.x2
+	u3 := z2*z*m.x0 - 3*z2*m.x1 + 3*z*m.x2 - m.x3
+	u4 := z2*z2*m.x0 - 4*z2*z*m.x1 + 6*z2*m.x2 - 4*z*m.x3 + m.x4
+	w.n += m.x0
+	w.k += m.x0 - u2
+	if below {
+		w.left += u1 - u3
+	} else {
+		w.right += u3 - u1
+	}
+	w.ku2 += u2 - u4
+	w.kk += m.x0 - 2*u2 + u4
+	w.ky += m.y0 - (z2*m.y0 - 2*z*m.y1 + m.y2)
+}
+
+// blockSize splits long sums in two levels, so that rounding grows like
+// blockSize + n/blockSize, not n.
+const blockSize = 1024
+
+// accumulator takes points one after the other.
+type accumulator struct {
+	total, block powerSums
+	inBlock      int
+}
+
+func (a *accumulator) add(x float64, label uint64) {
+	b := &a.block
+	x2 := x * x
+	b.x0++
+	b.x1 += x
+	b.x2 += x2
+	b.x3 += x2 * x
+	b.x4 += x2 * x2
+	if label == 1 {
+		b.y0++
+		b.y1 += x
+		b.y2 += x2
+	}
+	if a.inBlock++; a.inBlock == blockSize {
+		a.total = a.total.plus(b)
+		a.block, a.inBlock = powerSums{}, 0
+	}
+}
+
+func (a *accumulator) addTo(w *window, z float64, below bool) {
+	m := a.total.plus(&a.block)
+	m.addTo(w, z, below)
+}
+
+// each calls f with the window of every point, which are in ascending order.
+//
+// The axis is cut into cells as wide as h′. The window of a point in cell j is
+// the end of cell j−1, all of j, and the start of j+1, so running sums from
+// either end of a cell give it in O(1), with no difference of long sums. Their
+// polynomials are centred on the cell.
+func (sm smoother) each(points []uint64, f func(i int, w *window)) {
+	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
+	start := func(j int) int { return sort.Search(len(sm.train), func(i int) bool { return cell(sm.train[i]) >= j }) }
+	var windows []window
+	for from := 0; from < len(points); {
+		j := cell(points[from])
+		to := from + sort.Search(len(points)-from, func(i int) bool { return cell(points[from+i]) > j })
+		group := points[from:to]
+		if cap(windows) < len(group) {
+			windows = make([]window, len(group))
+		}
+		windows = windows[:len(group)]
+		clear(windows)
+		c0, c1, c2, c3 := start(j-1), start(j), start(j+1), start(j+2)
+		sm.forward(windows, group, sm.train[c1:c2], j, 0, true)
+		sm.forward(windows, group, sm.train[c2:c3], j+1, sm.h, false)
+		sm.backward(windows, group, sm.train[c1:c2], j, 0, false)
+		sm.backward(windows, group, sm.train[c0:c1], j-1, sm.h, true)
+		for i := range windows {
+			f(from+i, &windows[i])
+		}
+		from = to
+	}
+}
+
+func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
+
+// forward adds to the window of each point the training points of cell j up to
+// reach above it.
+func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
+	if len(train) == 0 {
+		return
+	}
+	c, inv := sm.centre(j), 1/sm.h
+	var sum accumulator
+	t := 0
+	next, label := unpack(train[0])
+	for i, p := range points {
+		s, _ := unpack(p)
+		for t < len(train) && next <= s+reach {
+			sum.add((next-c)*inv, label)
+			if t++; t < len(train) {
+				next, label = unpack(train[t])
+			}
+		}
+		sum.addTo(&windows[i], (s-c)*inv, below)
+	}
+}
+
+// backward adds to the window of each point the training points of cell j from
+// reach below it on, or, if reach is 0, those above it.
+func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
+	if len(train) == 0 {
+		return
+	}
+	c, inv := sm.centre(j), 1/sm.h
+	var sum accumulator
+	t := len(train) - 1
+	next, label := unpack(train[t])
+	for i := len(points) - 1; i >= 0; i-- {
+		s, _ := unpack(points[i])
+		for t >= 0 && (next > s || (reach > 0 && next >= s-reach)) {
+			sum.add((next-c)*inv, label)
+			if t--; t >= 0 {
+				next, label = unpack(train[t])
+			}
+		}
+		sum.addTo(&windows[i], (s-c)*inv, below)
+	}
+}
+
+// roundoff bounds what rounding adds to the means of |η̂−s| and g. With
+// |z| ≤ 3/2 and |x| ≤ ½ a kernel sum over n points is a combination of at most
+// (1+(|z|+|x|)²)² = 25 times n, each term off by m = blockSize + n/blockSize
+// units of 2⁻⁵³, twice (two cells); Σk ≥ n/100 and W ≥ 1/n then leave W with a
+// relative error of 10⁴·50·m·2⁻⁵³, the other ratios with less.
+func (sm smoother) roundoff() float64 {
+	m := blockSize + float64(len(sm.train))/blockSize
+	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
+}
+
+// error is g(s).
+func (sm smoother) error(w *window) float64 {
+	first := sm.b1 * sm.h * (w.left + w.right) / w.k
+	second := sm.b2 * sm.h * sm.h / 2 * w.ku2 / w.k
+	bias := first + second
+	if sm.kind == SecondOrder {
+		bias = min(first, sm.b1*sm.h*math.Abs(w.right-w.left)/w.k+second)
+	}
+	return bias + math.Sqrt(w.squares())/2
+}
+
+func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (terms, chosen Terms) {
+	kappa := sm.chooseKappa(len(valid), delta)
+	var gap, smoothing moments
+	// squares[i] is W at point i, 0 where the smoother is not used.
+	squares := make([]float64, len(valid))
+	unused := 0
+	sm.each(valid, func(i int, w *window) {
+		s, _ := unpack(valid[i])
+		trivial := max(s, 1-s)
+		if w.usable() {
+			if sq, g := w.squares(), sm.error(w); sq <= kappa && g < trivial {
+				squares[i] = sq
+				gap.add(math.Abs(w.estimate() - s))
+				smoothing.add(g)
+				return
+			}
+		}
+		unused++
+		gap.add(0)
+		smoothing.add(trivial)
+	})
+	n := len(valid)
+	overlap := sm.pairOverlap(valid, squares, pairs)
+	c2 := overlap.mean + bernstein(overlap.n, delta, overlap.variance(), kappa)
+	return Terms{
+			{"gap", gap.mean},
+			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
+			{"smoothing", smoothing.mean},
+			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), 1)},
+			{"repair", math.Sqrt(math.Log(1/delta) / 2 * c2)},
+		}, Terms{
+			{"bandwidth", sm.h},
+			{"kappa", kappa},
+			{"unused", float64(unused) / float64(n)},
+		}
+}
+
+// pairOverlap is the mean of the bound on Q over disjoint random pairs.
+func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) moments {
+	order := make([]int32, len(valid))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	var overlap moments
+	for i := len(order) - 1; i > 0; i -= 2 {
+		for _, at := range [2]int{i, i - 1} {
+			j := r.below(at + 1)
+			order[at], order[j] = order[j], order[at]
+		}
+		a, b := order[i], order[i-1]
+		sa, _ := unpack(valid[a])
+		sb, _ := unpack(valid[b])
+		q := 0.0
+		if math.Abs(sa-sb) < 2*sm.h {
+			q = math.Sqrt(squares[a] * squares[b])
+		}
+		overlap.add(q)
+	}
+	return overlap
+}
+
+// chooseKappa minimises, over powers of ½, what the bound would roughly be if
+// the scores were a few thousand of the training scores. Σc_i² is taken as
+// 2/n, about what it is without atoms. Any choice is sound that does not look
+// at the validation points or at the labels.
+func (sm smoother) chooseKappa(valid int, delta float64) float64 {
+	const most = 4096
+	step := (len(sm.train) + most - 1) / most
+	var some []uint64
+	for i := step / 2; i < len(sm.train); i += step {
+		some = append(some, sm.train[i])
+	}
+	// Where the smoother is used if W ≤ κ: W, and what using it saves.
+	type point struct{ squares, saving float64 }
+	var points []point
+	sm.each(some, func(i int, w *window) {
+		s, _ := unpack(some[i])
+		if w.usable() {
+			points = append(points, point{w.squares(), max(s, 1-s) - sm.error(w)})
+		}
+	})
+	sort.Slice(points, func(i, j int) bool { return points[i].squares < points[j].squares })
+	pairs := float64(valid / 2)
+	best, bestCost := 1.0, math.Inf(1)
+	saved, next := 0.0, 0
+	for k := 50; k >= 0; k-- {
+		kappa := math.Ldexp(1, -k)
+		for ; next < len(points) && points[next].squares <= kappa; next++ {
+			saved += max(0, points[next].saving)
+		}
+		c2 := 2/float64(len(sm.train)) + 3*kappa*math.Log(3/delta)/pairs
+		if cost := math.Sqrt(math.Log(1/delta)/2*c2) - saved/float64(len(some)); cost < bestCost {
+			best, bestCost = kappa, cost
+		}
+	}
+	return best
+}
+
+func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) {
+	var gap, smoothing moments
+	unused := 0
+	sm.each(valid, func(i int, w *window) {
+		s, _ := unpack(valid[i])
+		if w.usable() {
+			gap.add(math.Abs(w.estimate() - s))
+			smoothing.add(sm.error(w))
+			return
+		}
+		unused++
+		estimate, distance, ties := sm.nearest(s)
+		gap.add(math.Abs(estimate - s))
+		smoothing.add(sm.b1*distance + sm.b2*distance*distance/2 + 1/(2*math.Sqrt(ties)))
+	})
+	n := len(valid)
+	r := sm.b1*sm.h + sm.b2*sm.h*sm.h/2 + 0.5
+	return Terms{
+			{"gap", gap.mean},
+			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
+			{"smoothing", smoothing.mean},
+			// R·BB of g/R is BB of g on an interval of length R.
+			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
+		}, Terms{
+			{"bandwidth", sm.h},
+			{"unused", float64(unused) / float64(n)},
+		}
+}
+
+// nearest is the mean label at the training score nearest to s, its distance
+// and how many points have it.
+func (sm smoother) nearest(s float64) (estimate, distance, ties float64) {
+	above := sort.Search(len(sm.train), func(i int) bool { t, _ := unpack(sm.train[i]); return t >= s })
+	at := above
+	if above == len(sm.train) {
+		at = above - 1
+	} else if above > 0 {
+		l, _ := unpack(sm.train[above-1])
+		if u, _ := unpack(sm.train[above]); s-l <= u-s {
+			at = above - 1
+		}
+	}
+	score, _ := unpack(sm.train[at])
+	key := sm.train[at] >> 1
+	first := sort.Search(len(sm.train), func(i int) bool { return sm.train[i]>>1 >= key })
+	for i := first; i < len(sm.train) && sm.train[i]>>1 == key; i++ {
+		estimate += float64(sm.train[i] & 1)
+		ties++
+	}
+	return estimate / ties, math.Abs(s - score), ties
+}

@@ -1,0 +1,124 @@
+package calib
+
+// tautString solves weighted total-variation denoising in one dimension:
+//
+//	minimise ½ Σ w_j (a_j/w_j − v_j)² + λ Σ |v_{j+1} − v_j|
+//
+// for cumulative sums of weights W_0 = 0, W_1, … and of w_j·mean a_j. The
+// cumulative sum of the solution is the shortest path from (0, 0) to the last
+// (W, A) that stays within λ of every point between (Davies & Kovac 2001). The
+// path is found by the funnel algorithm (Lee & Preparata 1984): each boundary
+// point enters and leaves one of two convex chains once, so the time is linear.
+//
+// The vertices of the path are points A_j ± λ, so each value is one difference
+// over one width: with exact inputs its error is that of one division.
+type tautString struct {
+	lambda       float64
+	apex         knot
+	upper, lower chain // convex chains from the apex to the last points
+	path         []piece
+}
+
+// knot is a vertex: x in cumulative weight, y in cumulative sum.
+type knot struct{ x, y float64 }
+
+// piece says that the solution is value up to cumulative weight end.
+type piece struct{ end, value float64 }
+
+func slope(a, b knot) float64 { return (b.y - a.y) / (b.x - a.x) }
+
+// chain is a queue of knots with the slope of the segment that ends in each.
+type chain struct {
+	knots  []knot
+	slopes []float64
+	head   int
+}
+
+func (c *chain) empty() bool { return c.head == len(c.knots) }
+
+func (c *chain) push(k knot, slope float64) {
+	c.knots = append(c.knots, k)
+	c.slopes = append(c.slopes, slope)
+}
+
+func (c *chain) popBack() {
+	c.knots = c.knots[:len(c.knots)-1]
+	c.slopes = c.slopes[:len(c.slopes)-1]
+	if c.empty() {
+		c.knots, c.slopes, c.head = c.knots[:0], c.slopes[:0], 0
+	}
+}
+
+// popFront drops the first knot; the slope of the next segment stays right,
+// because it starts there.
+func (c *chain) popFront() {
+	c.head++
+	if c.empty() {
+		c.knots, c.slopes, c.head = c.knots[:0], c.slopes[:0], 0
+	}
+}
+
+func (t *tautString) emit(to knot, value float64) {
+	if k := len(t.path); k > 0 && t.path[k-1].value == value {
+		t.path[k-1].end = to.x
+		return
+	}
+	t.path = append(t.path, piece{to.x, value})
+}
+
+// addUpper makes the upper chain, whose slopes ascend, end in p. If p lies
+// below the lower chain, the path is now known to run along that chain up to
+// where p becomes visible.
+func (t *tautString) addUpper(p knot) {
+	c := &t.upper
+	for !c.empty() && c.slopes[len(c.slopes)-1] >= slope(c.knots[len(c.knots)-1], p) {
+		c.popBack()
+	}
+	if c.empty() {
+		for !t.lower.empty() && t.lower.slopes[t.lower.head] >= slope(t.apex, p) {
+			t.advance(&t.lower)
+		}
+		c.push(p, slope(t.apex, p))
+		return
+	}
+	c.push(p, slope(c.knots[len(c.knots)-1], p))
+}
+
+// addLower is addUpper mirrored.
+func (t *tautString) addLower(p knot) {
+	c := &t.lower
+	for !c.empty() && c.slopes[len(c.slopes)-1] <= slope(c.knots[len(c.knots)-1], p) {
+		c.popBack()
+	}
+	if c.empty() {
+		for !t.upper.empty() && t.upper.slopes[t.upper.head] <= slope(t.apex, p) {
+			t.advance(&t.upper)
+		}
+		c.push(p, slope(t.apex, p))
+		return
+	}
+	c.push(p, slope(c.knots[len(c.knots)-1], p))
+}
+
+// advance moves the apex to the first knot of c.
+func (t *tautString) advance(c *chain) {
+	k := c.knots[c.head]
+	t.emit(k, c.slopes[c.head])
+	t.apex = k
+	c.popFront()
+}
+
+// add takes the next point (W_j, A_j), not the last.
+func (t *tautString) add(w, a float64) {
+	t.addUpper(knot{w, a + t.lambda})
+	t.addLower(knot{w, a - t.lambda})
+}
+
+// finish takes the last point and returns the solution.
+func (t *tautString) finish(w, a float64) []piece {
+	t.addUpper(knot{w, a})
+	for !t.upper.empty() {
+		t.advance(&t.upper)
+	}
+	return t.path
+}

@@ -1,0 +1,222 @@
+package calib
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// solve runs the solver on weights w and means y and spreads the pieces out.
+func solve(w, y []float64, lambda float64) []float64 {
+	t := tautString{lambda: lambda}
+	cw, ca := 0.0, 0.0
+	var path []piece
+	for j := range w {
+		cw += w[j]
+		ca += float64(w[j] * y[j])
+		if j == len(w)-1 {
+			path = t.finish(cw, ca)
+		} else {
+			t.add(cw, ca)
+		}
+	}
+	v := make([]float64, len(w))
+	cw = 0
+	k := 0
+	for j := range w {
+		cw += w[j]
+		for path[k].end < cw {
+			k++
+		}
+		v[j] = path[k].value
+	}
+	return v
+}
+
+func objective(w, y, v []float64, lambda float64) float64 {
+	sum := 0.0
+	for j := range v {
+		sum += w[j] * (y[j] - v[j]) * (y[j] - v[j]) / 2
+		if j > 0 {
+			sum += lambda * math.Abs(v[j]-v[j-1])
+		}
+	}
+	return sum
+}
+
+// enumerate is the oracle: the solution is piecewise constant, so for each of
+// the 3^(m−1) patterns of jumps (up, down, none) the pieces' values follow in
+// closed form, mean + λ(sign after − sign before)/weight. The pattern of the
+// solution yields the solution; every pattern yields some v, and the objective
+// decides.
+func enumerate(w, y []float64, lambda float64) []float64 {
+	m := len(w)
+	var best []float64
+	bestValue := math.Inf(1)
+	pattern := make([]int, m+1) // jump before j; 0 at both ends
+	v := make([]float64, m)
+	var visit func(j int)
+	visit = func(j int) {
+		if j < m {
+			for pattern[j] = -1; pattern[j] <= 1; pattern[j]++ {
+				visit(j + 1)
+			}
+			return
+		}
+		for from := 0; from < m; {
+			to := from + 1
+			for to < m && pattern[to] == 0 {
+				to++
+			}
+			sw, sa := 0.0, 0.0
+			for i := from; i < to; i++ {
+				sw += w[i]
+				sa += w[i] * y[i]
+			}
+			after := 0
+			if to < m {
+				after = pattern[to]
+			}
+			before := 0
+			if from > 0 {
+				before = pattern[from]
+			}
+			for i := from; i < to; i++ {
+				v[i] = (sa + lambda*float64(after-before)) / sw
+			}
+			from = to
+		}
+		if o := objective(w, y, v, lambda); o < bestValue {
+			bestValue = o
+			best = append(best[:0], v...)
+		}
+	}
+	visit(1)
+	return best
+}
+
+func TestTautStringIsTheMinimum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range 3000 {
+		m := 1 + rng.IntN(8)
+		w, y := make([]float64, m), make([]float64, m)
+		for j := range w {
+			w[j] = float64(1 + rng.IntN(4))
+			y[j] = float64(rng.IntN(int(w[j])+1)) / w[j]
+		}
+		lambda := rng.ExpFloat64()
+		got, want := solve(w, y, lambda), enumerate(w, y, lambda)
+		for j := range got {
+			if math.Abs(got[j]-want[j]) > 1e-12 {
+				t.Fatalf("w %v y %v λ %v: %v, want %v", w, y, lambda, got, want)
+			}
+		}
+	}
+}
+
+// The solution is the only v with a dual u, u_j = Σ_{i≤j} w_i(y_i − v_i):
+// |u_j| ≤ λ, u_j = λ·sign(v_{j}−v_{j+1}) where v jumps, u_m = 0.
+func TestTautStringKKT(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	shapes := map[string]func(x float64) float64{
+		"flat":  func(float64) float64 { return 0.3 },
+		"ramp":  func(x float64) float64 { return x },
+		"steps": func(x float64) float64 { return math.Mod(math.Floor(x*7)*0.37, 1) },
+		"wave":  func(x float64) float64 { return 0.5 + 0.5*math.Sin(40*x) },
+		"sharp": func(x float64) float64 { return math.Round(x) },
+	}
+	for name, eta := range shapes {
+		for _, ties := range []int{1, 5, 400} {
+			for _, lambda := range []float64{0.4, 3, 25, 1e4} {
+				const m = 4000
+				w, y := make([]float64, m), make([]float64, m)
+				for j := range w {
+					w[j] = float64(1 + rng.IntN(ties))
+					for range int(w[j]) {
+						if rng.Float64() < eta(float64(j)/m) {
+							y[j]++
+						}
+					}
+					y[j] /= w[j]
+				}
+				v := solve(w, y, lambda)
+				u := 0.0
+				const eps = 1e-7
+				for j := range v {
+					u += w[j] * (y[j] - v[j])
+					switch {
+					case j == m-1:
+						if math.Abs(u) > eps {
+							t.Fatalf("%s λ %v: ends at %v", name, lambda, u)
+						}
+					case math.Abs(u) > lambda+eps:
+						t.Fatalf("%s λ %v: dual %v at %d", name, lambda, u, j)
+					case v[j] > v[j+1] && math.Abs(u-lambda) > eps, v[j] < v[j+1] && math.Abs(u+lambda) > eps:
+						t.Fatalf("%s λ %v: dual %v at the jump %v → %v", name, lambda, u, v[j], v[j+1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// Merging ties is the same as forcing equal scores to one value: the merged
+// problem differs from that one by a constant.
+func TestDenoiseMergesTies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	const n = 2000
+	score, label := make([]float64, n), make([]float64, n)
+	for i := range score {
+		score[i] = math.Floor(rng.Float64()*40) / 40
+		label[i] = float64(rng.IntN(2))
+	}
+	s, err := NewSample(score, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w, y []float64
+	for i := 0; i < n; {
+		key, count, sum := s.packed[i]>>1, 0.0, 0.0
+		for ; i < n && s.packed[i]>>1 == key; i++ {
+			count++
+			sum += float64(s.packed[i] & 1)
+		}
+		w, y = append(w, count), append(y, sum/count)
+	}
+	fit := denoise(s.packed, 3)
+	want := solve(w, y, 3)
+	at := fit.evaluator()
+	j := 0
+	for i, p := range s.packed {
+		if i > 0 && p>>1 != s.packed[i-1]>>1 {
+			j++
+		}
+		if got := at.at(p); math.Abs(got-want[j]) > 1e-12 {
+			t.Fatalf("tie %d: %v, want %v", j, got, want[j])
+		}
+	}
+	variation := 0.0
+	for j := 1; j < len(want); j++ {
+		variation += math.Abs(want[j] - want[j-1])
+	}
+	if math.Abs(variation-fit.variation()) > 1e-12 {
+		t.Errorf("variation %v, want %v", fit.variation(), variation)
+	}
+}
+
+// The extension of η̂: the value at the nearest training score below.
+func TestEvaluatorExtension(t *testing.T) {
+	train, _ := NewSample([]float64{.2, .2, .5, .8}, []float64{0, 0, 1, 1})
+	fit := denoise(train.packed, 0.01)
+	points, _ := NewSample([]float64{.1, .2, .4, .5, .79, .8, .9}, make([]float64, 7))
+	low, high := fit.path[0].value, fit.path[len(fit.path)-1].value
+	if !(low < 0.1 && high > 0.9) {
+		t.Fatalf("path %v", fit.path)
+	}
+	at := fit.evaluator()
+	for i, want := range []float64{low, low, low, high, high, high, high} {
+		if got := at.at(points.packed[i]); got != want {
+			t.Errorf("point %d: %v, want %v", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+)
+
+// TotalVariation bounds the calibration error of a classifier whose calibration
+// function has total variation at most V (Ciosek et al. 2025, Proposition 1).
+// With probability ≥ 1−δ, for any distribution of scores (atoms included),
+//
+//	CE ≤ mean_valid |s − η̂(s)| + BB(|valid|, δ4, ·) + TVB + PTB
+//	t1  = √(½ ln(4/δ1)),  t2 = √((n/8) ln(4(n−1)/δ1)),  n = |train|
+//	TVB = √((2t1² + 2t1√(t1²+4t2V) + 4t2V)/n)
+//	PTB = (V + V̂)√(ln(2/δ2)/2n) + √(ln(2/δ3)/2n)
+//
+// cross-fitted: each of K folds at δ/K, of which δ1 … δ4 get a quarter each.
+//
+// η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁ over v that are functions of the
+// score: equal scores share one value, so a tie is one point with its count as
+// weight. Lemma 4 stays true: its two vectors, η̂ and η, both are functions of
+// the score, and its noise bound is that of the unmerged labels, so t1, t2 and
+// n count labels, not distinct scores. t2 is rounded up, which keeps λ ≥ t2/n,
+// all that the lemma needs.
+//
+// Between training scores η̂ takes the value at the nearest one below (above,
+// before the first). Corollary 2 needs of the extension only that its variation
+// is V̂ = Σ|v_{j+1} − v_j| and that it does not look at the validation set; any
+// step function with a jump between neighbours has that.
+//
+// V = 1 if η is monotone. It is an assumption: no data can show it.
+func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
+	if err := cf.check(s.N()); err != nil {
+		return Bound{}, err
+	}
+	if !(variation >= 0) || math.IsInf(variation, 0) {
+		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
+	}
+	delta := cf.Delta / float64(cf.Folds) / 4
+	terms, chosen := cf.run(s, func(part split, _ int) (terms, chosen Terms) {
+		n := float64(len(part.train))
+		t1 := math.Sqrt(math.Log(4/delta) / 2)
+		t2 := dyadicAbove(math.Sqrt(n / 8 * math.Log(4*(n-1)/delta)))
+		fit := denoise(part.train, t2)
+
+		var gap moments
+		values := fit.evaluator()
+		for _, p := range part.valid {
+			score, _ := unpack(p)
+			gap.add(math.Abs(score - values.at(p)))
+		}
+		root := math.Sqrt(t1*t1 + 4*t2*variation)
+		tvb := math.Sqrt((2*t1*t1 + 2*t1*root + 4*t2*variation) / n)
+		vHat := fit.variation()
+		transfer := (variation+vHat)*math.Sqrt(math.Log(2/delta)/(2*n)) + math.Sqrt(math.Log(2/delta)/(2*n))
+		return Terms{
+				{"gap", gap.mean},
+				{"bernstein", bernstein(gap.n, delta, gap.variance(), 1)},
+				{"denoising", tvb},
+				{"transfer", transfer},
+			}, Terms{
+				{"lambda", t2 / n},
+				{"variation", vHat},
+				{"pieces", float64(len(fit.path))},
+			}
+	})
+	// A value of η̂ is right to a few units in the last place (tautString), a mean
+	// as well (moments).
+	return newBound(terms, chosen, cf.Delta, 1e-12, true)
+}
+
+// dyadicAbove is the next multiple of 2⁻²⁰. Sums of labels ± such a number are
+// exact in float64 up to 2³² labels.
+func dyadicAbove(x float64) float64 { return math.Ceil(x*(1<<20)) / (1 << 20) }
+
+// denoised is η̂ on training points: the j-th of them, from 1, has the value of
+// the first piece with end ≥ j.
+type denoised struct {
+	train []uint64
+	path  []piece
+}
+
+// denoise fits η̂ to points in ascending order of score.
+func denoise(train []uint64, lambda float64) denoised {
+	t := tautString{lambda: lambda}
+	sum := 0.0
+	for i, p := range train {
+		sum += float64(p & 1)
+		switch {
+		case i+1 == len(train):
+			return denoised{train, t.finish(float64(i+1), sum)}
+		case p>>1 != train[i+1]>>1:
+			t.add(float64(i+1), sum)
+		}
+	}
+	return denoised{}
+}
+
+func (d denoised) variation() float64 {
+	sum := 0.0
+	for k := 1; k < len(d.path); k++ {
+		sum += math.Abs(d.path[k].value - d.path[k-1].value)
+	}
+	return sum
+}
+
+// evaluator evaluates η̂ at points in ascending order.
+type evaluator struct {
+	denoised
+	below int // training points with a score ≤ the last one asked for
+	k     int
+}
+
+func (d denoised) evaluator() *evaluator { return &evaluator{denoised: d} }
+
+func (e *evaluator) at(p uint64) float64 {
+	for e.below < len(e.train) && e.train[e.below]>>1 <= p>>1 {
+		e.below++
+	}
+	for e.path[e.k].end < float64(e.below) {
+		e.k++
+	}
+	return e.path[e.k].value
+}

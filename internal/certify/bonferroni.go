@@ -1,0 +1,34 @@
+package certify
+
+import "math"
+
+// bonferroni bounds the margin between the class with xA and the runner-up with
+// xB of n votes, each by its own Clopper–Pearson bound at level 1−α/2:
+// p_A ≥ lower(xA, n, α/2), p_B ≤ upper(xB, n, α/2), and the margin of these.
+//
+// α/2 is enough whatever the number of classes: the true runner-up j* is one
+// fixed, if unknown, class, its count is at most xB and upper is monotone, so
+// P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (moutaouakil 2024 pays
+// α/m.)
+func bonferroni(kind MarginKind, xA, xB, n int64, alpha float64) bounded {
+	a := LowerBound(xA, n, alpha/2)
+	b := LowerBound(n-xB, n, alpha/2) // a lower bound on 1−p_B
+	return bounded{
+		margin: bonferroniMargin(kind, a, b),
+		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(UpperBound(xB, n, alpha/2))},
+	}
+}
+
+// bonferroniMargin is the margin for p_A ≥ a, 1−p_B ≥ b, rounded down:
+// Φ⁻¹(a) + Φ⁻¹(b), or a + b − 1.
+func bonferroniMargin(kind MarginKind, a, b float64) float64 {
+	if kind == FirstMargin {
+		// a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
+		return (a - 0.5) + (b - 0.5) - 4*unit
+	}
+	if a == 0 || b == 0 {
+		return math.Inf(-1)
+	}
+	m := quantileLow(a) + quantileLow(b)
+	return m - math.Abs(m)*2*unit
+}

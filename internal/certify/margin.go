@@ -1,0 +1,501 @@
+package certify
+
+import "math"
+
+// margin is the exact margin search, Buehler's optimal lower bound for the order
+// of outcomes by their bonferroni margin T:
+//
+//	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
+//
+// moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the
+// probabilities of the class, the true runner-up and the rest. It comes down to
+// one number: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
+// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other
+// count stands for that of the unknown true runner-up, which is at most that;
+// the bound falls in it.
+//
+// The bound of an order is never below any other lower bound that is a function
+// of the order (Buehler 1957), so not below the bonferroni margin itself. What is
+// returned is the larger of two numbers that are both at most the exact bound:
+// the margin proved below and the rounded bonferroni margin. So it stays a
+// 1−α bound, which the larger of two such bounds in general is not.
+//
+// With two classes p_B = 1−p_A is known, T orders outcomes by x1 alone, and the
+// bound is Clopper–Pearson's at level 1−α.
+func (c *VoteCertifier) margin(t tally) bounded {
+	p := c.params
+	if t.two {
+		return clopperPearson(p.Margin, t.a, t.n, p.Alpha)
+	}
+	b := bonferroni(p.Margin, t.a, t.b, t.n, p.Alpha)
+	if t.a <= t.b {
+		// At q1 = q2 = ½ the event is likely: no margin above 0.
+		b.margin = math.Min(b.margin, 0)
+		return b
+	}
+	s := search{event: newEvent(c.order(t.n), t.a, t.b), kind: p.Margin, logAlpha: math.Log(p.Alpha), alpha: p.Alpha}
+	b.margin = math.Max(b.margin, s.margin(b.margin))
+	return b
+}
+
+// order returns the order of outcomes of n samples, which all examples share.
+func (c *VoteCertifier) order(n int64) *order {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.orders[n]
+	if o == nil {
+		o = bonferroniOrder(c.params.Margin, n, c.params.Alpha)
+		c.orders[n] = o
+	}
+	return o
+}
+
+// A frontier is the curve g(q) = margin > 0 in the simplex, by y = √q2 from 0 to
+// its end, where q3 = 0: q1 = q2 + margin, or q1 = Φ(margin + Φ⁻¹(q2)). On it q1
+// is a concave function of q2.
+type frontier struct {
+	kind   MarginKind
+	margin float64
+}
+
+// lift raises a q1 by more than the roundings it was computed with (those of Φ
+// and of its argument, at |z| < 40); a larger q1 only raises P_q.
+const lift = 1 + 0x1p-40
+
+// end returns q at the end of the frontier.
+func (f frontier) end() (q1, q2 float64) {
+	if f.kind == FirstMargin {
+		return (1 + f.margin) / 2 * lift, (1 - f.margin) / 2
+	}
+	q1, _ = normalCDF(f.margin / 2)
+	q2, _ = normalCDF(-f.margin / 2)
+	return q1 * lift, q2
+}
+
+// at returns the point of the frontier at y, or one above it (with a larger q1),
+// and the slope dq1/dq2.
+func (f frontier) at(y float64) (q1, q2, slope float64) {
+	if f.kind == FirstMargin {
+		return (y*y + f.margin) * lift, y * y, 1
+	}
+	z := quantileNear(y * y)
+	q1, _ = normalCDF(f.margin + z)
+	q2, _ = normalCDF(z)
+	return q1 * lift, q2, math.Exp(-f.margin * (f.margin/2 + z))
+}
+
+// from returns a y such that every point of the frontier up to y has q1 at most
+// the given one.
+func (f frontier) from(q1 float64) float64 {
+	if f.kind == FirstMargin {
+		return math.Sqrt(math.Max(0, q1-f.margin-8*unit)) * (1 - 4*unit)
+	}
+	z := quantileLow(q1) - f.margin
+	z -= 8 * unit * (math.Abs(z) + f.margin + 1)
+	// frontier.at begins at its own Φ⁻¹(y²): keep well under z.
+	q2, _ := normalCDF(z - 1e-9)
+	return math.Sqrt(q2)
+}
+
+// A node is a distribution (q1, q2, q3) with an upper bound on the log of its
+// probability of the event.
+type node struct {
+	q    [3]float64
+	logP float64
+}
+
+// search looks for the margin of one observation.
+type search struct {
+	event    *event
+	kind     MarginKind
+	alpha    float64
+	logAlpha float64
+}
+
+// logP returns an upper bound on ln P_q(event). Where a crude bound shows it
+// far below α, that is returned: the sums far from what was observed would cost
+// the most and say the least.
+func (s *search) logP(q1, q2 float64) float64 {
+	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
+		return crude
+	}
+	return math.Log(s.event.probability(q1, q2))
+}
+
+func (s *search) node(q1, q2 float64) node {
+	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
+}
+
+// crude is an upper bound on ln P_q(event) that costs a few binomial tails:
+// P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1)) for any k.
+func (e *event) crude(q1, q2 float64) float64 {
+	n := float64(e.order.n)
+	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))
+	mean1, sd1 := n*q1, math.Sqrt(n*math.Max(0, q1*(1-q1)))
+	best := 1.0
+	lo, hi := 0.0, 12.0
+	for range 4 {
+		a := (lo + hi) / 2
+		k := int64(math.Floor(mean - a*sd))
+		if k < -1 {
+			k = -1
+		}
+		t := e.threshold(min(k+1, e.order.n), int64(mean1+a*sd1))
+		p1 := binomialTail(e.order.n, t, math.Min(q1, 1)).hi
+		p2 := 0.0
+		if k >= 0 {
+			p2 = e.below(k, q2)
+		}
+		best = math.Min(best, p1+p2)
+		if p2 > p1 {
+			lo = a
+		} else {
+			hi = a
+		}
+	}
+	return math.Log(best)
+}
+
+// margin returns a proved lower bound on the margin, or a number ≤ 0 if none
+// above 0 was found. floor is the bonferroni margin, where the search begins.
+func (s *search) margin(floor float64) float64 {
+	// How far under α the worst probability is left, relatively: the price of
+	// an affordable proof. It costs about 1e-5/3 standard deviations of margin.
+	const leave = 1e-5
+	L := math.Max(floor, leastMargin)
+	at := 0.0
+	for range 8 {
+		var slope float64
+		L, slope = s.locate(L, at)
+		dbgL = L
+		if !(L > leastMargin) {
+			return 0
+		}
+		for drop := leave; drop < 1e-3; drop *= 8 {
+			under := L - drop/slope
+			bad := s.prove(frontier{s.kind, under})
+			if bad < 0 {
+				return under
+			}
+			at = bad
+		}
+		// The worst point was another one than the one found: look from there.
+	}
+	return 0
+}
+
+// leastMargin is the least margin searched for: smaller ones are not certified.
+const leastMargin = 1e-6
+
+// locate finds, with no promise, the margin L at which the worst probability on
+// the frontier is α, and d ln P/dL there. It begins at L; at, if not 0, is the y
+// of a point to try besides those of the grid.
+func (s *search) locate(L, at float64) (margin, slope float64) {
+	u := 0.0 // where the worst point is, as a part of the frontier's y
+	width := 0.0
+	checked := false
+	for range 40 {
+		f := frontier{s.kind, L}
+		if u == 0 {
+			u, width = s.scan(f, at)
+		}
+		var v float64
+		u, v, width = s.climb(f, u, width)
+		sd := s.marginSD(f, u)
+		h := 1e-3 * sd
+		slope = (s.value(frontier{s.kind, L + h}, u) - v) / h
+		if !(slope > 0) {
+			slope = 1 / sd
+		}
+		move := math.Min((s.logAlpha-v)/slope, 20*sd)
+		if s.kind == FirstMargin {
+			move = math.Min(move, (1-L)/2)
+		}
+		if L+move <= leastMargin {
+			if L <= leastMargin {
+				return 0, slope
+			}
+			move = leastMargin - L
+		}
+		L += move
+		if math.Abs(move)*slope > 1e-7 {
+			continue
+		}
+		// Settled, unless the grid now shows a worse point.
+		if checked {
+			return L, slope
+		}
+		f.margin = L
+		again, around := s.scan(f, at)
+		if s.value(f, again) <= s.value(f, u) {
+			return L, slope
+		}
+		u, width, checked = again, around, true
+	}
+	return L, slope
+}
+
+// value is ln P at the part u of f's range of y.
+func (s *search) value(f frontier, u float64) float64 {
+	q1, q2, _ := f.at(u * f.last())
+	return s.logP(q1, q2)
+}
+
+// last is the y of the end of the frontier, or a little under it.
+func (f frontier) last() float64 {
+	_, q2 := f.end()
+	return math.Sqrt(q2) * (1 - 0x1p-30)
+}
+
+// grid holds the u that a scan tries: even in y, in which the sampling
+// distribution of x2 has one width everywhere, and some more at the beginning.
+var grid = func() (u []float64) {
+	for v := 1e-8; v < 0.02; v *= 10 {
+		u = append(u, v)
+	}
+	const cells = 32
+	for i := 1; i <= cells; i++ {
+		u = append(u, float64(i)/cells)
+	}
+	return u
+}()
+
+// scan returns the u of the grid, or of the point at, with the largest
+// probability, and how far its neighbours are.
+func (s *search) scan(f frontier, at float64) (u, width float64) {
+	best := math.Inf(-1)
+	for i, x := range grid {
+		if v := s.value(f, x); v > best {
+			best, u, width = v, x, grid[min(i+1, len(grid)-1)]-grid[max(i-1, 0)]
+		}
+	}
+	if x := math.Min(1, at/f.last()); x > 0 && s.value(f, x) > best {
+		return x, math.Min(x, grid[len(grid)-1]-grid[len(grid)-2])
+	}
+	return u, width
+}
+
+// climb finds a local maximum of the probability on f within width of u by
+// golden section, its value, and the width in which to look for it when f moves
+// a little.
+func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
+	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
+	const golden = 0.6180339887498949
+	a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
+	va, vb := s.value(f, a), s.value(f, b)
+	x, v = u, s.value(f, u)
+	for range 24 {
+		if va > vb {
+			hi, b, vb = b, a, va
+			a = hi - golden*(hi-lo)
+			va = s.value(f, a)
+		} else {
+			lo, a, va = a, b, vb
+			b = lo + golden*(hi-lo)
+			vb = s.value(f, b)
+		}
+		if math.Abs(va-vb) < 1e-8 && hi-lo < width/3 {
+			break
+		}
+	}
+	if va > v {
+		x, v = a, va
+	}
+	if vb > v {
+		x, v = b, vb
+	}
+	// The end is a common place for the maximum.
+	if hi == 1 {
+		if ve := s.value(f, 1); ve >= v {
+			x, v = 1, ve
+		}
+	}
+	return x, v, math.Max(width/4, 4*(hi-lo))
+}
+
+// marginSD is about the standard deviation of the observed margin at u of f.
+func (s *search) marginSD(f frontier, u float64) float64 {
+	n := float64(s.event.order.n)
+	q1, q2, _ := f.at(u * f.last())
+	q1, q2 = math.Min(q1, 1-1/n), math.Max(q2, 1/n)
+	v1, v2 := math.Sqrt(q1*(1-q1)/n), math.Sqrt(q2*(1-q2)/n)
+	if s.kind == FirstMargin {
+		return v1 + v2
+	}
+	return v1/normalPDF(quantileNear(q1)) + v2/normalPDF(quantileNear(q2))
+}
+
+func normalPDF(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwoPi) }
+
+// prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
+// proved, else a y near which it may not hold.
+//
+// Two tools cover the frontier. By monotonicity, all its points with q2 ≥ a and
+// q1 ≤ b have at most the probability of the corner (b, a): this settles its two
+// ends. In between, points c_0, c_1, … on the frontier and, between each two, a
+// point V above their tangents form a polygon above it (q1 is concave in q2), so
+// that each point of the frontier has under it, at the same q2, one of an edge
+// with a larger q1 and probability. Along an edge q1 = a + b·q2 with a, b ≥ 0,
+// which in the natural parameters u_i = ln(q_i/q3) reads
+// e^u1 = ((a+b)e^u2 + a)/(1−a): convex, so at the same u2 the straight line of
+// the natural parameters between the ends has u1 as large or larger, thus more
+// q1, less q2 and q3, and a larger probability. And on that line, q ∝
+// A^{1−t}·B^t, Hölder's inequality bounds the probability by those of the ends:
+// see bridge.
+func (s *search) prove(f frontier) (bad float64) {
+	n := s.event.order.n
+	endQ1, endQ2 := f.end()
+	end := math.Sqrt(endQ2)
+	y := f.from(LowerBound(s.event.threshold(0, n), n, s.alpha))
+	if t := s.event.threshold(0, n); t > n {
+		return -1 // no outcome is in the event
+	}
+	if y >= end {
+		return -1
+	}
+	if y <= 0 {
+		return 0
+	}
+	q1, q2, slope := f.at(y)
+	c := s.node(q1, q2)
+	stride := end / 64 // in y, of the last step
+	trend := 0.0       // change of ln P over a unit of distance
+	for range 1 << 16 {
+		gap := s.logAlpha - c.logP
+		if !(gap > 0) {
+			return y
+		}
+		// How far the rest of q1 moves ln P, roughly; then try the corner.
+		sd := math.Sqrt(c.q[0]*math.Max(0, 1-c.q[0])/float64(n)) + 1/float64(n)
+		if (endQ1-c.q[0])/sd*(1+math.Sqrt(-2*c.logP)) < 2*gap && s.logP(endQ1, c.q[1]) <= s.logAlpha {
+			return -1
+		}
+		accepted := false
+		worse := y
+		for ease := 0.85; ease > 1e-3; ease /= 2.5 {
+			reach := 2 * reachable(ease*gap, trend)
+			next, q1n, q2n, slopeN := s.stride(f, c, y, end, stride, reach)
+			// V above both tangents, half way.
+			q2v := (q2 + q2n) / 2
+			q1v := math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift
+			if !(q2v > q2 && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
+				continue
+			}
+			v := s.node(q1v, q2v)
+			if v.logP >= s.logAlpha {
+				worse = math.Sqrt(q2v)
+				continue
+			}
+			if s.bridge(c, v) > s.logAlpha {
+				continue
+			}
+			d := node{[3]float64{q1n, q2n, 1 - q1n - q2n}, 0}
+			d.logP = s.logP(q1n, q2n)
+			if d.logP >= s.logAlpha {
+				worse = next
+				continue
+			}
+			if s.bridge(v, d) > s.logAlpha {
+				continue
+			}
+			trend = (d.logP - c.logP) / distance(n, c.q, d.q)
+			stride = next - y
+			c, y, q1, q2, slope = d, next, q1n, q2n, slopeN
+			accepted = true
+			break
+		}
+		if !accepted {
+			return worse
+		}
+	}
+	return y
+}
+
+// reachable is how far apart, in distance, two nodes may about lie for the line
+// between them to rise by at most gap, the second having ln P larger by trend
+// times the distance.
+func reachable(gap, trend float64) float64 {
+	if trend <= 0 {
+		return math.Sqrt(8 * gap)
+	}
+	if d := 2 * (math.Sqrt(2*gap) - trend); d > 2*trend {
+		return d
+	}
+	return gap / trend
+}
+
+// stride returns the point of f about reach from c, which lies at y; last is a
+// first guess of the step in y. It stays off the end by a quarter of the way.
+func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
+	most := 0.75 * (end - y)
+	step := math.Min(last, most)
+	for range 6 {
+		q1, q2, slope = f.at(y + step)
+		d := distance(s.event.order.n, c.q, [3]float64{q1, q2, math.Max(0, 1-q1-q2)})
+		ratio := reach / d
+		if ratio > 0.9 && ratio < 1.1 || step == most && ratio > 1 {
+			break
+		}
+		step = math.Min(most, step*math.Min(math.Max(ratio, 0.05), 20))
+	}
+	q1, q2, slope = f.at(y + step)
+	return y + step, q1, q2, slope
+}
+
+// distance is √(8n(1−ρ)), ρ = Σ√(a_i b_i), about the distance of n samples of a
+// and b in standard deviations.
+func distance(n int64, a, b [3]float64) float64 {
+	var d float64
+	for i := range a {
+		r := math.Sqrt(a[i]) - math.Sqrt(b[i])
+		d += r * r
+	}
+	return 2 * math.Sqrt(float64(n)*d)
+}
+
+// bridge returns an upper bound on ln P_q(event) over all q = A^{1−t}·B^t/Z(t),
+// Z(t) = Σ A_i^{1−t}B_i^t, 0 ≤ t ≤ 1. By Hölder's inequality
+//
+//	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
+//
+// The log of the right is concave in t (ln Z is convex), so a tangent, taken
+// near its top, bounds it.
+func (s *search) bridge(A, B node) float64 {
+	n := float64(s.event.order.n)
+	var ratio [3]float64
+	slack := 0.0
+	for i := range ratio {
+		if !(A.q[i] > 0 && B.q[i] > 0) {
+			return math.Inf(1)
+		}
+		ratio[i] = math.Log(B.q[i] / A.q[i])
+		if math.Abs(ratio[i]) < 0.5 {
+			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
+		}
+		// Roundings of the expm1 below, and of q3 = 1−q1−q2.
+		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
+		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
+	}
+	rise := B.logP - A.logP
+	t := 0.5
+	var value, slope float64
+	for i := 0; ; i++ {
+		var lack, first, second float64 // 1−Z and derivatives of ln Z
+		for i, l := range ratio {
+			lack += A.q[i] * (t*math.Expm1(l) - math.Expm1(t*l))
+			w := A.q[i] * math.Exp(t*l)
+			first += w * l
+			second += w * l * l
+		}
+		z := 1 - lack
+		first /= z
+		second = second/z - first*first
+		value = A.logP + t*rise - n*math.Log1p(-lack)
+		slope = rise - n*first
+		if i == 3 || !(second > 0) {
+			break
+		}
+		t = math.Min(1, math.Max(0, t+slope/(n*second)))
+	}
+	return value + math.Max(slope*(1-t), -slope*t) + slack + 1e-12*math.Abs(value)
+}

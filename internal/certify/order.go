@@ -1,0 +1,136 @@
+package certify
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// An order ranks the outcomes (x1, x2) of n samples, x1 the votes of the class
+// and x2 of the runner-up, by T(x1, x2) = s(x1) + s(n−x2). s does not fall, so T
+// does not fall in x1 nor rise in x2. Every order used here has this form:
+// lower(x, n, α/2) and its image under Φ⁻¹ because upper(x) = 1 − lower(n−x).
+type order struct {
+	n     int64
+	score func(k int64) span // encloses s(k)
+
+	pages sync.Map // page number → *orderPage
+}
+
+const pageSize = 512
+
+// An orderPage holds the scores of pageSize consecutive k, as float bits; zero
+// bits stand for a score not computed yet, and are kept for none that is: see
+// packScore.
+type orderPage [pageSize]struct{ lo, hi atomic.Uint64 }
+
+// packScore turns the score 0 into −0, whose bits are not zero.
+func packScore(s float64) uint64 {
+	if s == 0 {
+		s = math.Copysign(0, -1)
+	}
+	return math.Float64bits(s)
+}
+
+func (o *order) at(k int64) span {
+	number := k / pageSize
+	v, ok := o.pages.Load(number)
+	if !ok {
+		v, _ = o.pages.LoadOrStore(number, new(orderPage))
+	}
+	cell := &v.(*orderPage)[k%pageSize]
+	// hi is stored last: where it is there, lo is.
+	if hi := cell.hi.Load(); hi != 0 {
+		return span{math.Float64frombits(cell.lo.Load()), math.Float64frombits(hi)}
+	}
+	s := o.score(k)
+	cell.lo.Store(packScore(s.lo))
+	cell.hi.Store(packScore(s.hi))
+	return s
+}
+
+// bonferroniOrder is the order by the bonferroni margin at level 1−α.
+func bonferroniOrder(kind MarginKind, n int64, alpha float64) *order {
+	o := &order{n: n}
+	o.score = func(k int64) span {
+		p := lowerSpan(k, n, alpha/2)
+		if kind == FirstMargin {
+			return p
+		}
+		return span{quantileLow(p.lo), quantileHigh(p.hi)}
+	}
+	return o
+}
+
+// An event is the set of outcomes at least as extreme as one that was observed:
+// {x1 ≥ t(x2)}, t a step function that does not fall.
+type event struct {
+	order  *order
+	level  float64 // T of the observed outcome
+	strict bool    // leave out what equals level
+
+	known map[int64]*eventPage
+}
+
+type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
+
+// newEvent is the event {T ≥ T(a, b)}. Every outcome that may tie is in it.
+func newEvent(o *order, a, b int64) *event {
+	return &event{order: o, level: o.at(a).lo + o.at(o.n-b).lo, known: make(map[int64]*eventPage)}
+}
+
+// holds reports whether the outcome (x1, x2) is in the event.
+func (e *event) holds(x1, x2 int64) bool {
+	s1, s2 := e.order.at(x1), e.order.at(e.order.n-x2)
+	if e.strict {
+		// Not a bound: equal up to rounding counts as equal.
+		t := s1.lo + s2.lo
+		return t > e.level+1e-12*math.Abs(e.level)
+	}
+	t := s1.hi + s2.hi
+	return t >= e.level-4*unit*(math.Abs(s1.hi)+math.Abs(s2.hi)+math.Abs(e.level))
+}
+
+// threshold returns t(x2), the least x1 in 0…n−x2 that is in the event, or
+// n−x2+1 if there is none. near is where the search begins.
+func (e *event) threshold(x2, near int64) int64 {
+	number := x2 / pageSize
+	page := e.known[number]
+	if page == nil {
+		page = new(eventPage)
+		e.known[number] = page
+	}
+	cell := &page[x2%pageSize]
+	if *cell != 0 {
+		return *cell - 1
+	}
+	top := e.order.n - x2 + 1
+	// lo is out of the event or −1, hi is in it or top.
+	lo, hi := int64(-1), top
+	x := min(max(near, 0), top-1)
+	for step := int64(1); lo+1 < hi; step *= 2 {
+		if e.holds(x, x2) {
+			hi = x
+			x = max(x-step, lo+1)
+			if lo >= 0 {
+				break
+			}
+		} else {
+			lo = x
+			x = min(x+step, hi-1)
+			if hi < top {
+				break
+			}
+		}
+	}
+	for lo+1 < hi {
+		mid := lo + (hi-lo)/2
+		if e.holds(mid, x2) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	*cell = hi + 1
+	return hi
+}

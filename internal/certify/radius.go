@@ -1,0 +1,53 @@
+package certify
+
+import "math"
+
+// RadiusSecond is R2 = (σ/2)·margin for a lower bound on the second margin
+// Φ⁻¹(p_A) − Φ⁻¹(p_B) of a classifier smoothed with N(0, σ²I) noise: within R2
+// (L2) of the input the class A stays the most probable (Cohen et al. 2019,
+// Theorem 1). A margin ≤ 0 gives 0. Rounded down.
+func RadiusSecond(margin, sigma float64) float64 {
+	if !(margin > 0) {
+		return 0
+	}
+	return roundDownFinite(below(sigma * margin / 2))
+}
+
+// RadiusFirst is R1 for a lower bound on the first margin p_A − p_B.
+//
+// With a known Lipschitz constant L (L2 to L2) of the vector of smoothed
+// probabilities, R1 = margin/(√2·L) (Tsuzuku et al. 2018, Proposition 1:
+// e_A − e_j has length √2). With L = 0, unknown, the smoothed difference
+// F_A − F_j is the convolution with N(0, σ²I) of a function with range [−1, 1]
+// and so √(2/π)/σ-Lipschitz (Salman et al. 2019, Lemma 1, has range [0, 1] and
+// half the constant): R1 = σ√(π/2)·margin. A margin ≤ 0 gives 0. Rounded down.
+func RadiusFirst(margin, sigma, lipschitz float64) float64 {
+	if !(margin > 0) {
+		return 0
+	}
+	if lipschitz > 0 {
+		return roundDownFinite(below(margin / (math.Sqrt2 * lipschitz)))
+	}
+	return roundDownFinite(below(sigma * margin * sqrtHalfPi))
+}
+
+// sqrtHalfPi is √(π/2), OEIS A069998.
+const sqrtHalfPi = 1.2533141373155002512
+
+// below is a number under every value whose floating-point evaluation by at
+// most four roundings is x > 0.
+func below(x float64) float64 { return x * (1 - 0x1p-50) }
+
+func roundDownFinite(x float64) float64 {
+	if x > math.MaxFloat64 {
+		return math.MaxFloat64
+	}
+	return RoundDown(x)
+}
+
+func (p VoteParams) radius(margin float64) float64 {
+	if p.Margin == FirstMargin {
+		return RadiusFirst(margin, p.Sigma, p.Lipschitz)
+	}
+	return RadiusSecond(margin, p.Sigma)
+}

@@ -1,0 +1,84 @@
+package certify
+
+import "math"
+
+// Summary is what certificates of one method say together.
+type Summary struct {
+	Method    string  `json:"method"`
+	Sound     bool    `json:"sound"`
+	Alpha     float64 `json:"alpha"`
+	Sigma     float64 `json:"sigma"`
+	Examples  int     `json:"examples"`
+	Abstained int     `json:"abstained"`
+	// Certified [k] is the certified accuracy at each radius: the share of
+	// examples whose certified class is the label and whose radius is at least so.
+	Certified []CertifiedAccuracy `json:"certified_accuracy"`
+	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020):
+	// examples without a correct certificate count as 0.
+	AverageRadius float64 `json:"average_certified_radius"`
+	// Samples is the number of estimation samples used by all examples.
+	Samples int64 `json:"samples"`
+}
+
+// CertifiedAccuracy is a point of the certified accuracy curve.
+type CertifiedAccuracy struct {
+	Radius   float64 `json:"radius"`
+	Accuracy float64 `json:"accuracy"`
+}
+
+// Summarize summarizes certificates of one method at the given radii.
+func Summarize(certs []Certificate, radii []float64) Summary {
+	s := Summary{Examples: len(certs)}
+	if len(certs) > 0 {
+		c := certs[0]
+		s.Method, s.Sound, s.Alpha, s.Sigma = c.Method, c.Sound, c.Alpha, c.Sigma
+	}
+	counts := make([]int, len(radii))
+	for _, c := range certs {
+		s.Samples += c.N
+		if c.Prediction == Abstained {
+			s.Abstained++
+		}
+		if !c.Correct {
+			continue
+		}
+		s.AverageRadius += c.Radius / float64(len(certs))
+		for k, r := range radii {
+			if c.Radius >= r {
+				counts[k]++
+			}
+		}
+	}
+	s.AverageRadius = min(s.AverageRadius, math.MaxFloat64)
+	for k, r := range radii {
+		s.Certified = append(s.Certified, CertifiedAccuracy{r, float64(counts[k]) / float64(max(1, len(certs)))})
+	}
+	return s
+}
+
+// SummaryRadii chooses radii for a Summary: 0 and up to eight multiples of a
+// round step that span the correct certificates' radii.
+func SummaryRadii(certs ...[]Certificate) []float64 {
+	var largest float64
+	for _, set := range certs {
+		for _, c := range set {
+			if c.Correct && !c.Unbounded {
+				largest = max(largest, c.Radius)
+			}
+		}
+	}
+	radii := []float64{0}
+	step := 0.25
+	if largest > 0 {
+		decade := math.Pow(10, math.Floor(math.Log10(largest/8)))
+		for _, f := range []float64{1, 2.5, 5, 10} {
+			if step = decade * f; largest <= 8*step {
+				break
+			}
+		}
+	}
+	for k := 1; k <= 8 && step*float64(k) <= largest; k++ {
+		radii = append(radii, step*float64(k))
+	}
+	return radii
+}

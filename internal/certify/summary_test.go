@@ -1,0 +1,51 @@
+package certify
+
+import (
+	"math"
+	"reflect"
+	"testing"
+)
+
+// TestSummarize checks against numbers worked out by hand.
+func TestSummarize(t *testing.T) {
+	certs := []Certificate{
+		{Prediction: 1, Correct: true, Radius: 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, Sound: true, N: 100},
+		{Prediction: 2, Correct: false, Radius: 0.9, N: 100},
+		{Prediction: Abstained, N: 40},
+		{Prediction: 0, Correct: true, Radius: 0.25, N: 100},
+	}
+	got := Summarize(certs, []float64{0, 0.25, 0.4, 0.6})
+	want := Summary{
+		Method: "margin", Sound: true, Alpha: 0.001, Sigma: 0.25, Examples: 4, Abstained: 1,
+		Certified:     []CertifiedAccuracy{{0, 0.5}, {0.25, 0.5}, {0.4, 0.25}, {0.6, 0}},
+		AverageRadius: 0.75 / 4, Samples: 340,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if s := Summarize(nil, []float64{0}); s.Examples != 0 || s.Certified[0].Accuracy != 0 {
+		t.Errorf("no certificates: %+v", s)
+	}
+	unbounded := []Certificate{{Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}}
+	if s := Summarize(unbounded, nil); math.IsInf(s.AverageRadius, 0) {
+		t.Errorf("average radius %v, want a finite number", s.AverageRadius)
+	}
+}
+
+func TestSummaryRadii(t *testing.T) {
+	for _, tt := range []struct {
+		largest float64
+		want    []float64
+	}{
+		{0, []float64{0}},
+		{2, []float64{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2}},
+		{1.9, []float64{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75}},
+		{0.5, []float64{0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.5}},
+		{40, []float64{0, 5, 10, 15, 20, 25, 30, 35, 40}},
+	} {
+		got := SummaryRadii([]Certificate{{Correct: true, Radius: tt.largest}, {Radius: 1e6}})
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("largest %v: %v, want %v", tt.largest, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package certify
+
+import "math"
+
+// probability returns an upper bound on P_q(x1 ≥ t(x2)) for counts (x1, x2, x3) ~
+// Multinomial(n, (q1, q2, 1−q1−q2)):
+//
+//	Σ_x2 Bin(x2; n, q2) · S(x2),  S(x2) = P(Bin(n−x2, r) ≥ t(x2)),  r = q1/(1−q2).
+//
+// The sum runs from large x2 to small. That way S rises, by terms that are all
+// positive:
+//
+//	P(Bin(N+1, r) ≥ t) = P(Bin(N, r) ≥ t) + r·P(Bin(N, r) = t−1)
+//	P(Bin(N, r) ≥ t−1) = P(Bin(N, r) ≥ t) + P(Bin(N, r) = t−1)
+//
+// and terms follow from their neighbours by factors, so that K steps leave a
+// relative error of 10K·unit. What lies outside the range of summation is
+// bounded and added: above, S is at most its value at the upper end; below, at
+// most 1, and the masses of x2 fall at least geometrically.
+//
+// Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. It falls in q2 and rises in q1.
+var calls int
+var dbgL float64
+
+func (e *event) probability(q1, q2 float64) float64 {
+	calls++
+	n := e.order.n
+	if q2 <= 0 {
+		return binomialTail(n, e.threshold(0, 0), q1).hi
+	}
+	r := math.Max(q1/(1-q2)*(1+4*unit), 1e-300) // raising r raises S
+	if !(r < 1) {
+		return e.withoutRest(q2)
+	}
+	const tooSmall = -600 // logs of terms that are not followed
+	N := float64(n)
+	mean := N * q2
+	sd := math.Sqrt(mean * (1 - q2))
+	top := min(n, int64(math.Ceil(mean+8*sd+12)))
+	for logw, _ := binomialLog(n, top, q2, 1-q2); logw < tooSmall && float64(top) > mean; {
+		top = int64(mean + (float64(top)-mean)/2)
+		logw, _ = binomialLog(n, top, q2, 1-q2)
+	}
+	near := int64(N * q1)
+	// Begin where a term of S is a normal number too. Those x2 above where it is
+	// not, or where t(x2) > n−x2, are an upper set because t rises.
+	logTerm := func(x2 int64) (t int64, logp, err float64) {
+		t = e.threshold(x2, near)
+		if t > n-x2 {
+			return t, math.Inf(-1), 0
+		}
+		logp, err = binomialLog(n-x2, t, r, 1-r)
+		return t, logp, err
+	}
+	start := top
+	t, logp, errTerm := logTerm(start)
+	if logp < tooSmall && float64(t) > float64(n-start)*r {
+		lo, hi := int64(-1), start // hi is too small
+		for lo+1 < hi {
+			mid := lo + (hi-lo)/2
+			t, logp, _ = logTerm(mid)
+			if logp < tooSmall && float64(t) > float64(n-mid)*r {
+				hi = mid
+			} else {
+				lo = mid
+			}
+		}
+		if lo < 0 {
+			// S(0), the largest of them, is a few terms below e⁻⁶⁰⁰.
+			return math.Exp(tooSmall) * N
+		}
+		start = lo
+		t, logp, errTerm = logTerm(start)
+	}
+	tail := binomialTail(n-start, t, r)
+	s := tail.hi
+	term := math.Exp(logp)
+	logw, errW := binomialLog(n, start, q2, 1-q2)
+	if logw < -700 {
+		return e.below(start, q2) + math.Exp(tooSmall)*N
+	}
+	w := math.Exp(logw)
+	odds := (1 - q2) / q2
+	rest := 1 - r
+	var sum float64
+	if start < top {
+		sum = math.Exp(tooSmall) * N // all of S above start
+	} else if start < n {
+		// P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, or are 1 at most.
+		above := 1.0
+		if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
+			above = math.Min(1, w*ratio/(1-ratio))
+		}
+		sum = above * s
+	}
+	steps := 0
+	x2 := start
+	N2 := n - x2 // trials left for x1
+	for {
+		sum += w * s
+		if x2 == 0 {
+			break
+		}
+		if s > 1-0x1p-40 {
+			// S stays within this of 1: add the whole of P(X2 < x2).
+			sum += e.below(x2-1, q2)
+			break
+		}
+		factor := float64(x2) * odds / float64(n-x2+1)
+		if factor < 1 && w*factor < 0x1p-36*sum*(1-factor) {
+			sum += w * factor / (1 - factor)
+			break
+		}
+		w *= factor
+		x2--
+		next := e.threshold(x2, t)
+		if t-next > 64 || term == 0 {
+			t = next
+			N2 = n - x2
+			tail := binomialTail(N2, t, r)
+			s = tail.hi
+			lp, le := binomialLog(N2, t, r, rest)
+			term = math.Exp(lp)
+			errTerm = math.Max(errTerm, le)
+			steps++
+			continue
+		}
+		d := float64(N2 + 1 - t)
+		s += term * float64(t) * rest / d
+		term *= float64(N2+1) * rest / d
+		N2++
+		steps++
+		for ; t > next; t-- {
+			term *= float64(t) * rest / (float64(N2-t+1) * r)
+			s += term
+			steps++
+		}
+		if s > 1 {
+			s = 1
+		}
+	}
+	rel := errTerm + errW + float64(10*steps+64)*unit
+	return math.Min(1, sum*(1+2*rel))
+}
+
+// below returns an upper bound on P(X2 ≤ k).
+func (e *event) below(k int64, q2 float64) float64 {
+	n := e.order.n
+	// P(X2 ≤ k) falls in q2: the rounding of 1−q2 must not raise q2.
+	return binomialTail(n, n-k, math.Nextafter(1-q2, 2)).hi
+}
+
+// withoutRest is probability for q1 = 1−q2: x1 = n−x2, so the event is that x2
+// is at most the last value with t(x2) ≤ n−x2.
+func (e *event) withoutRest(q2 float64) float64 {
+	n := e.order.n
+	lo, hi := int64(-1), n+1
+	for lo+1 < hi {
+		mid := lo + (hi-lo)/2
+		if e.holds(n-mid, mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	if lo < 0 {
+		return 0
+	}
+	return e.below(lo, q2)
+}

@@ -1,0 +1,218 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/jpeg"
+	_ "image/png"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// imageFile is what is known of an image before it is decoded.
+type imageFile struct {
+	path   string
+	label  int
+	width  int
+	height int
+	grey   bool
+	digest [sha256.Size]byte // of the file
+}
+
+// openImages reads a folder with a subfolder of PNG or JPEG images for every
+// class. Classes are numbered in the order of their names (bytewise, as Python's
+// sorted does), or by their names where all of these are numbers. If all images
+// are grey, they have one channel, otherwise three. As Pillow's convert("RGB")
+// does, grey is repeated and transparency dropped. Values are divided by 255, in
+// 16-bit images by 65,535.
+//
+// Files are read once to check their sizes and for the digest; an image is
+// decoded each time it is asked for.
+func openImages(ctx context.Context, root string) (*Dataset, error) {
+	files, classes, err := listImages(root)
+	if err != nil {
+		return nil, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for i := range files {
+		group.Go(func() error {
+			if err := groupCtx.Err(); err != nil {
+				return err
+			}
+			return files[i].inspect()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+
+	first, grey := files[0], true
+	hash := sha256.New()
+	fmt.Fprintf(hash, "rscert images 1\n%d\n", len(files))
+	labels := make([]int, len(files))
+	for i, f := range files {
+		if f.width != first.width || f.height != first.height {
+			return nil, fmt.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained",
+				f.path, f.width, f.height, first.path, first.width, first.height)
+		}
+		grey = grey && f.grey
+		labels[i] = f.label
+		hash.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.label)))
+		hash.Write(f.digest[:])
+	}
+	d := &Dataset{
+		format:  "image folder",
+		shape:   []int{3, first.height, first.width},
+		labels:  labels,
+		labelAt: func(i int) string { return files[i].path },
+		sum:     hex.EncodeToString(hash.Sum(nil)),
+	}
+	if grey {
+		d.shape[0] = 1
+	}
+	d.values = func(i int, dst []float32) error { return files[i].decode(dst, d.shape) }
+	d.addNote("%d classes from %s to %s, channels scaled to [0,1]", len(classes), classes[0], classes[len(classes)-1])
+	return d, nil
+}
+
+// listImages finds the classes, in order, and the images, by class and name.
+func listImages(root string) (files []imageFile, classes []string, err error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, nil, fileError(err)
+	}
+	numbered := true
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		// Stat, not e.IsDir: a class may be a link to a folder.
+		if info, err := os.Stat(filepath.Join(root, e.Name())); err != nil {
+			return nil, nil, fileError(err)
+		} else if info.IsDir() {
+			classes = append(classes, e.Name())
+			n, err := strconv.ParseUint(e.Name(), 10, 31)
+			numbered = numbered && err == nil && strconv.FormatUint(n, 10) == e.Name()
+		}
+	}
+	slices.Sort(classes)
+	for k, class := range classes {
+		label := k
+		if numbered {
+			label, _ = strconv.Atoi(class)
+		}
+		entries, err := os.ReadDir(filepath.Join(root, class))
+		if err != nil {
+			return nil, nil, fileError(err)
+		}
+		for _, e := range entries { // sorted by name
+			path := filepath.Join(root, class, e.Name())
+			if strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			switch strings.ToLower(filepath.Ext(e.Name())) {
+			case ".png", ".jpg", ".jpeg":
+				files = append(files, imageFile{path: path, label: label})
+			case ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm":
+				return nil, nil, fmt.Errorf("%s: only PNG and JPEG images are read", path)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, fmt.Errorf("%s: no data in this folder: neither IDX files, nor CIFAR batches, nor a subfolder of PNG or JPEG images for each class", root)
+	}
+	return files, classes, nil
+}
+
+// inspect reads the file and fills in what its first bytes say.
+func (f *imageFile) inspect() error {
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return fileError(err)
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.width, f.height = config.Width, config.Height
+	f.grey = config.ColorModel == color.GrayModel || config.ColorModel == color.Gray16Model
+	f.digest = sha256.Sum256(data)
+	return nil
+}
+
+// decode fills dst with the image, [C,H,W].
+func (f *imageFile) decode(dst []float32, shape []int) error {
+	r, err := os.Open(f.path)
+	if err != nil {
+		return fileError(err)
+	}
+	defer r.Close()
+	img, _, err := image.Decode(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	b := img.Bounds()
+	if b.Dx() != shape[2] || b.Dy() != shape[1] {
+		return fmt.Errorf("%s: was changed since it was first read", f.path)
+	}
+	plane := shape[1] * shape[2]
+	p := 0
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			red, green, blue := rgb(img, x, y)
+			dst[p] = red
+			if shape[0] == 3 {
+				dst[p+plane], dst[p+2*plane] = green, blue
+			}
+			p++
+		}
+	}
+	return nil
+}
+
+// rgb returns a pixel's channels without regard to its transparency, which
+// color.Color's RGBA would multiply in.
+func rgb(img image.Image, x, y int) (r, g, b float32) {
+	switch img := img.(type) {
+	case *image.Gray:
+		v := unit[img.GrayAt(x, y).Y]
+		return v, v, v
+	case *image.Gray16:
+		v := float32(img.Gray16At(x, y).Y) / 65535
+		return v, v, v
+	case *image.YCbCr:
+		c := img.YCbCrAt(x, y)
+		r, g, b := color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
+		return unit[r], unit[g], unit[b]
+	}
+	switch c := img.At(x, y).(type) {
+	case color.NRGBA:
+		return unit[c.R], unit[c.G], unit[c.B]
+	case color.RGBA:
+		return unit[c.R], unit[c.G], unit[c.B]
+	case color.NRGBA64:
+		return float32(c.R) / 65535, float32(c.G) / 65535, float32(c.B) / 65535
+	case color.CMYK:
+		r, g, b := color.CMYKToRGB(c.C, c.M, c.Y, c.K)
+		return unit[r], unit[g], unit[b]
+	default: // opaque: RGBA64
+		r, g, b, _ := c.RGBA()
+		return float32(r) / 65535, float32(g) / 65535, float32(b) / 65535
+	}
+}

@@ -1,0 +1,151 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is an error that knows what the user can do about it.
+type Error struct {
+	problem, hint string
+}
+
+func (e *Error) Error() string { return e.problem }
+
+// Hint says what to do about the error.
+func (e *Error) Hint() string { return e.hint }
+
+// noBatch and freeSize are the batch of an input without a batch dimension and
+// of one whose size is free.
+const (
+	noBatch  = 0
+	freeSize = -1
+)
+
+// contract is what a model's file promises of its input and its scores.
+type contract struct {
+	input, output TensorInfo
+	batch         int   // size of the batch dimension, noBatch or freeSize
+	sample        []Dim // of the input, without the batch
+}
+
+// readContract finds the model's one input and the output with the scores.
+func readContract(info *Info, output string) (contract, error) {
+	var c contract
+	if info.External {
+		return c, &Error{"the model keeps its weights in files beside it",
+			"export it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"}
+	}
+	if len(info.Inputs) != 1 {
+		names := make([]string, len(info.Inputs))
+		for i, t := range info.Inputs {
+			names[i] = t.String()
+		}
+		return c, &Error{fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), strings.Join(names, ", ")),
+			"export the model with everything but the image fixed inside the graph"}
+	}
+	c.input = info.Inputs[0]
+	switch {
+	case c.input.Kind != "tensor":
+		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", c.input.Name, c.input.Kind)
+	case !c.input.Type.supported():
+		return c, &Error{fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", c.input.Name, c.input.Type),
+			"export the model without the conversion from image bytes: rscert adds noise to values in [0,1]"}
+	case c.input.Unknown || len(c.input.Shape) == 0:
+		return c, fmt.Errorf("model input '%s' declares no shape", c.input.Name)
+	}
+	var err error
+	if c.output, err = chooseOutput(info.Outputs, output); err != nil {
+		return c, err
+	}
+	c.batch = batchSize(c.input, c.output)
+	c.sample = c.input.Shape
+	if c.batch != noBatch {
+		c.sample = c.sample[1:]
+	}
+	return c, nil
+}
+
+// batchSize tells what the first dimension of the input is. It is the batch if
+// its size is free, or if the output has rows and begins with the same size.
+func batchSize(input, output TensorInfo) int {
+	first, rank := input.Shape[0], len(input.Shape)
+	switch {
+	case rank == 1:
+		return noBatch
+	case first.Size < 0:
+		return freeSize
+	case output.Unknown:
+		if first.Size == 1 || rank == 4 {
+			return first.Size
+		}
+		return noBatch
+	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
+		return first.Size
+	}
+	return noBatch
+}
+
+// chooseOutput returns the output of the given name or, if that is empty, the
+// only one that can hold the scores of the classes.
+func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
+	var named []string
+	var candidates []TensorInfo
+	for _, o := range outputs {
+		described := o.String()
+		if o.Kind != "tensor" {
+			described = fmt.Sprintf("'%s' (a %s)", o.Name, o.Kind)
+		}
+		named = append(named, described)
+		if o.Name == name || name == "" && scoresLike(o) {
+			candidates = append(candidates, o)
+		}
+	}
+	if len(candidates) > 1 { // a lone number beside the scores is a value or a loss
+		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
+			candidates = more
+		}
+	}
+	list := strings.Join(named, ", ")
+	switch {
+	case name != "" && len(candidates) == 0:
+		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", name, list)
+	case len(candidates) == 0:
+		return TensorInfo{}, &Error{"no output of the model looks like scores [N,m] of m classes: " + list,
+			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"}
+	case len(candidates) > 1:
+		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list, "name the one with the scores"}
+	}
+	if o := candidates[0]; o.Kind != "tensor" || !o.Type.supported() {
+		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", named[slices.IndexFunc(outputs, func(t TensorInfo) bool { return t.Name == o.Name })])
+	}
+	return candidates[0], nil
+}
+
+// scoresLike reports whether the output can hold the scores of the classes: a
+// float tensor whose samples are vectors.
+func scoresLike(o TensorInfo) bool {
+	if o.Kind != "tensor" || !o.Type.supported() {
+		return false
+	}
+	return o.Unknown || len(o.Shape) >= 1 && len(withoutOnes(rowOf(o))) <= 1
+}
+
+// lone reports whether the output is known to hold one number a sample.
+func lone(o TensorInfo) bool {
+	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(withoutOnes(rowOf(o))) == 0)
+}
+
+// rowOf returns the sizes of the output of one sample, −1 where free.
+func rowOf(o TensorInfo) []int {
+	dims := o.Shape
+	if len(dims) >= 2 {
+		dims = dims[1:]
+	}
+	sizes := make([]int, len(dims))
+	for i, d := range dims {
+		sizes[i] = d.Size
+	}
+	return sizes
+}

@@ -1,0 +1,151 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// LibraryVersion is the version of ONNX Runtime that 'make onnxruntime'
+// fetches and the tests run with.
+const LibraryVersion = "1.29.0"
+
+// LibraryEnv names the environment variable that holds the library's path.
+const LibraryEnv = "RSCERT_ONNXRUNTIME"
+
+// Place is one place where FindLibrary looks for the ONNX Runtime library.
+type Place struct {
+	Source string // "--onnxruntime", "$RSCERT_ONNXRUNTIME", "cache" or "system"
+	Path   string
+	Err    error // why there is no library here; nil: there is one
+}
+
+// LibraryError says that there is no ONNX Runtime library and where it was
+// looked for.
+type LibraryError struct {
+	Looked []Place
+}
+
+func (e *LibraryError) Error() string {
+	last := e.Looked[len(e.Looked)-1]
+	if e.named() {
+		return fmt.Sprintf("no ONNX Runtime library at %s: %v", last.Source, last.Err)
+	}
+	var dirs []string
+	for _, p := range e.Looked {
+		if dir := filepath.Dir(p.Path); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
+}
+
+// named reports that the user named the file, so that no other was looked for.
+func (e *LibraryError) named() bool {
+	return e.Looked[0].Source != sourceCache
+}
+
+// Hint says what to do about it.
+func (e *LibraryError) Hint() string {
+	if e.named() {
+		return "name the library file itself, or leave " + e.Looked[0].Source + " away to use the one that 'make onnxruntime' fetches"
+	}
+	return fmt.Sprintf("run 'make onnxruntime' in the rscert sources to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s", LibraryVersion, LibraryEnv)
+}
+
+const (
+	sourceFlag   = "--onnxruntime"
+	sourceEnv    = "$" + LibraryEnv
+	sourceCache  = "cache"
+	sourceSystem = "system"
+)
+
+// FindLibrary returns the path of the ONNX Runtime library: explicit (the
+// flag's value) if it is not empty, else $RSCERT_ONNXRUNTIME, else the one in
+// the user's cache, else one in a system folder. A file that the flag or the
+// variable names must be there: no other is taken in its place. Where there is
+// none the error is a *LibraryError.
+func FindLibrary(explicit string) (string, error) {
+	places := LibraryPlaces(explicit)
+	last := places[len(places)-1]
+	if last.Err != nil {
+		return "", &LibraryError{Looked: places}
+	}
+	return last.Path, nil
+}
+
+// LibraryPlaces returns the places where FindLibrary looks, in order, up to
+// the first that holds a library.
+func LibraryPlaces(explicit string) []Place {
+	if explicit != "" {
+		return []Place{{sourceFlag, explicit, regularFile(explicit)}}
+	}
+	if path := os.Getenv(LibraryEnv); path != "" {
+		return []Place{{sourceEnv, path, regularFile(path)}}
+	}
+	var candidates []Place
+	add := func(source, dir string) {
+		for _, name := range libraryNames() {
+			candidates = append(candidates, Place{Source: source, Path: filepath.Join(dir, name)})
+		}
+	}
+	add(sourceCache, filepath.Dir(CachePath()))
+	for _, dir := range systemDirs() {
+		add(sourceSystem, dir)
+	}
+	for i := range candidates {
+		candidates[i].Err = regularFile(candidates[i].Path)
+		if candidates[i].Err == nil {
+			return candidates[:i+1]
+		}
+	}
+	return candidates
+}
+
+// CachePath is where 'make onnxruntime' puts the library:
+// CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE.
+func CachePath() string {
+	cache, err := os.UserCacheDir()
+	if err != nil { // no home: a path that cannot exist, named in the errors
+		cache = filepath.Join("~", ".cache")
+	}
+	return filepath.Join(cache, "rscert", "onnxruntime", LibraryVersion, runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0])
+}
+
+// libraryNames are the names the library goes by, the cache's first.
+func libraryNames() []string {
+	if runtime.GOOS == "darwin" {
+		return []string{"libonnxruntime.dylib", "libonnxruntime.1.dylib"}
+	}
+	return []string{"libonnxruntime.so", "libonnxruntime.so.1"}
+}
+
+func systemDirs() []string {
+	if runtime.GOOS == "darwin" {
+		return append(filepath.SplitList(os.Getenv("DYLD_LIBRARY_PATH")), "/usr/local/lib", "/opt/homebrew/lib")
+	}
+	dirs := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
+	dirs = append(dirs, "/usr/local/lib", "/usr/lib64", "/usr/lib")
+	if triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]; triplet != "" {
+		dirs = append(dirs, filepath.Join("/usr/lib", triplet))
+	}
+	return dirs
+}
+
+// regularFile returns nil if path, or what it links to, is a regular file.
+func regularFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: no such file", path)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: not a file", path)
+	}
+	return nil
+}

@@ -1,0 +1,497 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	ort "github.com/yalue/onnxruntime_go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// LoadOptions say how a model is run. The zero value chooses everything.
+type LoadOptions struct {
+	Device  Device
+	Batch   int        // samples per Run; 0 chooses from the model and the memory
+	Workers int        // goroutines that will call Run at once; 0: one
+	Outputs OutputKind // what the outputs are; OutputsAuto tells from the model
+	Scores  bool       // the confidence is wanted: not knowing Outputs is an error
+	Output  string     // name of the output with the scores; "" chooses
+	Example []int      // shape of one data example; fills in the sizes that the model leaves free
+}
+
+// reference is the batch size, per device, at which a model's results are
+// what they are: a Run of any other size gives the same bits or is cut into
+// pieces of this size. On the CPU small, so that a piece is never much more
+// than was asked for; on CUDA large enough to fill a GPU.
+var reference = map[deviceKind]int{deviceCPU: 16, deviceCUDA: 256}
+
+// Load makes a model ready to run.
+//
+// What a sample's scores are must not depend on the samples beside it, on its
+// place in the batch, or on the batch's size. Load checks this on random
+// samples, bit for bit, and runs the model in the largest pieces for which it
+// holds: whole batches, pieces of the reference size, or one at a time. What
+// that costs the user is in Warnings.
+func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
+	devices, err := r.devices(opt.Device)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLoader(model, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Device.kind == deviceAuto && r.CUDA() != nil && haveGPU() {
+		l.warn("the model runs on the CPU, not on the GPU: %v", r.CUDA())
+	}
+	for i, d := range devices {
+		err = l.on(d, d.kind == deviceCUDA, opt)
+		if err == nil {
+			return l.Model, nil
+		}
+		if i < len(devices)-1 {
+			l.warn("the model runs on the CPU, not on %s: %v", d, err)
+		}
+	}
+	return nil, err
+}
+
+// devices are the devices to try, in order.
+func (r *Runtime) devices(d Device) ([]Device, error) {
+	if d.kind == deviceCPU {
+		return []Device{d}, nil
+	}
+	err := r.CUDA()
+	switch {
+	case d.kind == deviceAuto && err == nil:
+		return []Device{CUDA(0), CPU}, nil
+	case d.kind == deviceAuto:
+		return []Device{CPU}, nil
+	case err != nil:
+		return nil, &Error{fmt.Sprintf("device %s: %v", d, err),
+			"install ONNX Runtime's GPU build (of the same release, for your CUDA) with CUDA and cuDNN, and name its library with --onnxruntime PATH"}
+	}
+	return []Device{d}, nil
+}
+
+// haveGPU reports whether the NVIDIA driver drives a GPU here.
+func haveGPU() bool {
+	gpus, err := os.ReadDir("/proc/driver/nvidia/gpus")
+	return err == nil && len(gpus) > 0
+}
+
+// loader is a model on its way to being ready.
+type loader struct {
+	*Model
+	model    *onnxpb.ModelProto // as the file has it, with one output
+	sessions map[sessionKey]*session
+	// fixSizes gives each batch size a session of its own, with the size fixed.
+	// So it is on CUDA: shapes computed inside the graph then fold into
+	// constants, and need no CPU beside the GPU.
+	fixSizes bool
+	freed    bool // the batch dimension had to be made free
+}
+
+// newLoader reads the model and matches it with the options.
+func newLoader(model []byte, opt LoadOptions) (*loader, error) {
+	parsed, err := parse(model)
+	if err != nil {
+		return nil, err
+	}
+	info, err := describe(parsed)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readContract(info, opt.Output)
+	if err != nil {
+		return nil, err
+	}
+	sample := sizesOf(c.sample)
+	if opt.Example != nil {
+		var ok bool
+		if sample, _, ok = fit(c.sample, opt.Example, CHW); !ok {
+			return nil, c.mismatch(opt.Example)
+		}
+	}
+	if sample == nil {
+		return nil, fmt.Errorf("model input %s leaves its sizes free, and no data says what they are", c.input)
+	}
+	size := product(sample)
+	if size == 0 {
+		return nil, fmt.Errorf("model input %s is too large", c.input)
+	}
+	if opt.Batch != 0 && product([]int{opt.Batch, size}) == 0 {
+		return nil, fmt.Errorf("a batch of %d samples of %d values is out of bounds", opt.Batch, size)
+	}
+	keepOutput(parsed.Graph, c.output.Name)
+	l := &loader{Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed}
+	if len(info.Outputs) > 1 {
+		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), c.output.Name)
+	}
+	return l, nil
+}
+
+// on makes the model ready to run on the device.
+func (l *loader) on(d Device, fixSizes bool, opt LoadOptions) error {
+	l.device, l.fixSizes, l.sessions = d, fixSizes, make(map[sessionKey]*session)
+	l.Model.session = nil
+	err := l.load(opt)
+	for _, s := range l.sessions {
+		if s != l.Model.session {
+			_ = s.close()
+		}
+	}
+	return err
+}
+
+// sessionKey says how a session's graph differs from the model's.
+type sessionKey struct {
+	freed bool // the fixed batch dimension was made free
+	fixed int  // the free batch dimension was fixed at this size; 0: it was not
+}
+
+// session opens the graph for calls of tile samples.
+func (l *loader) session(freed bool, tile int) (*session, error) {
+	key := sessionKey{freed: freed}
+	if l.fixSizes && (freed || l.contract.batch == freeSize) {
+		key.fixed = tile
+	}
+	if s := l.sessions[key]; s != nil {
+		return s, nil
+	}
+	edited := proto.CloneOf(l.model)
+	input, output := l.contract.input.Name, l.contract.output.Name
+	if freed {
+		freeBatch(edited.Graph, input, int64(max(l.contract.batch, 1)))
+	}
+	if key.fixed > 0 {
+		fixBatch(edited.Graph, input, int64(key.fixed))
+	}
+	in, out := feedFloat32(edited.Graph, input, output)
+	model, err := proto.Marshal(edited)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openSession(model, in, out, l.device)
+	if err != nil {
+		return nil, err
+	}
+	l.sessions[key] = s
+	return s, nil
+}
+
+// shapes are the shapes of a call of tile samples.
+func (l *loader) shapes(tile int) (in, out ort.Shape) {
+	if l.contract.batch != noBatch {
+		in, out = append(in, int64(tile)), append(out, int64(tile))
+	}
+	for _, n := range l.sample {
+		in = append(in, int64(n))
+	}
+	return in, append(out, l.row...)
+}
+
+// Random samples: the number there are, and how many of them are run alone.
+const (
+	poolSize   = 24
+	aloneCount = 8
+)
+
+// randomSamples are inputs to check a model on: noise of several strengths
+// around a random image, as the model will see.
+func randomSamples(size int) [][]float32 {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pool := make([][]float32, poolSize)
+	for s := range pool {
+		sigma := []float64{0.1, 0.3, 1, 3}[s%4]
+		pool[s] = make([]float32, size)
+		for j := range pool[s] {
+			pool[s][j] = float32(rng.Float64() + sigma*rng.NormFloat64())
+		}
+	}
+	return pool
+}
+
+// load finds out how the model can be run and what its scores are.
+func (l *loader) load(opt LoadOptions) error {
+	pool := randomSamples(l.sampleLen)
+	native := max(l.contract.batch, 1) // samples per call as the file has it
+	want := opt.Batch
+	if want == 0 {
+		want = chooseBatch(l.sampleLen, max(opt.Workers, 1), l.device)
+	}
+
+	original, err := l.session(false, native)
+	if err != nil {
+		return fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
+	}
+	if err := l.readRow(original, native, pool[0]); err != nil {
+		return err
+	}
+	// Each sample alone, by the model as it is: what batches must agree with.
+	alone := make([][]float32, aloneCount)
+	for s := range alone {
+		if alone[s], err = l.alone(original, native, pool[s]); err != nil {
+			return fmt.Errorf("the model fails on a random input: %w", err)
+		}
+	}
+	if again, err := l.alone(original, native, pool[0]); err != nil || !sameBits(again, alone[0]) {
+		return errors.Join(err, &Error{"the model gives different scores for the same input: it draws random numbers",
+			"export it for inference (in PyTorch after model.eval())"})
+	}
+	if err := l.readOutputs(opt, slices.Concat(alone...)); err != nil {
+		return err
+	}
+
+	s, scores, err := l.batchable(pool, alone)
+	if err == nil {
+		return l.runBatched(s, scores, pool, want)
+	}
+	if native > 1 {
+		if _, err := l.canonical(original, native, pool); err != nil {
+			return &Error{fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
+				"export it for inference, with a free batch dimension"}
+		}
+	}
+	l.use(original, native, want)
+	l.warn("%v: it runs %d at a time, which is slow; export it with a free batch dimension "+
+		"(in PyTorch dynamic_axes={'%s': {0: 'batch'}})", err, native, l.contract.input.Name)
+	return nil
+}
+
+// use makes the model run the session in tiles, and batches of want samples or
+// a few more.
+func (l *loader) use(s *session, tile, want int) {
+	l.Model.session, l.tile = s, tile
+	l.batch = (want + tile - 1) / tile * tile
+	l.in, l.out = l.shapes(tile)
+}
+
+// runBatched makes the model run in calls of want samples if their scores have
+// the same bits as in calls of the reference size, else in calls of that size.
+func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
+	ref := reference[l.device.kind]
+	if want == ref {
+		l.use(s, ref, want)
+		return nil
+	}
+	at, err := l.session(l.freed, want)
+	if err != nil {
+		return err
+	}
+	rows := make([]int, want)
+	for i := range rows {
+		rows[i] = (7*i + 3) % poolSize
+	}
+	got, err := l.rows(at, rows, pool)
+	if err != nil {
+		return fmt.Errorf("the model fails on a batch of %d: %w", want, err)
+	}
+	for i, row := range got {
+		if !sameBits(row, scores[rows[i]]) {
+			l.use(s, ref, want)
+			l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
+			return nil
+		}
+	}
+	l.use(at, want, want)
+	return nil
+}
+
+// batchable returns a session that runs the model in batches of the reference
+// size and gives each sample the scores that it has alone (but for rounding),
+// and these scores for the pool. The error says why there is none.
+func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
+	if l.contract.batch == noBatch {
+		return nil, nil, errors.New("the model has no batch dimension")
+	}
+	ref := reference[l.device.kind]
+	try := func(freed bool) (*session, [][]float32, error) {
+		s, err := l.session(freed, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.freed = freed
+		scores, err := l.canonical(s, ref, pool)
+		if err == nil {
+			err = l.compare(scores, alone, freed)
+		}
+		return s, scores, err
+	}
+	if l.contract.batch != freeSize {
+		s, scores, err := try(true)
+		if err != nil {
+			err = fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
+		}
+		return s, scores, err
+	}
+	s, scores, err := try(false)
+	if err != nil { // a size may be baked in inside the graph
+		if s, scores, edited := try(true); edited == nil {
+			return s, scores, nil
+		}
+		err = fmt.Errorf("the model's batch dimension is free, but batches do not work (%w)", err)
+	}
+	return s, scores, err
+}
+
+// readRow learns the shape of a sample's scores from a first run.
+func (l *loader) readRow(s *session, native int, x []float32) error {
+	in, _ := l.shapes(native)
+	shape, err := s.outputShape(in, slices.Repeat(x, native))
+	if err != nil {
+		return fmt.Errorf("the model fails on an input %v: %w", in, err)
+	}
+	l.row = shape
+	if l.contract.batch != noBatch {
+		if len(shape) == 0 || shape[0] != int64(native) {
+			return fmt.Errorf("model output '%s' is %v for an input %v, want a row of scores for each sample", l.contract.output.Name, shape, in)
+		}
+		l.row = shape[1:]
+	}
+	sizes := make([]int, len(l.row))
+	for i, n := range l.row {
+		sizes[i] = int(n)
+	}
+	l.classes = product(sizes)
+	switch {
+	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
+		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", l.contract.output.Name, shape, in)
+	case l.classes == 1:
+		return &Error{fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", l.contract.output.Name),
+			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]"}
+	}
+	return nil
+}
+
+// alone runs one sample, in every place of the model's own batch.
+func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
+	rows, err := l.rows(s, make([]int, native), [][]float32{x})
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// rows runs one call: row i is sample rows[i] of the pool.
+func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, error) {
+	x := make([]float32, 0, len(rows)*l.sampleLen)
+	for _, sample := range rows {
+		x = append(x, pool[sample]...)
+	}
+	y := make([]float32, len(rows)*l.classes)
+	in, out := l.shapes(len(rows))
+	if err := s.run(context.Background(), in, out, x, y); err != nil {
+		return nil, err
+	}
+	return slices.Collect(slices.Chunk(y, l.classes)), nil
+}
+
+// canonical returns the scores of the pool's samples in calls of tile samples.
+// It fails if a sample's scores depend on its place or on the samples beside
+// it: each is run in several places and in changing company.
+func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
+	scores := make([][]float32, poolSize)
+	run := func(first, step int) error {
+		rows := make([]int, tile)
+		for i := range rows {
+			rows[i] = (first + step*i) % poolSize
+		}
+		got, err := l.rows(s, rows, pool)
+		if err != nil {
+			return err
+		}
+		for i, row := range got {
+			switch known := scores[rows[i]]; {
+			case known == nil:
+				scores[rows[i]] = row
+			case !sameBits(row, known):
+				return errors.New("a sample's scores change with the other samples of its batch")
+			}
+		}
+		return nil
+	}
+	for first := 0; first < poolSize; first += tile {
+		if err := run(first, 1); err != nil {
+			return nil, err
+		}
+	}
+	// Backwards, from the middle: other places, other neighbours.
+	return scores, run(poolSize/2, poolSize-1)
+}
+
+// compare checks the scores of samples in a batch against those of the same
+// samples alone. Rounding differs, because a matrix product is summed in
+// another order for a single row, by some tens of units in the last place of
+// the largest scores; a batch put together wrongly gives a sample the scores
+// of others, which is wrong by as much as scores differ between samples. The
+// tolerance lies between: a hundredth of the latter, at least the former.
+func (l *loader) compare(scores, alone [][]float32, edited bool) error {
+	var largest, spread float64
+	for j := range l.classes {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, row := range scores {
+			if v := float64(row[j]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				low, high = min(low, v), max(high, v)
+				largest = max(largest, math.Abs(v))
+			}
+		}
+		spread = max(spread, high-low)
+	}
+	if edited && !(spread > 0) {
+		return errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
+	}
+	unit := 0x1p-24
+	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {
+		unit = 0x1p-11
+	}
+	tolerance := max(spread/100, 64*unit*largest)
+	for s, want := range alone {
+		for j, w := range want {
+			got := float64(scores[s][j])
+			if diff := math.Abs(got - float64(w)); diff > tolerance || math.IsNaN(got) != math.IsNaN(float64(w)) {
+				return fmt.Errorf("score %g in a batch, %g alone", got, w)
+			}
+		}
+	}
+	return nil
+}
+
+// readOutputs settles what the outputs are; scores are those of random samples.
+func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
+	kind, why := outputKind(l.model.Graph, l.contract.output.Name, scores, l.classes)
+	l.outputs = opt.Outputs
+	switch opt.Outputs {
+	case OutputsAuto:
+		l.outputs = kind
+		if kind == OutputsAuto && opt.Scores {
+			return &Error{"cannot tell whether the model gives logits or probabilities: " + why,
+				"say so with --outputs logits or --outputs probabilities"}
+		}
+	case Probabilities:
+		if negative, sumsToOne := rowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
+			return &Error{"the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
+				"use --outputs logits, or export the model with its softmax"}
+		}
+	case Logits:
+		if kind == Probabilities {
+			l.warn("the model ends in Softmax, but its outputs are taken for logits, as told")
+		}
+	}
+	return nil
+}
+
+// sameBits reports whether the scores are the same, bit for bit (any NaN is
+// the same as any other).
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
+}

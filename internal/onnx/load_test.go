@@ -1,0 +1,467 @@
+package onnx
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+var _ smoothing.Classifier = (*Model)(nil)
+
+// openRuntime opens the library that 'make onnxruntime' fetched.
+func openRuntime(t testing.TB) *Runtime {
+	t.Helper()
+	path, err := FindLibrary("")
+	var missing *LibraryError
+	if errors.As(err, &missing) {
+		t.Fatalf("%v\nhint: %s", err, missing.Hint())
+	}
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// load loads a test model and closes it when the test ends.
+func load(t testing.TB, model []byte, opt LoadOptions) *Model {
+	t.Helper()
+	m, err := openRuntime(t).Load(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// scores runs all samples, in batches that the last sample fills up.
+func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
+	t.Helper()
+	var all [][]float32
+	in, out := make([]float32, m.Batch()*m.InputLen()), make([]float32, m.Batch()*m.Classes())
+	for i := 0; i < len(samples); i += m.Batch() {
+		for k := range m.Batch() {
+			copy(in[k*m.InputLen():], samples[min(i+k, len(samples)-1)])
+		}
+		if err := m.Run(context.Background(), in, out); err != nil {
+			t.Fatal(err)
+		}
+		for k := range min(m.Batch(), len(samples)-i) {
+			all = append(all, slices.Clone(out[k*m.Classes():(k+1)*m.Classes()]))
+		}
+	}
+	return all
+}
+
+// images are random samples [3,4,4].
+func images(n int) [][]float32 {
+	rng := rand.New(rand.NewPCG(5, 6))
+	all := make([][]float32, n)
+	for i := range all {
+		all[i] = make([]float32, testLen)
+		for j := range all[i] {
+			all[i][j] = float32(rng.NormFloat64())
+		}
+	}
+	return all
+}
+
+// convnetScores computes the scores of the test models' convolutional net in
+// float64, from the weights in "nchw": the oracle for all models that compute
+// the same.
+func convnetScores(x []float32) []float64 {
+	weights := make(map[string][]float64)
+	for _, t := range testModels["nchw"]().Graph.Initializer {
+		for raw := t.RawData; len(raw) > 0; raw = raw[4:] {
+			weights[t.GetName()] = append(weights[t.GetName()], float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
+		}
+	}
+	var hidden []float64
+	for o := range 2 {
+		for r := range 4 {
+			for c := range 4 {
+				var sum float64
+				for i := range 3 {
+					for dr := range 3 {
+						for dc := range 3 {
+							if row, col := r+dr-1, c+dc-1; row >= 0 && row < 4 && col >= 0 && col < 4 {
+								sum += weights["w_conv"][((o*3+i)*3+dr)*3+dc] * float64(x[(i*4+row)*4+col])
+							}
+						}
+					}
+				}
+				hidden = append(hidden, max(sum, 0))
+			}
+		}
+	}
+	y := slices.Clone(weights["b_gemm"])
+	for k := range y {
+		for j, h := range hidden {
+			y[k] += weights["w_gemm"][k*32+j] * h
+		}
+	}
+	return y
+}
+
+// TestLoadSameNet runs every model that computes the convolutional net, at
+// several batch sizes: the scores must be those of the oracle, and the same
+// bits at every size.
+func TestLoadSameNet(t *testing.T) {
+	xs := images(40)
+	for _, c := range []struct {
+		model     string
+		tolerance float64 // float32 rounding of sums of 32 terms of order 1; float16 the same
+		tile      int     // samples a call when 20 are asked for; 20: whole batches
+		warning   string
+	}{
+		{"nchw", 1e-5, 20, ""},
+		{"nhwc", 1e-5, 20, ""},
+		{"flat", 1e-5, 20, ""},
+		{"unbatched", 1e-5, 1, "no batch dimension: it runs 1 at a time"},
+		{"float16", 3e-2, 20, ""},
+		{"old", 1e-5, 20, ""},
+		{"fixed_infer", 1e-5, 20, ""},
+		{"fixed_full", 1e-5, 20, ""},
+		{"fixed_concat", 1e-5, 20, ""},
+		{"fixed_8", 1e-5, 20, ""},
+		{"baked", 1e-5, 20, ""},
+		{"nan", 1e9, 20, ""},
+		{"label_and_scores", 1e-5, 20, "the model has 2 outputs; the scores are taken from 'scores'"},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			var first [][]float32
+			for _, batch := range []int{20, 1, 2, 7, 16, 33, 0} {
+				m := load(t, testModel(t, c.model), LoadOptions{Batch: batch})
+				if m.InputLen() != testLen || m.Classes() != testClasses || batch != 0 && m.Batch() != batch {
+					t.Fatalf("InputLen %d, Classes %d, Batch %d", m.InputLen(), m.Classes(), m.Batch())
+				}
+				if batch == 20 && m.tile != c.tile {
+					t.Errorf("runs %d samples a call, want %d", m.tile, c.tile)
+				}
+				if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
+					t.Errorf("warnings %q, want %q", warnings, c.warning)
+				}
+				a, err := m.Fit([]int{3, 4, 4}, CHW)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := make([][]float32, len(xs))
+				for i, x := range xs {
+					in[i] = make([]float32, testLen)
+					a.Arrange(in[i], x)
+				}
+				got := scores(t, m, in)
+				for i, x := range xs {
+					for k, want := range convnetScores(x) {
+						if math.Abs(float64(got[i][k])-want) > c.tolerance {
+							t.Fatalf("batch %d: score %d of image %d is %g, want %g", batch, k, i, got[i][k], want)
+						}
+					}
+				}
+				if first == nil {
+					first = got
+				}
+				for i := range got {
+					if !sameBits(got[i], first[i]) {
+						t.Fatalf("batch %d: image %d scores %v, at batch 20 %v", batch, i, got[i], first[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLoadOthers runs the models that compute something of their own against
+// the file as it is, one call for each sample.
+func TestLoadOthers(t *testing.T) {
+	xs := images(40)
+	for _, c := range []struct {
+		model   string
+		native  int // samples a call of the file as it is
+		tile    int // samples a call when 20 are asked for
+		warning string
+	}{
+		{"float64", 1, 20, ""},
+		{"free_size", 1, 20, ""},
+		{"scores_4d", 1, 20, ""},
+		{"fixed_shared", 1, 20, ""},
+		{"fixed_token", 1, 20, ""},
+		{"stuck", 1, 1, "batch dimension is fixed at 1 and cannot be freed"},
+		{"stuck_8", 8, 8, "batch dimension is fixed at 8 and cannot be freed"},
+		{"mixing", 1, 1, "cannot be freed"},
+		{"constant", 1, 1, "the same for all random inputs"},
+		{"batch_mean", 1, 1, "a sample's scores change with the other samples"},
+		{"batch_mean_slight", 1, 1, "a sample's scores change with the other samples"},
+		{"batch_size", 16, 16, "it runs in calls of 16 samples, whatever the batch"},
+		{"softmax", 1, 20, ""},
+		{"log_softmax", 1, 20, ""},
+		{"own_softmax", 1, 20, ""},
+		{"sigmoid", 1, 20, ""},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			example := []int{3, 4, 4}
+			m := load(t, testModel(t, c.model), LoadOptions{Batch: 20, Example: example})
+			if m.tile != c.tile {
+				t.Errorf("runs %d samples a call, want %d", m.tile, c.tile)
+			}
+			if want := (20 + c.tile - 1) / c.tile * c.tile; m.Batch() != want {
+				t.Errorf("batch %d, want %d", m.Batch(), want)
+			}
+			if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
+				t.Errorf("warnings %q, want %q", warnings, c.warning)
+			}
+			got := scores(t, m, xs)
+
+			// The file as it is: a loader whose session is the unedited graph.
+			parsed, err := parse(testModel(t, c.model))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, out := feedFloat32(parsed.Graph, m.Input().Name, m.Output().Name)
+			s, err := openSession((&modelBuilder{ModelProto: parsed}).bytes(t), in, out, CPU)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+			l := &loader{Model: m}
+			for i, x := range xs {
+				want, err := l.rows(s, make([]int, c.native), [][]float32{x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, w := range want[0] {
+					if diff := math.Abs(float64(got[i][k] - w)); diff > 1e-5 || math.IsNaN(diff) != math.IsNaN(float64(w)) {
+						t.Fatalf("score %d of image %d is %g, alone %g", k, i, got[i][k], w)
+					}
+				}
+			}
+			for _, batch := range []int{1, 16, 37} {
+				again := scores(t, load(t, testModel(t, c.model), LoadOptions{Batch: batch, Example: example}), xs)
+				for i := range got {
+					if !sameBits(got[i], again[i]) {
+						t.Fatalf("image %d: %v at batch 20, %v at batch %d", i, got[i], again[i], batch)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	r := openRuntime(t)
+	for _, c := range []struct {
+		model string
+		opt   LoadOptions
+		want  string
+		hint  string
+	}{
+		{"one_output", LoadOptions{}, "model output 'y' is one number for each sample, want a score for each class", "[1−p, p]"},
+		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
+		{"bytes_input", LoadOptions{}, "model input 'x' is of type uint8, want float32, float64 or float16", "without the conversion"},
+		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", ""},
+		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", ""},
+		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
+		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},
+		{"unknown_operator", LoadOptions{}, "ONNX Runtime cannot load the model", ""},
+		{"random", LoadOptions{}, "different scores for the same input", "model.eval()"},
+		{"batch_of_8_mean", LoadOptions{}, "the model runs only 8 samples at a time, and a sample's scores change", "export it for inference"},
+		{"free_size", LoadOptions{}, "model input 'x' float32 [N,3,H,W] leaves its sizes free", ""},
+		{"nchw", LoadOptions{Example: []int{1, 28, 28}}, "model input 'x' wants [N,3,4,4], data has [1,28,28]", ""},
+		{"free_size", LoadOptions{Example: []int{784}}, "model input 'x' wants [N,3,H,W], data has [784]", ""},
+		{"nchw", LoadOptions{Batch: -1}, "a batch of -1 samples of 48 values is out of bounds", ""},
+		{"nchw", LoadOptions{Batch: 1 << 30}, "is out of bounds", ""},
+		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "--outputs"},
+		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "--outputs"},
+		{"nchw", LoadOptions{Scores: true, Outputs: Probabilities}, "the model's outputs are no probabilities", "--outputs logits"},
+	} {
+		_, err := r.Load(testModel(t, c.model), c.opt)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.model, err, c.want)
+			continue
+		}
+		if strings.ContainsAny(err.Error(), "\n") {
+			t.Errorf("%s: error of several lines: %v", c.model, err)
+		}
+		var e *Error
+		if errors.As(err, &e); c.hint != "" && (e == nil || !strings.Contains(e.Hint(), c.hint)) {
+			t.Errorf("%s: hint of %v, want %q", c.model, err, c.hint)
+		}
+	}
+}
+
+func TestOutputKinds(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		told  OutputKind
+		want  OutputKind
+	}{
+		{"nchw", OutputsAuto, Logits},
+		{"float16", OutputsAuto, Logits},
+		{"unbatched", OutputsAuto, Logits},
+		{"log_softmax", OutputsAuto, Logits},
+		{"softmax", OutputsAuto, Probabilities},
+		{"softmax", Logits, Logits},
+		{"own_softmax", OutputsAuto, OutputsAuto},
+		{"own_softmax", Probabilities, Probabilities},
+		{"sigmoid", OutputsAuto, OutputsAuto},
+		{"softmax_batch", OutputsAuto, OutputsAuto},
+		{"label_and_scores", OutputsAuto, Logits},
+	} {
+		m := load(t, testModel(t, c.model), LoadOptions{Outputs: c.told})
+		if m.Outputs() != c.want {
+			t.Errorf("%s, told %v: %v, want %v", c.model, c.told, m.Outputs(), c.want)
+		}
+	}
+	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != Logits {
+		t.Errorf("scores: %d classes, %v", m.Classes(), m.Outputs())
+	}
+	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: Logits}); len(m.Warnings()) != 1 {
+		t.Errorf("softmax taken for logits: warnings %q", m.Warnings())
+	}
+}
+
+// TestRunNaN checks that what is wrong with a score comes through, and only
+// for the samples it is wrong for.
+func TestRunNaN(t *testing.T) {
+	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
+	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)
+	in[testLen+7] = -2
+	if err := m.Run(context.Background(), in, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range out {
+		if bad := i/testClasses == 1; math.IsNaN(float64(v)) != bad {
+			t.Errorf("score %d of sample %d is %g", i%testClasses, i/testClasses, v)
+		}
+	}
+}
+
+// TestRunConcurrently runs one model from many goroutines, each on samples of
+// its own, and with a context that can be cancelled.
+func TestRunConcurrently(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, name := range []string{"nchw", "stuck", "float64"} {
+		m := load(t, testModel(t, name), LoadOptions{Batch: 4})
+		xs := images(32)
+		want := scores(t, m, xs)
+		var wg sync.WaitGroup
+		for w := range 8 {
+			wg.Go(func() {
+				in, out := slices.Concat(xs[4*w:4*w+4]...), make([]float32, 4*m.Classes())
+				for range 50 {
+					if err := m.Run(ctx, in, out); err != nil {
+						t.Error(err)
+						return
+					}
+					if !sameBits(out, slices.Concat(want[4*w:4*w+4]...)) {
+						t.Errorf("%s: other scores when run at once", name)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestRunCancelled(t *testing.T) {
+	m := load(t, testModel(t, "stuck"), LoadOptions{Batch: 4096})
+	in, out := make([]float32, m.Batch()*m.InputLen()), make([]float32, m.Batch()*m.Classes())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		for {
+			if err := m.Run(ctx, in, out); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	// The model is as good as before.
+	if err := m.Run(context.Background(), in, out); err != nil {
+		t.Error(err)
+	}
+	if err := m.Run(context.Background(), in[1:], out); err == nil {
+		t.Error("a run with too few values does not fail")
+	}
+}
+
+// TestFixedSizes runs the code for devices where every batch size has a
+// session of its own, which is CUDA's, on the CPU.
+func TestFixedSizes(t *testing.T) {
+	openRuntime(t)
+	xs := images(40)
+	for _, c := range []struct {
+		model string
+		tile  int // samples a call when 20 are asked for
+	}{{"nchw", 20}, {"float16", 20}, {"fixed_full", 20}, {"fixed_concat", 20}, {"baked", 20}, {"unbatched", 1}, {"stuck", 1}, {"batch_size", 16}, {"batch_mean", 1}} {
+		opt := LoadOptions{Batch: 20}
+		l, err := newLoader(testModel(t, c.model), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.on(CPU, true, opt); err != nil {
+			t.Fatal(err)
+		}
+		defer l.Model.Close()
+		if l.tile != c.tile {
+			t.Errorf("%s: runs %d samples a call, want %d", c.model, l.tile, c.tile)
+		}
+		want := scores(t, load(t, testModel(t, c.model), opt), xs)
+		for i, got := range scores(t, l.Model, xs) {
+			for k := range got {
+				if math.Abs(float64(got[k]-want[i][k])) > 1e-5 {
+					t.Fatalf("%s: image %d scores %v, %v with one session for all sizes", c.model, i, got, want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestDevices(t *testing.T) {
+	r := openRuntime(t)
+	if r.CUDA() == nil {
+		t.Skip("CUDA works here")
+	}
+	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: CUDA(0)})
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "GPU build") {
+		t.Errorf("error %v", err)
+	}
+	without := &Runtime{providers: []string{cpuProvider}}
+	if err := without.cudaWorks(); err == nil || !strings.Contains(err.Error(), "no CUDA provider") {
+		t.Errorf("error %v", err)
+	}
+	for _, d := range []Device{{}, CPU} {
+		m := load(t, testModel(t, "nchw"), LoadOptions{Device: d})
+		if m.Device() != CPU || m.Provider() != cpuProvider {
+			t.Errorf("%v: runs on %v, %s", d, m.Device(), m.Provider())
+		}
+	}
+}
+
+func TestParseDevice(t *testing.T) {
+	for s, want := range map[string]Device{"auto": {}, "cpu": CPU, "cuda": CUDA(0), "cuda:3": CUDA(3)} {
+		if got, err := ParseDevice(s); got != want || err != nil {
+			t.Errorf("%s: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA"} {
+		if d, err := ParseDevice(s); err == nil {
+			t.Errorf("%q: %v", s, d)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package onnx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// Model is a classifier ready to run. It satisfies smoothing.Classifier.
+type Model struct {
+	contract  contract
+	sample    []int // sizes of one sample
+	sampleLen int
+	row       ort.Shape // shape of the scores of one sample
+	classes   int
+	outputs   OutputKind
+	device    Device
+	session   *session
+	batch     int       // samples a Run
+	tile      int       // samples a call of the session; divides batch
+	in, out   ort.Shape // of a call
+	warnings  []string
+}
+
+// InputLen is the number of values of one sample.
+func (m *Model) InputLen() int { return m.sampleLen }
+
+// Classes is the number of scores of one sample.
+func (m *Model) Classes() int { return m.classes }
+
+// Batch is the number of samples of every Run.
+func (m *Model) Batch() int { return m.batch }
+
+// Run computes the scores out [Batch·Classes] of the samples in
+// [Batch·InputLen], both row by row. It may be called from several goroutines
+// at once. A sample's scores are the same bits whatever the batch and the
+// samples beside it. They are passed on as they come, NaN and infinities too.
+func (m *Model) Run(ctx context.Context, in, out []float32) error {
+	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
+		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
+			m.batch, m.sampleLen, m.batch, m.classes, len(in), len(out))
+	}
+	for i := 0; i < m.batch; i += m.tile {
+		j := i + m.tile
+		err := m.session.run(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Input is the model's input as its file declares it.
+func (m *Model) Input() TensorInfo { return m.contract.input }
+
+// Output is the output that the scores are taken from, as the file declares it.
+func (m *Model) Output() TensorInfo { return m.contract.output }
+
+// Outputs says what the scores are: Logits or Probabilities; OutputsAuto if
+// that could not be told.
+func (m *Model) Outputs() OutputKind { return m.outputs }
+
+// Device is where the model runs.
+func (m *Model) Device() Device { return m.device }
+
+// Provider is ONNX Runtime's name of the execution provider that runs it.
+func (m *Model) Provider() string {
+	if m.device.kind == deviceCUDA {
+		return cudaProvider
+	}
+	return cpuProvider
+}
+
+// Warnings are what the user should know of how the model is run.
+func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
+
+func (m *Model) warn(format string, args ...any) {
+	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
+}
+
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat
+// [D]) onto the model's input; layout is the order of the values on the flat
+// side, if only one side is flat.
+func (m *Model) Fit(shape []int, layout Layout) (Arrangement, error) {
+	dims := make([]Dim, len(m.sample))
+	for i, n := range m.sample {
+		dims[i] = Dim{Size: n}
+	}
+	_, a, ok := fit(dims, shape, layout)
+	if !ok {
+		return a, m.contract.mismatch(shape)
+	}
+	return a, nil
+}
+
+// mismatch says that an example does not fit the input, with both shapes.
+func (c contract) mismatch(example []int) error {
+	return fmt.Errorf("model input '%s' wants %s, data has %s", c.input.Name, c.input.shape(), shapeString(example))
+}
+
+// Close frees the model.
+func (m *Model) Close() error { return m.session.close() }

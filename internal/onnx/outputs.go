@@ -1,0 +1,107 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// OutputKind says what a classifier's outputs are.
+type OutputKind int
+
+const (
+	OutputsAuto   OutputKind = iota // to be told from the model; or not known
+	Logits                          // the softmax of the outputs is the confidence
+	Probabilities                   // the outputs are the confidence
+)
+
+// ParseOutputKind reads "auto", "logits" or "probabilities".
+func ParseOutputKind(s string) (OutputKind, error) {
+	for k := OutputsAuto; k <= Probabilities; k++ {
+		if s == k.String() {
+			return k, nil
+		}
+	}
+	return OutputsAuto, fmt.Errorf("unknown outputs %q: want auto, logits or probabilities", s)
+}
+
+func (k OutputKind) String() string {
+	return [...]string{"auto", "logits", "probabilities"}[k]
+}
+
+// Nodes that change the shape or type of the scores but not what they are.
+var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "Transpose"}
+
+// Nodes whose results take any real value, so that a classifier that ends in
+// one was exported without a softmax. LogSoftmax is among them: the softmax of
+// log probabilities is the probabilities.
+var unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
+	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
+
+// outputKind tells what the model's scores are: by the node they come from,
+// confirmed by the scores of random samples (rows of m values). It returns
+// OutputsAuto, and why, where the two do not settle it.
+func outputKind(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
+	node := producer(g, output)
+	softmax := node == "Softmax"
+	negative, sumsToOne := rowsLookLike(scores, m)
+	switch distribution := sumsToOne && !negative; {
+	case softmax && distribution:
+		return Probabilities, ""
+	case softmax:
+		return OutputsAuto, "the model ends in Softmax, but not over its classes"
+	case slices.Contains(unbounded, node) && !distribution:
+		return Logits, ""
+	case negative:
+		return Logits, "" // whatever computed them, they are no probabilities
+	case distribution:
+		return OutputsAuto, fmt.Sprintf("the outputs look like probabilities, but come from %s", node)
+	default:
+		return OutputsAuto, fmt.Sprintf("the outputs come from %s, are never negative and do not sum to 1", node)
+	}
+}
+
+// rowSumSlack is how far the sum of a row of probabilities may be from 1: the
+// rounding of float16 probabilities (2⁻¹¹ each, relative) with room to spare.
+const rowSumSlack = 4e-3
+
+// rowsLookLike reports whether any score is negative and whether every row of
+// m sums to 1.
+func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool) {
+	sumsToOne = true
+	for row := range slices.Chunk(scores, m) {
+		var sum float64
+		for _, s := range row {
+			negative = negative || s < 0
+			sum += float64(s)
+		}
+		if !(math.Abs(sum-1) <= rowSumSlack) {
+			sumsToOne = false
+		}
+	}
+	return negative, sumsToOne
+}
+
+// producer is the operator that computes the value, looking through those that
+// only reshape or convert it.
+func producer(g *onnxpb.GraphProto, value string) string {
+	byOutput := make(map[string]*onnxpb.NodeProto)
+	for _, n := range g.Node {
+		for _, o := range n.Output {
+			byOutput[o] = n
+		}
+	}
+	for range len(g.Node) { // bounded: a damaged graph may have cycles
+		n := byOutput[value]
+		if n == nil {
+			break
+		}
+		if !slices.Contains(passThrough, n.GetOpType()) || len(n.Input) == 0 {
+			return n.GetOpType()
+		}
+		value = n.Input[0]
+	}
+	return "the input itself"
+}

@@ -1,0 +1,80 @@
+// Package onnx runs classifiers with ONNX Runtime: it finds and opens the
+// library, reads what a model expects, re-batches models whose batch dimension
+// is fixed, and runs batches. It is the only package that knows ONNX Runtime.
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// Runtime is the ONNX Runtime library, opened.
+type Runtime struct {
+	path, version string
+	providers     []string
+	cuda          func() error // asked at most once
+}
+
+// opened is the process's one runtime: ONNX Runtime's environment is global.
+var opened struct {
+	sync.Mutex
+	*Runtime
+}
+
+// Open opens the library at path for the whole process. Until Close, opening
+// it again gives the same Runtime, and another library is refused.
+func Open(path string) (*Runtime, error) {
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.Runtime != nil {
+		if opened.path != path {
+			return nil, fmt.Errorf("%s: ONNX Runtime is already open from %s", path, opened.path)
+		}
+		return opened.Runtime, nil
+	}
+	if err := regularFile(path); err != nil {
+		return nil, err
+	}
+	version, providers, err := ask(path)
+	if err != nil {
+		return nil, err
+	}
+	ort.SetSharedLibraryPath(path)
+	// Errors come back as values; ONNX Runtime need not print them as well.
+	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r := &Runtime{path: path, version: version, providers: providers}
+	r.cuda = sync.OnceValue(r.cudaWorks)
+	opened.Runtime = r
+	return opened.Runtime, nil
+}
+
+// Version is the library's version, e.g. "1.29.0".
+func (r *Runtime) Version() string { return r.version }
+
+// Path is the library's path.
+func (r *Runtime) Path() string { return r.path }
+
+// Providers are the execution providers built into the library, e.g.
+// "CPUExecutionProvider", by the library's own account. That one is built in
+// does not say that its driver or its libraries are there.
+func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
+
+// CUDA returns nil if the library can run models on an NVIDIA GPU, or why it
+// cannot.
+func (r *Runtime) CUDA() error { return r.cuda() }
+
+// Close ends the runtime. All models must have been closed before.
+func (r *Runtime) Close() error {
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.Runtime != r {
+		return nil
+	}
+	opened.Runtime = nil
+	return ort.DestroyEnvironment()
+}

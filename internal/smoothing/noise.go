@@ -1,0 +1,300 @@
+package smoothing
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Phase says what a sample is used for. The class is chosen with the selection
+// samples and the bound is computed from the estimation samples; the two must
+// be independent (Cohen et al. 2019, Algorithm 1).
+type Phase uint8
+
+const (
+	Selection  Phase = 0
+	Estimation Phase = 1
+)
+
+func (p Phase) String() string {
+	if p == Selection {
+		return "selection"
+	}
+	return "estimation"
+}
+
+// Stream is the standard Gaussian noise of one example in one phase: a pure
+// function N(seed, example, phase, sample, coordinate). A value does not depend
+// on what else is drawn, in what order, by how many threads or on which machine:
+// it takes integer arithmetic and +, −, ×, ÷, √ of IEEE 754 only, and no product
+// is fused into a sum (hence the conversions of products to float64 below).
+//
+// Integers are those of Squares (Widynski 2020, arXiv:2004.06278), four rounds,
+// 32 bits a counter. Everything mod 2⁶⁴, rot(x) = x·2³² + x div 2³²:
+//
+//	counter = sample·G + w for word w of the sample, G = 0x9E3779B97F4A7C15
+//	y = counter·key, z = y + key
+//	x = rot(y·y + y), x = rot(x·x + z), x = rot(x·x + y)
+//	word = (x·x + z) div 2³²
+//
+// Had sample and w been two fields of the counter, the low half of counter·key
+// would be equal in all samples and the first round would mix nothing between
+// them. G is 2⁶⁴ over the golden ratio: s·G stays more than 2³² away from 0 for
+// 0 < |s| < 2³¹ (best approximations; the tests check it), so no two counters
+// meet in up to 2³¹ samples of up to 2³² coordinates.
+//
+// Gaussians are those of Box and Muller (1958). Coordinates 2j and 2j+1 share
+// a = word 2j and b = word 2j+1:
+//
+//	u = (2⁸·a + b mod 2⁸ + 1)/2⁴⁰ in (0, 1]    r = √(−2 ln u)
+//	θ = 2π·(b div 2⁸)/2²⁴                      r·cos θ and r·sin θ
+//
+// The radius gets 8 bits of the angle's word because it is the radius that ends:
+// with 32 bits at √(64 ln 2) = 6.66, while 2²⁴ angles are as many as float32
+// tells apart.
+//
+// Error. The value returned is within 2.5e-7 of this real number: at most 8e-9
+// from the approximations (see boxMuller) and half a unit in the last place of
+// float32, which is 2.4e-7 for values from 4 to 8, from the rounding at the end.
+//
+// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on
+// [θ, θ + 2π/2²⁴) for u and θ as drawn: v is uniform on (0, 1], φ on [0, 2π), and
+// they make an exact Gaussian pair, of which the pair here is a rounding.
+//
+//   - It ends at r = √(80 ln 2) = 7.447, which an exact pair passes with
+//     probability 2⁻⁴⁰. So with probability at least 1 − D·2⁻⁴¹ the noise of D
+//     coordinates is the rounding of an exact Gaussian that was not cut: the
+//     cost in total variation is at most 2⁻⁴¹ a coordinate (1.4e-9 for CIFAR-10,
+//     6.9e-8 for ImageNet), and no class probability differs by more. That is
+//     below what a certificate can resolve: p ≥ 1 − 6.9e-5 at best for
+//     n = 100,000 and α = 0.001. (It would be 2⁻³³, 1.8e-5 for ImageNet, with a
+//     32-bit u.)
+//   - The rounding moves a pair by at most r·2π/2²⁴ ≤ 2.8e-6 around (5e-7 for
+//     r = 1.25) and about 2⁻⁴⁰/(u·r) inwards, which is under 1e-6 except with
+//     probability 2e-7 a pair. A model computing in float32 rounds x + σε
+//     as coarsely, and its own arithmetic more.
+//
+// The same as an ONNX graph, [N, ⌈D/2⌉] tensors: uint64 Mul, Add and Div, Mod by
+// powers of two give a and b bit for bit (a rotation is Mul, Div and Add; only
+// products that wrap and sums are needed); u and θ are integers below 2⁵³, so
+// Cast to double is exact, and double Mul, Log, Sqrt, Cos, Sin, Mul and a Cast to
+// float give what is returned here or a float32 neighbour of it. cos θ and
+// sin θ are then interleaved: [N, ⌈D/2⌉, 2] is [N, D] (without the last if D is
+// odd). Log in float32 would not do: 1 − u is lost near u = 1.
+type Stream struct{ key uint64 }
+
+// weyl is ⌊2⁶⁴/φ⌋, odd: G above, and the step of SplitMix64.
+const weyl = 0x9E3779B97F4A7C15
+
+// NewStream returns the noise of an example (0 ≤ example < 2⁵⁶) in a phase.
+//
+// Squares asks for a key of irregular bits; Widynski's are built of hexadecimal
+// digits: none zero, the last odd, the last eight all different, and each of the
+// others different from its neighbour on the right. A random 64-bit key would
+// sometimes be a weak one (few bits set, even, or zero: then all words are zero),
+// and the keys seed, seed+1, … would give sequences that resemble each other. So
+// the admissible keys are numbered, and the pair (example, phase) is sent to one
+// of them by a permutation that the seed chooses: for one seed no two pairs
+// share a key, and neighbours get unrelated keys.
+func NewStream(seed uint64, example int, phase Phase) Stream {
+	if int64(example)>>56 != 0 || phase > Estimation {
+		panic("smoothing: example or phase out of range")
+	}
+	n := uint64(example)<<1 | uint64(phase)
+	for {
+		// Walking the cycle until it meets [0, admissibleKeys) restricts a
+		// permutation of [0, 2⁵⁸) to one of that set.
+		if n = permute(seed, n); n < admissibleKeys {
+			return Stream{key: admissibleKey(n)}
+		}
+	}
+}
+
+// admissibleKeys counts the keys: 8 odd digits, 14!/7! ways to add seven
+// different ones, and 14 choices for each of the upper eight. About 2^57.5.
+const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
+
+// admissibleKey returns key number n < admissibleKeys.
+func admissibleKey(n uint64) uint64 {
+	// unused[place:] are the digits not yet taken; odd ones stand at even places.
+	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	var key, digit uint64
+	for place := range uint64(16) {
+		switch {
+		case place == 0:
+			i := n % 8 * 2
+			n /= 8
+			digit, unused[i] = unused[i], unused[0]
+		case place < 8:
+			i := place + n%(15-place)
+			n /= 15 - place
+			digit, unused[i] = unused[i], unused[place]
+		default:
+			d := n%14 + 1
+			n /= 14
+			if d >= digit { // leave out the neighbour
+				d++
+			}
+			digit = d
+		}
+		key |= digit << (4 * place)
+	}
+	return key
+}
+
+// permute is a permutation of [0, 2⁵⁸) that the seed chooses: a balanced Feistel
+// network of six rounds, a bijection whatever its round function is.
+func permute(seed, n uint64) uint64 {
+	left, right := n>>29, n&(1<<29-1)
+	for range 6 {
+		seed += weyl
+		left, right = right, left^mix(right^mix(seed))>>35
+	}
+	return left<<29 | right
+}
+
+// mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// block is how many words are made, then turned into Gaussians, at a time: even,
+// and small enough to stay in the first-level cache.
+const block = 256
+
+// Fill sets dst[d] to coordinate d of a sample (0 ≤ sample < 2³¹).
+func (s Stream) Fill(dst []float32, sample int64) {
+	var g [block]float32
+	for w := 0; w < len(dst); w += block {
+		out := dst[w:min(w+block, len(dst))]
+		s.gaussians(&g, uint64(sample)*weyl+uint64(w), len(out))
+		copy(out, g[:])
+	}
+}
+
+// Perturb sets dst[d] = base[d] + scale[d]·(coordinate d of a sample), rounding
+// the product and the sum to float32. The three have the same length; dst may
+// be base.
+func (s Stream) Perturb(dst, base, scale []float32, sample int64) {
+	var g [block]float32
+	for w := 0; w < len(dst); w += block {
+		out := dst[w:min(w+block, len(dst))]
+		s.gaussians(&g, uint64(sample)*weyl+uint64(w), len(out))
+		base, scale := base[w:w+len(out)], scale[w:w+len(out)]
+		for d := range out {
+			out[d] = base[d] + float32(scale[d]*g[d&(block-1)])
+		}
+	}
+}
+
+// gaussians sets g to the n Gaussians of the words counter, counter+1, … (and
+// one more if n is odd).
+func (s Stream) gaussians(g *[block]float32, counter uint64, n int) {
+	var words [block]uint32
+	n += n & 1
+	s.words(words[:n], counter)
+	boxMuller(g[:n], words[:n])
+}
+
+// words sets dst[w] to the word of counter + w. len(dst) is even.
+func (s Stream) words(dst []uint32, counter uint64) {
+	y0 := counter * s.key
+	for w := 0; w+1 < len(dst); w += 2 {
+		// z of a counter is y of the next.
+		y1 := y0 + s.key
+		y2 := y1 + s.key
+		dst[w] = squares(y0, y1)
+		dst[w+1] = squares(y1, y2)
+		y0 = y2
+	}
+}
+
+func squares(y, z uint64) uint32 {
+	x := bits.RotateLeft64(y*y+y, 32)
+	x = bits.RotateLeft64(x*x+z, 32)
+	x = bits.RotateLeft64(x*x+y, 32)
+	return uint32((x*x + z) >> 32)
+}
+
+// boxMuller sets dst to the Gaussians of the words, pair by pair.
+//
+// Radius: k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2, and m = c·(1+t) with c the multiple of
+// 1/128 nearest to m, so |t| ≤ 2⁻⁸. −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³
+// up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small, c is 2 and the first two
+// terms cancel exactly: r is off by at most 1e-9 everywhere.
+//
+// Angle: θ = α + δ with α the centre of one of 256 arcs, |δ| ≤ π/256. cos δ =
+// 1 − δ²/2 up to δ⁴/24 ≤ 9.5e-10 and sin δ = δ − δ³/6 up to 2.4e-12; times the
+// largest radius 7.1e-9.
+func boxMuller(dst []float32, words []uint32) {
+	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
+		a, b := uint64(words[i]), words[i+1]
+
+		k := math.Float64bits(float64(int64(a<<8 + uint64(b&255) + 1)))
+		m := math.Float64frombits(k&(1<<52-1) | 1023<<52)
+		c := &logarithms[uint8((k>>44&255+1)>>1)]
+		t := float64(m*c.inverse) - 1
+		series := float64(t * (float64(t*(1-float64(t*(2./3)))) - 2))
+		r := math.Sqrt(exponents[k>>52&63] + c.log + series)
+
+		arc := &arcs[b>>24]
+		d := float64(float64(int32(b>>8&(1<<16-1))-1<<15) * (2 * math.Pi / (1 << 24)))
+		d2 := float64(d * d)
+		cos := 1 - float64(d2*.5)
+		sin := d - float64(float64(d2*d)*(1./6))
+		dst[i] = float32(r * (float64(arc.cos*cos) - float64(arc.sin*sin)))
+		dst[i+1] = float32(r * (float64(arc.sin*cos) + float64(arc.cos*sin)))
+	}
+}
+
+// The tables of boxMuller, indexed so that no bound need be checked. They are
+// made here, not by math.Log and math.Sincos, whose last bit depends on the
+// platform.
+var (
+	logarithms [256]struct{ inverse, log float64 } // 1/c and −2 ln c, c = 1 + i/128, i ≤ 128
+	exponents  [64]float64                         // 2(40−e) ln 2 at the low bits of e's encoding
+	arcs       [256]struct{ cos, sin float64 }     // at 2π(i+½)/256
+)
+
+func init() {
+	for i := range 129 {
+		c := 1 + float64(i)/128
+		logarithms[i].inverse = 1 / c
+		logarithms[i].log = -2 * logarithm(c)
+	}
+	for e := range 41 {
+		exponents[(1023+e)&63] = float64(40-e) * -logarithms[128].log
+	}
+	for i := range 64 {
+		cos, sin := cosSin(math.Pi * (float64(i) + .5) / 128)
+		for range 4 {
+			arcs[i].cos, arcs[i].sin = cos, sin
+			cos, sin = -sin, cos // a quarter turn
+			i += 64
+		}
+	}
+}
+
+// logarithm is ln c for 1 ≤ c ≤ 2 by 2 artanh((c−1)/(c+1)): the argument is at
+// most ⅓, so 18 terms leave out less than 3⁻³⁶ = 7e-18.
+func logarithm(c float64) float64 {
+	z := (c - 1) / (c + 1)
+	var sum float64
+	for n := 35; n > 0; n -= 2 {
+		sum = float64(sum*float64(z*z)) + 1/float64(n)
+	}
+	return 2 * float64(sum*z)
+}
+
+// cosSin is cos x and sin x for 0 ≤ x ≤ π/2 by their Taylor series to x²³/23!,
+// which leaves out less than 1e-20.
+func cosSin(x float64) (cos, sin float64) {
+	cos, sin = 1, 1
+	x2 := float64(x * x)
+	for n := 22; n > 0; n -= 2 {
+		cos = 1 - float64(cos*x2)/float64(n*(n-1))
+		sin = 1 - float64(sin*x2)/float64(n*(n+1))
+	}
+	return cos, float64(sin * x)
+}

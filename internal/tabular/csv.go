@@ -1,0 +1,137 @@
+package tabular
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// readCSV reads lines after the header.
+func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
+	comma := byte(',')
+	if !bytes.Contains(header, []byte{','}) && bytes.Contains(header, []byte{'\t'}) {
+		comma = '\t'
+	}
+	names, err := splitQuoted(header, comma)
+	if err != nil {
+		return err
+	}
+	// column[j] collects field j; nil where the field is not wanted.
+	column := make([]*[]float64, len(names))
+	for j, name := range names {
+		name = strings.TrimSpace(name)
+		names[j] = name
+		if !opt.wants(name) {
+			continue
+		}
+		if _, dup := t.columns[name]; dup {
+			return fmt.Errorf("column %q appears twice", name)
+		}
+		t.columns[name] = nil
+		t.names = append(t.names, name)
+		column[j] = new([]float64)
+	}
+	for _, name := range opt.Required {
+		if _, ok := t.columns[name]; !ok {
+			return fmt.Errorf("no column %q in the header (%s)", name, strings.Join(names, ", "))
+		}
+	}
+	for {
+		line, err := lines.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if bytes.IndexByte(line, '"') >= 0 {
+			err = t.quotedRow(line, comma, names, column, opt)
+		} else {
+			err = t.row(line, comma, names, column, opt)
+		}
+		if err != nil {
+			return err
+		}
+		t.lines.add(t.N, lines.line)
+		t.N++
+	}
+	for j, c := range column {
+		if c != nil {
+			t.columns[names[j]] = *c
+		}
+	}
+	return nil
+}
+
+func (t *Table) row(line []byte, comma byte, names []string, column []*[]float64, opt Options) error {
+	j := 0
+	for rest, more := line, true; more; j++ {
+		var field []byte
+		if k := bytes.IndexByte(rest, comma); k >= 0 {
+			field, rest = rest[:k], rest[k+1:]
+		} else {
+			field, more = rest, false
+		}
+		if j >= len(column) || column[j] == nil {
+			continue
+		}
+		x, ok := parseDecimal(field)
+		if !ok {
+			var err error
+			if x, err = parseValue(bytes.TrimSpace(field), opt.AllowNonFinite); err != nil {
+				return fmt.Errorf("%s: %w", names[j], err)
+			}
+		}
+		*column[j] = append(*column[j], x)
+	}
+	if j != len(names) {
+		return fieldCount(j, len(names))
+	}
+	return nil
+}
+
+func fieldCount(got, want int) error {
+	return fmt.Errorf("%d fields, the header has %d", got, want)
+}
+
+// quotedRow is row for a line with quotes in it.
+func (t *Table) quotedRow(line []byte, comma byte, names []string, column []*[]float64, opt Options) error {
+	fields, err := splitQuoted(line, comma)
+	if err != nil {
+		return err
+	}
+	if len(fields) != len(names) {
+		return fieldCount(len(fields), len(names))
+	}
+	for j, field := range fields {
+		if column[j] == nil {
+			continue
+		}
+		x, err := parseValue([]byte(strings.TrimSpace(field)), opt.AllowNonFinite)
+		if err != nil {
+			return fmt.Errorf("%s: %w", names[j], err)
+		}
+		*column[j] = append(*column[j], x)
+	}
+	return nil
+}
+
+// splitQuoted splits one line by the rules of RFC 4180. A quoted field cannot
+// run over the end of its line.
+func splitQuoted(line []byte, comma byte) ([]string, error) {
+	r := csv.NewReader(bytes.NewReader(line))
+	r.Comma = rune(comma)
+	r.FieldsPerRecord = -1
+	fields, err := r.Read()
+	if err != nil {
+		var pe *csv.ParseError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, err
+	}
+	return fields, nil
+}

@@ -1,0 +1,93 @@
+package tabular
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// pow10 are the powers of ten that a float64 holds exactly.
+var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// parseDecimal reads plain decimals such as -12.5 (no exponent) whose digits
+// fit in 53 bits: then one correctly rounded division by an exact power of ten
+// gives the nearest float64 (Clinger 1990). ok is false for everything else.
+func parseDecimal(b []byte) (x float64, ok bool) {
+	i, neg := 0, false
+	if len(b) > 0 && b[0] == '-' {
+		neg = true
+		i = 1
+	}
+	var m uint64
+	digits, point := 0, -1
+	for ; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case '0' <= c && c <= '9':
+			m = m*10 + uint64(c-'0')
+			digits++
+			if digits > 19 {
+				return 0, false
+			}
+		case c == '.' && point < 0:
+			point = digits
+		default:
+			return 0, false
+		}
+	}
+	if digits == 0 || m > 1<<53 {
+		return 0, false
+	}
+	x = float64(m)
+	if point >= 0 {
+		x /= pow10[digits-point]
+	}
+	if neg {
+		x = -x
+	}
+	return x, true
+}
+
+var (
+	errEmpty     = errors.New("empty value")
+	errNonFinite = errors.New("must be finite")
+)
+
+// parseValue reads a number, or true/false as 1 and 0.
+func parseValue(b []byte, nonFinite bool) (float64, error) {
+	if x, ok := parseDecimal(b); ok {
+		return x, nil
+	}
+	if len(b) == 0 {
+		return 0, errEmpty
+	}
+	switch string(b) {
+	case "true", "True", "TRUE":
+		return 1, nil
+	case "false", "False", "FALSE":
+		return 0, nil
+	}
+	for _, c := range b {
+		if c == 'x' || c == 'X' || c == '_' { // Go's literals, nobody's data
+			return 0, notNumber(b)
+		}
+	}
+	x, err := strconv.ParseFloat(string(b), 64)
+	if err != nil && !(errors.Is(err, strconv.ErrRange) && x != 0) {
+		return 0, notNumber(b)
+	}
+	if !nonFinite && (math.IsNaN(x) || math.IsInf(x, 0)) {
+		return 0, fmt.Errorf("%s %w", b, errNonFinite)
+	}
+	return x, nil
+}
+
+func notNumber(b []byte) error {
+	const show = 40
+	if len(b) > show {
+		return fmt.Errorf("%q… is not a number", b[:show])
+	}
+	return fmt.Errorf("%q is not a number", b)
+}

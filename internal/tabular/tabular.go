@@ -1,0 +1,283 @@
+// Package tabular reads numeric tables with named columns: CSV with a header
+// (columns in any order, comma or tab), JSON lines, and npz archives. Text may
+// be compressed with gzip. The format is told from the content, so standard
+// input works like a file.
+//
+// Rows stream through: only the wanted columns are kept, 8 bytes a value.
+// Every error about content says where: "scores.csv:17: score: …".
+package tabular
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Stdin is the path that stands for standard input.
+const Stdin = "-"
+
+// Options say which columns of a file are wanted. Columns that are not asked
+// for may hold anything, text included.
+type Options struct {
+	Required []string // an error when missing
+	Optional []string // read when there
+	// Match, when not nil, asks for further columns by name. In an npz archive
+	// it is not consulted.
+	Match func(name string) bool
+	// Matrices are names that may be 2-D arrays in an npz archive. They are not
+	// looked for in text.
+	Matrices []string
+	// AllowNonFinite lets NaN and ±Inf through; otherwise they are errors.
+	AllowNonFinite bool
+	// Progress, when not nil, is called with the bytes of the file read since
+	// its last call (compressed bytes, if the file is compressed).
+	Progress func(bytes int64)
+	// Input is what "-" reads; os.Stdin when nil.
+	Input io.Reader
+}
+
+func (o *Options) wants(name string) bool {
+	return slices.Contains(o.Required, name) || slices.Contains(o.Optional, name) ||
+		(o.Match != nil && o.Match(name))
+}
+
+// Table holds columns of equal length.
+type Table struct {
+	Path string // as shown in errors
+	N    int    // rows
+
+	names    []string // in the order of the file
+	columns  map[string][]float64
+	matrices map[string]Matrix
+	lines    lineMap
+	binary   bool
+}
+
+// Matrix is a 2-D array, row-major.
+type Matrix struct {
+	Rows, Cols int
+	Data       []float64
+}
+
+// Row returns row i, not a copy.
+func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols] }
+
+// Column returns the named column, not a copy, and whether the file had it.
+func (t *Table) Column(name string) ([]float64, bool) {
+	c, ok := t.columns[name]
+	return c, ok
+}
+
+// Names are the columns that were read, in the order of the file.
+func (t *Table) Names() []string { return t.names }
+
+// Matrix returns the named 2-D array and whether the file had it.
+func (t *Table) Matrix(name string) (Matrix, bool) {
+	m, ok := t.matrices[name]
+	return m, ok
+}
+
+// Line is the line of the file on which row i (from 0) stands; 0 in an npz
+// archive, which has no lines.
+func (t *Table) Line(i int) int {
+	if t.binary {
+		return 0
+	}
+	return t.lines.line(i)
+}
+
+// Errorf returns an error about row i that says where it is.
+func (t *Table) Errorf(i int, format string, args ...any) error {
+	msg := fmt.Sprintf(format, args...)
+	if t.binary {
+		return fmt.Errorf("%s: row %d: %s", t.Path, i, msg)
+	}
+	return fmt.Errorf("%s:%d: %s", t.Path, t.Line(i), msg)
+}
+
+// lineMap gives the line of a row. Rows on consecutive lines cost nothing; each
+// gap (header, blank line) costs one entry.
+type lineMap struct {
+	rows, at []int // from row rows[k] on, line = row + at[k]
+}
+
+func (m *lineMap) add(row, line int) {
+	if k := len(m.at); k == 0 || m.at[k-1] != line-row {
+		m.rows = append(m.rows, row)
+		m.at = append(m.at, line-row)
+	}
+}
+
+func (m *lineMap) line(row int) int {
+	k := sort.SearchInts(m.rows, row+1) - 1
+	if k < 0 {
+		return 0
+	}
+	return row + m.at[k]
+}
+
+// Read reads the table in the file at path.
+func Read(ctx context.Context, path string, opt Options) (*Table, error) {
+	t := &Table{Path: path, columns: map[string][]float64{}, matrices: map[string]Matrix{}}
+	var src io.Reader
+	if path == Stdin {
+		t.Path = "stdin"
+		src = opt.Input
+		if src == nil {
+			src = os.Stdin
+		}
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		src = f
+	}
+	err := t.read(&countingReader{ctx: ctx, r: src, progress: opt.Progress}, opt)
+	switch {
+	case err == nil:
+		return t, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, err
+}
+
+// countingReader reports progress and ends the read when the context does.
+type countingReader struct {
+	ctx      context.Context
+	r        io.Reader
+	progress func(int64)
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.r.Read(p)
+	if c.progress != nil && n > 0 {
+		c.progress(int64(n))
+	}
+	return n, err
+}
+
+const bufferSize = 1 << 18
+
+func (t *Table) read(src io.Reader, opt Options) error {
+	br := bufio.NewReaderSize(src, bufferSize)
+	head, err := br.Peek(2)
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("%s: %w", t.Path, err)
+	}
+	if bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		zr, err := gzip.NewReader(br)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Path, err)
+		}
+		defer zr.Close()
+		br = bufio.NewReaderSize(zr, bufferSize)
+		if head, err = br.Peek(2); err != nil && err != io.EOF {
+			return fmt.Errorf("%s: %w", t.Path, err)
+		}
+	}
+	if string(head) == "PK" {
+		return t.readNpz(br, opt)
+	}
+	lines := &lineReader{br: br}
+	first, err := lines.next()
+	if err == io.EOF {
+		return fmt.Errorf("%s: empty file", t.Path)
+	}
+	if err != nil {
+		return t.lineError(lines, err)
+	}
+	if first[0] == '{' {
+		err = t.readJSONLines(lines, first, opt)
+	} else {
+		err = t.readCSV(lines, first, opt)
+	}
+	if err != nil {
+		return t.lineError(lines, err)
+	}
+	if t.N == 0 {
+		return fmt.Errorf("%s: no rows", t.Path)
+	}
+	return nil
+}
+
+func (t *Table) known() string {
+	if len(t.names) == 0 {
+		return "none that is known"
+	}
+	return strings.Join(t.names, ", ")
+}
+
+func (t *Table) lineError(lines *lineReader, err error) error {
+	return fmt.Errorf("%s:%d: %w", t.Path, lines.line, err)
+}
+
+var errLineTooLong = errors.New("line longer than 64 MiB")
+
+const maxLine = 64 << 20
+
+// lineReader yields the lines that hold something, without surrounding space,
+// and counts all.
+type lineReader struct {
+	br   *bufio.Reader
+	line int // of the last line returned, from 1
+	long []byte
+}
+
+// next returns a line that is valid until the following call, or io.EOF.
+func (l *lineReader) next() ([]byte, error) {
+	for {
+		line, err := l.br.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			l.long = append(l.long[:0], line...)
+			for err == bufio.ErrBufferFull {
+				if len(l.long) > maxLine {
+					l.line++
+					return nil, errLineTooLong
+				}
+				line, err = l.br.ReadSlice('\n')
+				l.long = append(l.long, line...)
+			}
+			line = l.long
+		}
+		if err != nil && err != io.EOF {
+			l.line++
+			return nil, err
+		}
+		if len(line) == 0 {
+			return nil, io.EOF
+		}
+		l.line++
+		if l.line == 1 {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // byte order mark
+		}
+		if line = trimLine(line); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+// trimLine drops the end of line and spaces at both ends. Tabs stay: they
+// separate columns.
+func trimLine(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	for len(b) > 0 && b[0] == ' ' {
+		b = b[1:]
+	}
+	return b
+}
