@@ -73,6 +73,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.StringVar(&p.Stop, "stop", "", "stop early: radius>=`R` or precision=F")
 	f.StringVar(&p.Outputs, "outputs", "auto", "what the model returns: logits, probabilities or auto")
+	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
 	f.StringVar(&p.Layout, "layout", "chw", "order of the values of flat rows: chw or hwc")
 	f.Float64SliceVar(&p.Mean, "mean", nil, "subtracted from the noisy input, one value or one a channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "the noisy input is divided by it, one value or one a channel")
@@ -83,7 +84,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.StringVar(&o.device, "device", "auto", "auto, cpu or cuda[:i]")
 	f.IntVar(&o.batch, "batch", 0, "samples a call of the model; 0 = choose")
 	f.IntVar(&o.threads, "threads", 0, "threads; 0 = one a core")
-	f.StringVar(&o.library, "onnxruntime", "", "the ONNX Runtime library `file`; see rscert doctor")
+	libraryFlag(cmd, &o.library)
 	f.BoolVar(&o.resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -172,11 +173,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		return badInput(err)
 	}
 	defer data.Close()
-	library, err := onnx.FindLibrary(o.library)
-	if err != nil {
-		return err
-	}
-	ort, err := onnx.Open(library)
+	ort, err := openLibrary(o.library)
 	if err != nil {
 		return err
 	}
@@ -186,7 +183,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	model, err := ort.Load(modelBytes, onnx.LoadOptions{
-		Device: p.device, Batch: o.batch, Workers: threads, Outputs: p.kind, Example: data.Shape(),
+		Device: p.device, Batch: o.batch, Workers: threads, Outputs: p.kind, Output: o.ScoresOutput, Example: data.Shape(),
 	})
 	if err != nil {
 		return badInput(fmt.Errorf("%s: %w", o.model, err))

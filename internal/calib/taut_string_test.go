@@ -220,3 +220,37 @@ func TestEvaluatorExtension(t *testing.T) {
 		}
 	}
 }
+
+// Numbers of proxTV 3.2.1 (prox_tv.tv1_1d, Barbero & Sra), printed with 15
+// digits: {length, value} of each piece.
+func TestTautStringAgreesWithProxTV(t *testing.T) {
+	const labels = "000000000000011110001111010111100110001110111111101101111111"
+	tests := []struct {
+		lambda float64
+		pieces [][2]float64
+	}{
+		{0.3, [][2]float64{{13, 0.0230769230769231}, {4, 0.85}, {3, 0.2}, {4, 0.85}, {3, 0.533333333333333}, {4, 0.85}, {2, 0.3}, {2, 0.7},
+			{3, 0.2}, {3, 0.8}, {1, 0.6}, {7, 0.914285714285714}, {1, 0.6}, {2, 0.7}, {1, 0.6}, {7, 0.957142857142857}}},
+		{1.5, [][2]float64{{13, 0.115384615384615}, {7, 0.571428571428572}, {18, 0.611111111111111}, {4, 0.75}, {18, 0.805555555555556}}},
+		{4, [][2]float64{{13, 0.307692307692308}, {7, 0.571428571428572}, {18, 0.611111111111111}, {22, 0.681818181818182}}},
+	}
+	w, y := make([]float64, len(labels)), make([]float64, len(labels))
+	for j, c := range labels {
+		w[j], y[j] = 1, float64(c-'0')
+	}
+	for _, tt := range tests {
+		v := solve(w, y, tt.lambda)
+		j := 0
+		for _, p := range tt.pieces {
+			for range int(p[0]) {
+				if math.Abs(v[j]-p[1]) > 1e-12 {
+					t.Fatalf("λ %v: v[%d] = %v, want %v", tt.lambda, j, v[j], p[1])
+				}
+				j++
+			}
+		}
+		if j != len(v) {
+			t.Fatalf("λ %v: %d values, want %d", tt.lambda, len(v), j)
+		}
+	}
+}

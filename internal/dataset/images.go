@@ -31,6 +31,9 @@ type imageFile struct {
 	digest [sha256.Size]byte // of the file
 }
 
+// maxPixels of an image: a damaged header must not claim all memory.
+const maxPixels = 1 << 26
+
 // openImages reads a folder with a subfolder of PNG or JPEG images for every
 // class. Classes are numbered in the order of their names (bytewise, as Python's
 // sorted does), or by their names where all of these are numbers. If all images
@@ -151,6 +154,9 @@ func (f *imageFile) inspect() error {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	f.width, f.height = config.Width, config.Height
+	if f.width <= 0 || f.height <= 0 || f.width > maxPixels/f.height {
+		return fmt.Errorf("%s: %d×%d pixels; at most %d are read", f.path, f.width, f.height, maxPixels)
+	}
 	f.grey = config.ColorModel == color.GrayModel || config.ColorModel == color.Gray16Model
 	f.digest = sha256.Sum256(data)
 	return nil

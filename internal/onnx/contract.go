@@ -93,11 +93,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	var named []string
 	var candidates []TensorInfo
 	for _, o := range outputs {
-		described := o.String()
-		if o.Kind != "tensor" {
-			described = fmt.Sprintf("'%s' (a %s)", o.Name, o.Kind)
-		}
-		named = append(named, described)
+		named = append(named, o.String())
 		if o.Name == name || name == "" && scoresLike(o) {
 			candidates = append(candidates, o)
 		}
@@ -115,12 +111,14 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 		return TensorInfo{}, &Error{"no output of the model looks like scores [N,m] of m classes: " + list,
 			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"}
 	case len(candidates) > 1:
-		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list, "name the one with the scores"}
+		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list,
+			"name the one with the scores: --scores-output NAME"}
 	}
-	if o := candidates[0]; o.Kind != "tensor" || !o.Type.supported() {
-		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", named[slices.IndexFunc(outputs, func(t TensorInfo) bool { return t.Name == o.Name })])
+	o := candidates[0]
+	if o.Kind != "tensor" || !o.Type.supported() {
+		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", o)
 	}
-	return candidates[0], nil
+	return o, nil
 }
 
 // scoresLike reports whether the output can hold the scores of the classes: a

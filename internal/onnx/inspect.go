@@ -40,17 +40,6 @@ func (t ElemType) String() string {
 // supported reports whether rscert can feed and read tensors of this type.
 func (t ElemType) supported() bool { return t == Float32 || t == Float64 || t == Float16 }
 
-// size is the number of bytes of one element of a supported type.
-func (t ElemType) size() int {
-	switch t {
-	case Float64:
-		return 8
-	case Float16:
-		return 2
-	}
-	return 4
-}
-
 // Dim is one dimension of a tensor: a size, or a name for what is only known
 // when the model runs.
 type Dim struct {
@@ -78,6 +67,9 @@ type TensorInfo struct {
 }
 
 func (t TensorInfo) String() string {
+	if t.Kind != "tensor" {
+		return fmt.Sprintf("'%s' (a %s)", t.Name, t.Kind)
+	}
 	return fmt.Sprintf("'%s' %s %s", t.Name, t.Type, t.shape())
 }
 

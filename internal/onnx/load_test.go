@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -194,6 +195,7 @@ func TestLoadOthers(t *testing.T) {
 		{"scores_4d", 1, 20, ""},
 		{"fixed_shared", 1, 20, ""},
 		{"fixed_token", 1, 20, ""},
+		{"fixed_8_expand", 8, 20, ""},
 		{"stuck", 1, 1, "batch dimension is fixed at 1 and cannot be freed"},
 		{"stuck_8", 8, 8, "batch dimension is fixed at 8 and cannot be freed"},
 		{"mixing", 1, 1, "cannot be freed"},
@@ -267,7 +269,7 @@ func TestLoadErrors(t *testing.T) {
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
 		{"bytes_input", LoadOptions{}, "model input 'x' is of type uint8, want float32, float64 or float16", "without the conversion"},
 		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", ""},
-		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", ""},
+		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "--scores-output"},
 		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
 		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},
 		{"unknown_operator", LoadOptions{}, "ONNX Runtime cannot load the model", ""},
@@ -312,6 +314,7 @@ func TestOutputKinds(t *testing.T) {
 		{"own_softmax", OutputsAuto, OutputsAuto},
 		{"own_softmax", Probabilities, Probabilities},
 		{"sigmoid", OutputsAuto, OutputsAuto},
+		{"tanh", OutputsAuto, Logits}, // negative: no probabilities
 		{"softmax_batch", OutputsAuto, OutputsAuto},
 		{"label_and_scores", OutputsAuto, Logits},
 	} {
@@ -373,29 +376,35 @@ func TestRunConcurrently(t *testing.T) {
 	}
 }
 
+// TestRunCancelled cancels runs of one long call and of many short ones.
 func TestRunCancelled(t *testing.T) {
-	m := load(t, testModel(t, "stuck"), LoadOptions{Batch: 4096})
-	in, out := make([]float32, m.Batch()*m.InputLen()), make([]float32, m.Batch()*m.Classes())
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() {
-		for {
-			if err := m.Run(ctx, in, out); err != nil {
-				done <- err
-				return
+	for _, name := range []string{"nchw", "stuck"} {
+		m := load(t, testModel(t, name), LoadOptions{Batch: 1 << 15})
+		in, out := make([]float32, m.Batch()*m.InputLen()), make([]float32, m.Batch()*m.Classes())
+		for range 10 {
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan error)
+			go func() {
+				for {
+					if err := m.Run(ctx, in, out); err != nil {
+						done <- err
+						return
+					}
+				}
+			}()
+			runtime.Gosched()
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: error %v, want context.Canceled", name, err)
 			}
 		}
-	}()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled", err)
-	}
-	// The model is as good as before.
-	if err := m.Run(context.Background(), in, out); err != nil {
-		t.Error(err)
-	}
-	if err := m.Run(context.Background(), in[1:], out); err == nil {
-		t.Error("a run with too few values does not fail")
+		// The model is as good as before.
+		if err := m.Run(context.Background(), in, out); err != nil {
+			t.Error(err)
+		}
+		if err := m.Run(context.Background(), in[1:], out); err == nil {
+			t.Error("a run with too few values does not fail")
+		}
 	}
 }
 

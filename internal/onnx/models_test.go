@@ -84,9 +84,9 @@ var testModels = map[string]func() *modelBuilder{
 		b.Graph.ValueInfo = append(b.Graph.ValueInfo, value("c", Float32, 1, 2, 4, 4), value("f", Float32, 1, 32))
 		return b.node("Reshape", "c target", "f").gemm("f", "y", Float32).output("y", Float32, 1, 4)
 	},
-	"fixed_shared": func() *modelBuilder { // the target [1,32] also reshapes a weight
-		return newModel("x", Float32, 1, 3, 4, 4).conv("x", "c", Float32).int64s("target", 1, 32).node("Reshape", "c target", "f").
-			weights("shift", Float32, 32).node("Reshape", "shift target", "s").node("Add", "f s", "g").
+	"fixed_shared": func() *modelBuilder { // the target [1,-1] also reshapes a weight
+		return newModel("x", Float32, 1, 3, 4, 4).conv("x", "c", Float32).int64s("target", 1, -1).node("Reshape", "c target", "f").
+			weights("shift", Float32, 2, 16).node("Reshape", "shift target", "s").node("Add", "f s", "g").
 			gemm("g", "y", Float32).output("y", Float32, 1, 4)
 	},
 	"fixed_concat": func() *modelBuilder { // target [1, C·H·W], its second part computed
@@ -104,6 +104,11 @@ var testModels = map[string]func() *modelBuilder{
 	"fixed_8": func() *modelBuilder {
 		return newModel("x", Float32, 8, 3, 4, 4).conv("x", "c", Float32).reshape("c", "f", 8, 32).
 			gemm("f", "y", Float32).output("y", Float32, 8, 4)
+	},
+	"fixed_8_expand": func() *modelBuilder {
+		return newModel("x", Float32, 8, 48).int64s("like", 8, 3, 48).int64s("column", 8, 1, 48).node("Reshape", "x column", "c").
+			node("Expand", "c like", "e").reshape("e", "f", 8, 144).weights("w6", Float32, 144, 4).
+			node("MatMul", "f w6", "y").output("y", Float32, 8, 4)
 	},
 	"baked": func() *modelBuilder { // declared free, but with a size baked in
 		return newModel("x", Float32, "N", 3, 4, 4).conv("x", "c", Float32).reshape("c", "f", 1, 32).
@@ -171,6 +176,9 @@ var testModels = map[string]func() *modelBuilder{
 	},
 	"sigmoid": func() *modelBuilder {
 		return newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).node("Sigmoid", "s", "y").output("y", Float32, "N", 4)
+	},
+	"tanh": func() *modelBuilder {
+		return newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).node("Tanh", "s", "y").output("y", Float32, "N", 4)
 	},
 	"own_softmax": func() *modelBuilder {
 		return newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).node("Exp", "s", "e").

@@ -75,7 +75,8 @@ type Parameters struct {
 	Combine         string    `json:"combine"`
 	ConfidenceRadii []float64 `json:"confidence-radii"`
 	Temperature     float64   `json:"temperature"`
-	Outputs         string    `json:"outputs"` // logits, probabilities; as told apart
+	Outputs         string    `json:"outputs"`       // logits, probabilities; as told apart
+	ScoresOutput    string    `json:"scores-output"` // empty = the only one
 	Layout          string    `json:"layout"`
 	Mean            []float64 `json:"mean"`
 	Std             []float64 `json:"std"`

@@ -1,0 +1,76 @@
+// Package admm computes how large the expected calibration error can get when
+// every confidence moves within its certified interval: the certified
+// calibration error (CCE, Emde et al. 2025, eq. 4), exactly, and the estimates
+// from below that the literature has for it: ADMM, the differentiable
+// calibration error, and the Brier confidences.
+package admm
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/fixedpoint"
+)
+
+// MaxBins is the largest number of bins. Up to here every edge but 0 is 2⁻¹¹ or
+// more, so it is exact in fixedpoint.
+const MaxBins = 2048
+
+// Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}), the last
+// one closed, with e_m = float64(m)/float64(M) as rounded: Index compares with
+// these edges and nothing else decides in which bin a confidence lies.
+type Bins struct {
+	edge []float64 // [M+1]
+}
+
+// EqualWidth returns m bins.
+func EqualWidth(m int) (Bins, error) {
+	if m < 1 || m > MaxBins {
+		return Bins{}, fmt.Errorf("%d bins: must be 1 to %d", m, MaxBins)
+	}
+	edge := make([]float64, m+1)
+	for k := range edge {
+		edge[k] = float64(k) / float64(m)
+	}
+	return Bins{edge}, nil
+}
+
+// Len is the number of bins M.
+func (b Bins) Len() int { return len(b.edge) - 1 }
+
+// Index returns the bin of x, 0 ≤ x ≤ 1.
+//
+// A sample whose confidence is in [l, u] reaches the bins Index(l) to Index(u):
+// bin m iff l < e_{m+1} and u ≥ e_m.
+func (b Bins) Index(x float64) int {
+	last := b.Len() - 1
+	k := min(int(x*float64(len(b.edge)-1)), last) // off by one where x·M rounds
+	for x < b.edge[k] {
+		k--
+	}
+	for k < last && x >= b.edge[k+1] {
+		k++
+	}
+	return k
+}
+
+// ECE is the expected calibration error of confidences z with correctness c,
+//
+//	(1/N) Σ_m | Σ_{n in bin m} (c_n − z_n) |,
+//
+// rounded down, with each z taken down to a multiple of 2⁻⁶³ (which leaves it in
+// its bin). The sums are exact, so the order of the samples does not matter.
+func (b Bins) ECE(z []float64, correct func(n int) bool) float64 {
+	gap := make([]fixedpoint.Sum, b.Len())
+	for n, x := range z {
+		g := &gap[b.Index(x)]
+		if correct(n) {
+			g.AddUnits(fixedpoint.One)
+		}
+		g.SubUnits(fixedpoint.Floor(x))
+	}
+	var total fixedpoint.Sum
+	for _, g := range gap {
+		total = total.Add(g.Abs())
+	}
+	return total.MeanDown(len(z))
+}

@@ -1,0 +1,240 @@
+package admm
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/fixedpoint"
+)
+
+// Worst is the certified calibration error and the bins that attain it.
+type Worst struct {
+	// Value is the largest calibration error over all confidences in the
+	// intervals (the supremum: a bin's upper edge is not in the bin).
+	Value float64
+	bins  Bins
+	// over [M]: in this bin the maximiser has more correct predictions than its
+	// confidences say (the sign '+'); elsewhere fewer.
+	over []bool
+}
+
+// CCE is the certified calibration error of Emde et al. 2025 (Definition 3.4,
+// the mixed-integer program of eq. 6): the largest expected calibration error
+// with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. It is exact, in
+// O(N + M²) time and O(M²) memory. It bounds the calibration error under attack
+// if every interval holds.
+//
+// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is
+// the maximum over signs s ∈ {±}^M of Σ_n (the best bin for sample n under s).
+// Given the signs:
+//   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
+//     Its best is the first '+' bin that it reaches, at z = max(l, edge); if it
+//     reaches none, z = u.
+//   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best is the
+//     last '−' bin that it reaches, at z → min(u, next edge); if none, z = l.
+//
+// So what the correct samples contribute is a sum over consecutive '+' bins
+// p' < p: the samples whose first bin lies in (p', p] have p as their first '+'
+// bin from there. The wrong ones likewise over consecutive '−' bins, and are the
+// same problem mirrored at ½ (z → 1 − z, the order of the bins reversed). A
+// dynamic program over the bins, with the last '+' and the last '−' bin as its
+// state, one of which is always the previous bin, finds the best signs. One pass
+// over the samples makes the tables of counts and sums that it needs.
+//
+// Rounding: interval ends are moved outward to multiples of 2⁻⁶³, everything
+// after that is integer arithmetic, and the mean is rounded up. With edges as
+// rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last
+// place. Value does not depend on the order of the samples.
+func CCE(intervals []calib.Interval, bins Bins) (Worst, error) {
+	if err := calib.CheckIntervals(intervals); err != nil {
+		return Worst{}, err
+	}
+	m := bins.Len()
+	correct, wrong := newTally(m), newTally(m)
+	for _, v := range intervals {
+		first, last := bins.Index(v.Lower), bins.Index(v.Upper)
+		low, high := fixedpoint.Floor(v.Lower), fixedpoint.Ceil(v.Upper)
+		if v.Correct {
+			correct.add(first, last, fixedpoint.One-low, fixedpoint.One-high)
+		} else {
+			wrong.add(m-1-last, m-1-first, high, low)
+		}
+	}
+	gainOf, mirrored := make([]uint64, m), make([]uint64, m)
+	for k := range m {
+		gainOf[k] = fixedpoint.One - fixedpoint.Floor(bins.edge[k])
+		mirrored[k] = fixedpoint.Ceil(bins.edge[m-k])
+	}
+	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
+	total, over := bestSigns(m,
+		func(p0, p int) fixedpoint.Sum { return plus.at(p0, p) },
+		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
+		func(q, q1 int) fixedpoint.Sum { return minus.at(m-1-q1, m-1-q) })
+	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
+}
+
+// tally sums the correct samples by the first and last bin that they reach (or
+// the wrong ones, mirrored).
+type tally struct {
+	m     int
+	cell  []cell           // [M, M] by (first, last)
+	start []fixedpoint.Sum // [M] by first: Σ(1−l)
+}
+
+type cell struct {
+	n    int
+	loss fixedpoint.Sum // Σ(1−u)
+}
+
+func newTally(m int) *tally {
+	return &tally{m, make([]cell, m*m), make([]fixedpoint.Sum, m)}
+}
+
+func (t *tally) add(first, last int, gain, loss uint64) {
+	c := &t.cell[first*t.m+last]
+	c.n++
+	c.loss.AddUnits(loss)
+	t.start[first].AddUnits(gain)
+}
+
+// gains is a table over pairs of consecutive '+' bins p' < p, −1 and M standing
+// for none.
+type gains struct {
+	m   int
+	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
+}
+
+func (g gains) at(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
+
+// gains returns, for each pair p' < p, what the samples whose first bin is in
+// (p', p] contribute if p is the only '+' bin there: those that reach p gain
+// 1 − l if it is their first bin and gainOf[p] = 1 − e_p else; those that do not
+// lose 1 − u.
+func (t *tally) gains(gainOf []uint64) gains {
+	m := t.m
+	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
+	reach := make([]int, m)           // by first bin: samples that reach p
+	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of those that do not
+	for p := 0; p <= m; p++ {
+		for first := range p {
+			c := t.cell[first*m+p-1]
+			reach[first] -= c.n
+			lost[first] = lost[first].Add(c.loss)
+		}
+		var sum fixedpoint.Sum
+		if p < m {
+			for _, c := range t.cell[p*m : (p+1)*m] {
+				reach[p] += c.n
+			}
+			sum = t.start[p]
+			out.sum[p*(m+1)+p] = sum
+		}
+		for first := p - 1; first >= 0; first-- {
+			if reach[first] > 0 {
+				sum = sum.Add(fixedpoint.Product(reach[first], gainOf[p]))
+			}
+			sum = sum.Sub(lost[first])
+			out.sum[first*(m+1)+p] = sum
+		}
+	}
+	return out
+}
+
+// bestSigns maximises the sum of plus over consecutive '+' bins and minus over
+// consecutive '−' bins, both chains from −1 to m, over all signs of m bins. It
+// returns the maximum and which bins are '+'.
+func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
+	// afterPlus[q+1]: the best sum where the bin before k is '+' and the last '−'
+	// bin is q. afterMinus[p+1]: the bin before is '−' and the last '+' is p.
+	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
+	// toPlus[k]: the last '+' before k where bin k is '+' and k−1 is '−', at best.
+	toPlus, toMinus := make([]int, m), make([]int, m)
+	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
+	toPlus[0], toMinus[0] = -1, -1
+	for k := 1; k < m; k++ {
+		enterPlus, p := largest(afterMinus[:k], func(p int) fixedpoint.Sum { return plus(p, k) })
+		enterMinus, q := largest(afterPlus[:k], func(q int) fixedpoint.Sum { return minus(q, k) })
+		stayPlus, stayMinus := plus(k-1, k), minus(k-1, k)
+		for j := range k {
+			afterPlus[j] = afterPlus[j].Add(stayPlus)
+			afterMinus[j] = afterMinus[j].Add(stayMinus)
+		}
+		afterPlus[k], toPlus[k] = enterPlus, p
+		afterMinus[k], toMinus[k] = enterMinus, q
+	}
+	best, q := largest(afterPlus, func(q int) fixedpoint.Sum { return minus(q, m) })
+	bestMinus, p := largest(afterMinus, func(p int) fixedpoint.Sum { return plus(p, m) })
+	sign, other := true, q
+	if bestMinus.Cmp(best) > 0 {
+		best, sign, other = bestMinus, false, p
+	}
+	// Bins other+1 … end−1 have this sign, bin other has the other one.
+	over = make([]bool, m)
+	for end := m; end > 0; {
+		for k := other + 1; k < end; k++ {
+			over[k] = sign
+		}
+		end = other + 1
+		if sign {
+			other = toPlus[end]
+		} else {
+			other = toMinus[end]
+		}
+		sign = !sign
+	}
+	return best, over
+}
+
+// largest returns the largest of sum[j] + step(j−1) and its j−1.
+func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
+	best, at = sum[0].Add(step(-1)), -1
+	for j := 1; j < len(sum); j++ {
+		if s := sum[j].Add(step(j - 1)); s.Cmp(best) > 0 {
+			best, at = s, j-1
+		}
+	}
+	return best, at
+}
+
+// Confidences returns confidences in the intervals that attain Value: an attack.
+// Where the supremum is at the open upper edge of a bin, the confidence is the
+// largest float64 below the edge, so that Bins.ECE of the result is Value to
+// within 2⁻⁵².
+func (w Worst) Confidences(intervals []calib.Interval) []float64 {
+	m := w.bins.Len()
+	firstPlus := make([]int, m) // from this bin on; m if there is none
+	lastMinus := make([]int, m) // up to this bin; −1 if there is none
+	for k, next := m-1, m; k >= 0; k-- {
+		if w.over[k] {
+			next = k
+		}
+		firstPlus[k] = next
+	}
+	for k, last := 0, -1; k < m; k++ {
+		if !w.over[k] {
+			last = k
+		}
+		lastMinus[k] = last
+	}
+	z := make([]float64, len(intervals))
+	for n, v := range intervals {
+		first, last := w.bins.Index(v.Lower), w.bins.Index(v.Upper)
+		if v.Correct {
+			if p := firstPlus[first]; p <= last {
+				z[n] = max(v.Lower, w.bins.edge[p])
+			} else {
+				z[n] = v.Upper
+			}
+			continue
+		}
+		switch q := lastMinus[last]; {
+		case q < first:
+			z[n] = v.Lower
+		case q == last:
+			z[n] = v.Upper
+		default:
+			z[n] = math.Nextafter(w.bins.edge[q+1], 0)
+		}
+	}
+	return z
+}

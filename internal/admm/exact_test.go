@@ -1,0 +1,415 @@
+package admm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+func mustBins(t testing.TB, m int) Bins {
+	t.Helper()
+	b, err := EqualWidth(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// reaches is the definition of a reachable bin, without Index.
+func reaches(b Bins, v calib.Interval, m int) bool {
+	below := v.Lower < b.edge[m+1] || m == b.Len()-1
+	return below && v.Upper >= b.edge[m]
+}
+
+// byAssignment is the oracle for few samples: every assignment of samples to
+// reachable bins; within a bin |Σ(c−z)| is largest with all z low or all high.
+// It knows nothing of signs.
+func byAssignment(b Bins, intervals []calib.Interval) float64 {
+	n, m := len(intervals), b.Len()
+	bin := make([]int, n)
+	var best float64
+	var place func(i int)
+	place = func(i int) {
+		if i < n {
+			for bin[i] = 0; bin[i] < m; bin[i]++ {
+				if reaches(b, intervals[i], bin[i]) {
+					place(i + 1)
+				}
+			}
+			return
+		}
+		low, high := make([]float64, m), make([]float64, m)
+		for j, v := range intervals {
+			k := bin[j]
+			c := 0.0
+			if v.Correct {
+				c = 1
+			}
+			low[k] += c - max(v.Lower, b.edge[k])
+			high[k] += c - min(v.Upper, b.edge[k+1])
+		}
+		var sum float64
+		for k := range m {
+			sum += max(math.Abs(low[k]), math.Abs(high[k]))
+		}
+		best = max(best, sum/float64(n))
+	}
+	place(0)
+	return best
+}
+
+// bySigns is the oracle for few bins: every sign vector, each sample in the best
+// of its reachable bins.
+func bySigns(b Bins, intervals []calib.Interval) float64 {
+	m := b.Len()
+	var best float64
+	for signs := range 1 << m {
+		var sum float64
+		for _, v := range intervals {
+			top := math.Inf(-1)
+			for k := range m {
+				if !reaches(b, v, k) {
+					continue
+				}
+				c, s, z := 0.0, -1.0, min(v.Upper, b.edge[k+1])
+				if v.Correct {
+					c = 1
+				}
+				if signs>>k&1 == 1 {
+					s, z = 1, max(v.Lower, b.edge[k])
+				}
+				top = max(top, s*(c-z))
+			}
+			sum += top
+		}
+		best = max(best, sum/float64(len(intervals)))
+	}
+	return best
+}
+
+// rounding is what the oracles' float64 sums may be off by.
+const rounding = 1e-12
+
+// checkWorst checks a result against a value that is right to within rounding,
+// and its confidences against the definitions.
+func checkWorst(t *testing.T, b Bins, intervals []calib.Interval, want float64) {
+	t.Helper()
+	w, err := CCE(intervals, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(w.Value-want) > rounding {
+		t.Fatalf("M = %d, %v: %v, want %v", b.Len(), intervals, w.Value, want)
+	}
+	checkAttained(t, b, intervals, w)
+}
+
+func checkAttained(t *testing.T, b Bins, intervals []calib.Interval, w Worst) {
+	t.Helper()
+	z := w.Confidences(intervals)
+	for i, v := range intervals {
+		if !(z[i] >= v.Lower && z[i] <= v.Upper) {
+			t.Fatalf("confidence %v outside %v", z[i], v)
+		}
+	}
+	ece := b.ECE(z, correctness(intervals))
+	if ece > w.Value || w.Value-ece > 0x1p-52 {
+		t.Fatalf("M = %d, %v: value %v, confidences %v have ECE %v", b.Len(), intervals, w.Value, z, ece)
+	}
+}
+
+func correctness(intervals []calib.Interval) func(int) bool {
+	return func(n int) bool { return intervals[n].Correct }
+}
+
+func TestCCETable(t *testing.T) {
+	third := 1.0 / 3
+	for _, tt := range []struct {
+		name      string
+		bins      int
+		intervals []calib.Interval
+		want      float64
+	}{
+		// Emde et al., appendix E.2 (Table 3). Sample 1 lowest at 0.1 in bin 1,
+		// sample 2 highest at 0.9 in bin 3: (0.9 + 0.9)/2.
+		{"appendix E.2", 3, []calib.Interval{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
+		// The same in one bin: the gaps have opposite signs. Low: |0.9 − 0.5|/2.
+		{"appendix E.2, one bin", 1, []calib.Interval{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.2},
+		{"one sample, free", 15, []calib.Interval{{Lower: 0, Upper: 1, Correct: true}}, 1},
+		{"one wrong sample, free", 15, []calib.Interval{{Lower: 0, Upper: 1}}, 1},
+		{"certain and correct", 15, []calib.Interval{{Lower: 1, Upper: 1, Correct: true}}, 0},
+		{"0 and correct", 15, []calib.Interval{{Lower: 0, Upper: 0, Correct: true}}, 1},
+		{"certain and wrong", 15, []calib.Interval{{Lower: 1, Upper: 1}}, 1},
+		// Both on the edge ⅔ of bins 2 and 3: both in bin 3, |1 − 2·⅔|/2.
+		{"points on an edge", 3, []calib.Interval{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
+		// The wrong sample can stay below ⅔, in bin 2, alone: (⅓ + sup ⅔)/2.
+		{"supremum at an open edge", 3, []calib.Interval{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
+		{"both points in one bin cancel", 2, []calib.Interval{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checkWorst(t, mustBins(t, tt.bins), tt.intervals, tt.want)
+		})
+	}
+}
+
+func TestCCEBadInput(t *testing.T) {
+	b := mustBins(t, 15)
+	if _, err := CCE(nil, b); err == nil {
+		t.Error("no samples: no error")
+	}
+	var row *calib.RowError
+	if _, err := CCE([]calib.Interval{{Upper: 1}, {Lower: 0.5, Upper: 0.4}}, b); !errors.As(err, &row) || row.Row != 1 {
+		t.Errorf("lower above upper: %v", err)
+	}
+	for _, m := range []int{-1, 0, MaxBins + 1} {
+		if _, err := EqualWidth(m); err == nil {
+			t.Errorf("%d bins: no error", m)
+		}
+	}
+}
+
+// Index agrees with the edges at every edge and beside it, for every number of
+// bins; floor(x·M) does not.
+func TestIndex(t *testing.T) {
+	var disagree int
+	for m := 1; m <= MaxBins; m++ {
+		if testing.Short() && m > 300 && m%17 != 0 {
+			continue
+		}
+		b := mustBins(t, m)
+		for k, e := range b.edge {
+			if k > 0 && k < m && e < 0x1p-11 {
+				t.Fatalf("edge %d of %d is below 2⁻¹¹", k, m)
+			}
+			for _, x := range []float64{math.Nextafter(e, 0), e, math.Nextafter(e, 1)} {
+				if x < 0 || x > 1 {
+					continue
+				}
+				got := b.Index(x)
+				if !(b.edge[got] <= x && (x < b.edge[got+1] || got == m-1)) {
+					t.Fatalf("M = %d: %v in bin %d", m, x, got)
+				}
+				if got != min(int(x*float64(m)), m-1) {
+					disagree++
+				}
+			}
+		}
+	}
+	if disagree == 0 {
+		t.Error("x·M never rounds across an edge: the correction is not tested")
+	}
+}
+
+// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
+// with ends on edges and on the floats beside them.
+func randomSamples(r *rand.Rand, b Bins, n int) []calib.Interval {
+	kind := r.IntN(3)
+	end := func() float64 {
+		if kind > 0 && r.IntN(3) > 0 {
+			e := b.edge[r.IntN(len(b.edge))]
+			switch r.IntN(3) {
+			case 0:
+				return math.Nextafter(e, 0)
+			case 1:
+				return math.Nextafter(e, 1)
+			}
+			return e
+		}
+		return r.Float64()
+	}
+	out := make([]calib.Interval, n)
+	for i := range out {
+		x, y := end(), end()
+		switch r.IntN(4) {
+		case 0:
+			y = x
+		case 1:
+			y = min(1, x+r.Float64()*0.2)
+		}
+		out[i] = calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
+	}
+	return out
+}
+
+func TestCCEIsTheEnumeration(t *testing.T) {
+	rounds := 4000
+	if testing.Short() {
+		rounds = 500
+	}
+	r := rand.New(rand.NewPCG(5, 1))
+	for range rounds {
+		b := mustBins(t, 1+r.IntN(8))
+		intervals := randomSamples(r, b, 1+r.IntN(20))
+		checkWorst(t, b, intervals, bySigns(b, intervals))
+	}
+	for range rounds / 4 {
+		b := mustBins(t, 1+r.IntN(4))
+		intervals := randomSamples(r, b, 1+r.IntN(6))
+		checkWorst(t, b, intervals, byAssignment(b, intervals))
+	}
+}
+
+func FuzzCCE(f *testing.F) {
+	f.Add(uint8(3), []byte{0, 20, 60, 1, 50, 90})
+	f.Add(uint8(0), []byte{0, 0, 0})
+	f.Add(uint8(9), []byte{1, 128, 255, 0, 255, 255, 5, 7, 250, 4, 51, 51})
+	f.Fuzz(func(t *testing.T, bins uint8, data []byte) {
+		b := mustBins(t, 1+int(bins)%10)
+		var intervals []calib.Interval
+		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
+			// 255 = 3·5·17: many ends lie on edges. Bits of the first byte shift an
+			// end to the float beside it.
+			x, y := float64(data[1])/255, float64(data[2])/255
+			if data[0]&2 != 0 {
+				x = math.Nextafter(x, 0)
+			}
+			if data[0]&4 != 0 {
+				y = math.Nextafter(y, 1)
+			}
+			x, y = max(0, x), min(1, y)
+			intervals = append(intervals, calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: data[0]&1 == 1})
+		}
+		if len(intervals) == 0 {
+			return
+		}
+		checkWorst(t, b, intervals, bySigns(b, intervals))
+	})
+}
+
+// Large instances, where nothing can be enumerated: what must hold anyway.
+func TestCCEProperties(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	r := rand.New(rand.NewPCG(5, 2))
+	value := func(b Bins, intervals []calib.Interval) float64 {
+		w, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Value
+	}
+	for round := range rounds {
+		b := mustBins(t, 1+r.IntN(40))
+		intervals := randomSamples(r, b, 1+r.IntN(500))
+		n := len(intervals)
+		w, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkAttained(t, b, intervals, w)
+
+		// No feasible confidences have a larger calibration error, at random points
+		// and at ends of intervals.
+		z := make([]float64, n)
+		for range 20 {
+			for i, v := range intervals {
+				switch r.IntN(3) {
+				case 0:
+					z[i] = v.Lower
+				case 1:
+					z[i] = v.Upper
+				default:
+					z[i] = v.Lower + r.Float64()*(v.Upper-v.Lower)
+				}
+			}
+			if ece := b.ECE(z, correctness(intervals)); ece > w.Value {
+				t.Fatalf("round %d: confidences with ECE %v above %v", round, ece, w.Value)
+			}
+		}
+
+		// The order does not matter, to the last bit; nor does writing every sample
+		// twice.
+		shuffled := slices.Clone(intervals)
+		r.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if again := value(b, shuffled); again != w.Value {
+			t.Fatalf("%v in one order, %v in another", w.Value, again)
+		}
+		if twice := value(b, append(shuffled, intervals...)); twice != w.Value {
+			t.Fatalf("%v once, %v twice", w.Value, twice)
+		}
+
+		// Of two parts of the list, the whole is at most their weighted mean, and at
+		// least their weighted difference.
+		if cut := r.IntN(n + 1); cut > 0 && cut < n {
+			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
+			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
+			if w.Value > x+y+rounding || w.Value < math.Abs(x-y)-rounding {
+				t.Fatalf("parts %v and %v, whole %v", x, y, w.Value)
+			}
+		}
+
+		// Wider intervals leave more room.
+		wide := slices.Clone(intervals)
+		for i := range wide {
+			if r.IntN(2) == 0 {
+				wide[i].Lower *= r.Float64()
+				wide[i].Upper += (1 - wide[i].Upper) * r.Float64()
+			}
+		}
+		if widened := value(b, wide); widened < w.Value {
+			t.Fatalf("%v, with wider intervals %v", w.Value, widened)
+		}
+	}
+}
+
+// The value is never below the supremum, though float64 sums would be: with the
+// same sample many times over, the mean is the sample's own gap.
+func TestCCERoundsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 3))
+	b := mustBins(t, 15)
+	for range 200 {
+		u := r.Float64() * math.Exp2(-float64(r.IntN(60)))
+		intervals := make([]calib.Interval, 1+r.IntN(3000))
+		for i := range intervals {
+			intervals[i] = calib.Interval{Lower: u, Upper: u}
+		}
+		w, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Value < u || w.Value > math.Nextafter(u+0x1p-63, 1) {
+			t.Fatalf("%d × %v: %v", len(intervals), u, w.Value)
+		}
+	}
+}
+
+func TestCCEManyBins(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second and 300 MB")
+	}
+	r := rand.New(rand.NewPCG(5, 4))
+	b := mustBins(t, MaxBins)
+	intervals := randomSamples(r, b, 5000)
+	w, err := CCE(intervals, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAttained(t, b, intervals, w)
+}
+
+func BenchmarkCCE(b *testing.B) {
+	for _, m := range []int{15, 100} {
+		b.Run(fmt.Sprintf("N=1e6/M=%d", m), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(5, 5))
+			intervals := make([]calib.Interval, 1_000_000)
+			for i := range intervals {
+				x, y := r.Float64(), r.Float64()
+				intervals[i] = calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: r.Float64() < 0.7}
+			}
+			bins := mustBins(b, m)
+			for b.Loop() {
+				if _, err := CCE(intervals, bins); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/CCE")
+		})
+	}
+}

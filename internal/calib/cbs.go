@@ -1,0 +1,79 @@
+package calib
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/fixedpoint"
+)
+
+// Interval is what a certificate leaves open of one prediction: its confidence
+// lies in [Lower, Upper] under every perturbation allowed, and whether it is
+// correct does not change (conditions C1 and C2 of Emde et al. 2025).
+type Interval struct {
+	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
+	Correct      bool
+}
+
+// Check returns an error that says what is wrong with the interval.
+func (v Interval) Check() error {
+	switch {
+	case !(v.Lower >= 0 && v.Lower <= 1): // NaN fails both
+		return fmt.Errorf("lower %v is outside [0, 1]", v.Lower)
+	case !(v.Upper >= 0 && v.Upper <= 1):
+		return fmt.Errorf("upper %v is outside [0, 1]", v.Upper)
+	case v.Lower > v.Upper:
+		return fmt.Errorf("lower %v is above upper %v", v.Lower, v.Upper)
+	}
+	return nil
+}
+
+// CheckIntervals checks each interval, and that there are any. Errors about one
+// are *RowError.
+func CheckIntervals(intervals []Interval) error {
+	if len(intervals) == 0 {
+		return errNoRows
+	}
+	for i, v := range intervals {
+		if err := v.Check(); err != nil {
+			return &RowError{i, err.Error()}
+		}
+	}
+	return nil
+}
+
+// BrierConfidence is the confidence in the interval that is furthest from the
+// truth: Lower when the prediction is correct, Upper when it is not.
+func (v Interval) BrierConfidence() float64 {
+	if v.Correct {
+		return v.Lower
+	}
+	return v.Upper
+}
+
+// CBS is the certified Brier score, the largest top-label Brier score over all
+// confidences in the intervals (Emde et al. 2025, Theorem 3.3, eq. 3):
+//
+//	max_{l ≤ z ≤ u} (1/N) Σ (c−z)² = (1/N) ( Σ_{c=1} (1−l)² + Σ_{c=0} u² ).
+//
+// (c−z)² grows with |c−z|, each term has its own z, so each takes the end of its
+// interval furthest from c, BrierConfidence: the value is attained. It bounds
+// the Brier score under attack if every interval holds.
+//
+// The result is the exact maximum rounded up, in error by at most 2⁻⁶¹ and one
+// unit in the last place: the distance |c−z| is rounded up to a multiple of
+// 2⁻⁶³, so is its square, and the sum is exact. It does not depend on the order
+// of the intervals.
+func CBS(intervals []Interval) (float64, error) {
+	if err := CheckIntervals(intervals); err != nil {
+		return 0, err
+	}
+	var sum fixedpoint.Sum
+	for _, v := range intervals {
+		gap := fixedpoint.Ceil(v.Upper)
+		if v.Correct {
+			gap = fixedpoint.One - fixedpoint.Floor(v.Lower)
+		}
+		sum.AddUnits(fixedpoint.SquareUp(gap))
+	}
+	return sum.MeanUp(len(intervals)), nil
+}

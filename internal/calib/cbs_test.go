@@ -1,0 +1,142 @@
+package calib
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestCBS(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		intervals []Interval
+		want      float64
+	}{
+		// By hand: ((1−0.1)² + 0.9²)/2, the samples of Emde et al. appendix E.2.
+		{"appendix E.2", []Interval{{0.1, 0.6, true}, {0.5, 0.9, false}}, 0.81},
+		{"one correct, certain", []Interval{{1, 1, true}}, 0},
+		{"one correct, free", []Interval{{0, 1, true}}, 1},
+		{"one wrong, free", []Interval{{0, 1, false}}, 1},
+		{"one wrong, none", []Interval{{0, 0, false}}, 0},
+		{"degenerate", []Interval{{0.25, 0.25, true}, {0.25, 0.25, false}}, (0.5625 + 0.0625) / 2},
+	} {
+		got, err := CBS(tt.intervals)
+		if err != nil || got < tt.want*(1-1e-15) || got > tt.want*(1+4e-16) {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// randomIntervals draws intervals with ends on and beside multiples of 1/8.
+func randomIntervals(r *rand.Rand, n int) []Interval {
+	end := func() float64 {
+		x := float64(r.IntN(9)) / 8
+		switch r.IntN(4) {
+		case 0:
+			return x
+		case 1:
+			return max(0, math.Nextafter(x, 0))
+		}
+		return r.Float64() * math.Exp2(-float64(r.IntN(3)*r.IntN(30)))
+	}
+	out := make([]Interval, n)
+	for i := range out {
+		a, b := end(), end()
+		out[i] = Interval{min(a, b), max(a, b), r.IntN(2) == 0}
+	}
+	return out
+}
+
+// The oracle is the definition over fractions: the maximum over the corners of
+// the box, which convexity of the Brier score makes the maximum.
+func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 1))
+	one := big.NewRat(1, 1)
+	for range 300 {
+		intervals := randomIntervals(r, 1+r.IntN(6))
+		n := len(intervals)
+		largest := new(big.Rat)
+		for corner := range 1 << n {
+			sum := new(big.Rat)
+			for i, v := range intervals {
+				z := v.Lower
+				if corner>>i&1 == 1 {
+					z = v.Upper
+				}
+				d := new(big.Rat).SetFloat64(z)
+				if v.Correct {
+					d.Sub(one, d)
+				}
+				sum.Add(sum, d.Mul(d, d))
+			}
+			if sum.Cmp(largest) > 0 {
+				largest = sum
+			}
+		}
+		largest.Quo(largest, new(big.Rat).SetInt64(int64(n)))
+		got, err := CBS(intervals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		excess := new(big.Rat).SetFloat64(got)
+		excess.Sub(excess, largest)
+		bound := new(big.Rat).SetFloat64(0x1p-61 + math.Nextafter(got, 2) - got)
+		if excess.Sign() < 0 || excess.Cmp(bound) > 0 {
+			e, _ := excess.Float64()
+			t.Fatalf("%v: %v exceeds the maximum by %g", intervals, got, e)
+		}
+	}
+}
+
+// The Brier score of the Brier confidences is the CBS, and that of any other
+// confidences in the intervals is not above it.
+func TestCBSMaximiser(t *testing.T) {
+	brier := func(intervals []Interval, z func(Interval) float64) float64 {
+		var sum float64
+		for _, v := range intervals {
+			d := z(v)
+			if v.Correct {
+				d = 1 - d
+			}
+			sum += d * d
+		}
+		return sum / float64(len(intervals))
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 300 {
+		intervals := randomIntervals(r, 1+r.IntN(200))
+		cbs, err := CBS(intervals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := brier(intervals, Interval.BrierConfidence); math.Abs(at-cbs) > 1e-13 {
+			t.Fatalf("CBS %v, Brier score of its maximiser %v", cbs, at)
+		}
+		for range 10 {
+			at := brier(intervals, func(v Interval) float64 { return v.Lower + r.Float64()*(v.Upper-v.Lower) })
+			if at > cbs+1e-13 {
+				t.Fatalf("CBS %v, confidences with Brier score %v", cbs, at)
+			}
+		}
+		r.Shuffle(len(intervals), func(i, j int) { intervals[i], intervals[j] = intervals[j], intervals[i] })
+		if again, _ := CBS(intervals); again != cbs {
+			t.Fatalf("%v in one order, %v in another", cbs, again)
+		}
+	}
+}
+
+func TestCBSBadIntervals(t *testing.T) {
+	nan := math.NaN()
+	for _, v := range []Interval{{0.5, 0.4, true}, {-0.1, 0.4, true}, {0.1, 1.1, false}, {nan, 1, true}, {0, nan, true}, {1.1, 1.2, true}} {
+		_, err := CBS([]Interval{{0, 1, true}, v})
+		var row *RowError
+		if !errors.As(err, &row) || row.Row != 1 {
+			t.Errorf("%v: error %v", v, err)
+		}
+	}
+	if _, err := CBS(nil); err == nil {
+		t.Error("no intervals: no error")
+	}
+}

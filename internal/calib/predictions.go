@@ -1,0 +1,152 @@
+package calib
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Predictions are a classifier's answers on n examples: the confidence in the
+// label it gives and whether that label is right. Where the whole probability
+// vector and the true label are known, more metrics are.
+type Predictions struct {
+	Confidence []float64 // [n], in [0, 1]
+	Correct    []bool    // [n]
+	Weight     []float64 // [n], positive; nil for equal weights
+
+	// Probability [n×Classes], row-major, and Label [n]; both nil if unknown.
+	Probability []float64
+	Classes     int
+	Label       []int
+}
+
+// N is the number of examples.
+func (p *Predictions) N() int { return len(p.Confidence) }
+
+// TopLabel makes predictions of probability vectors, row-major [n×classes]. The
+// label given is the first of the most probable. Each vector must sum to 1
+// within tolerance. Errors about a row are *RowError.
+func TopLabel(probability []float64, classes int, label []int) (*Predictions, error) {
+	if classes < 2 {
+		return nil, fmt.Errorf("%d classes, must be 2 or more", classes)
+	}
+	if len(probability) != classes*len(label) {
+		return nil, fmt.Errorf("%d probabilities for %d labels of %d classes", len(probability), len(label), classes)
+	}
+	// Probabilities written with 4 digits or as float16 are still taken.
+	const tolerance = 1e-3
+	p := &Predictions{Probability: probability, Classes: classes, Label: label,
+		Confidence: make([]float64, len(label)), Correct: make([]bool, len(label))}
+	for i, y := range label {
+		if y < 0 || y >= classes {
+			return nil, &RowError{i, fmt.Sprintf("label %d is outside 0 to %d", y, classes-1)}
+		}
+		row := probability[i*classes : (i+1)*classes]
+		sum, top := 0.0, 0
+		for k, x := range row {
+			if !(x >= 0 && x <= 1) {
+				return nil, &RowError{i, fmt.Sprintf("probability %v is outside [0, 1]", x)}
+			}
+			sum += x
+			if x > row[top] {
+				top = k
+			}
+		}
+		if math.Abs(sum-1) > tolerance*math.Sqrt(float64(classes)) {
+			return nil, &RowError{i, fmt.Sprintf("probabilities sum to %.6g, not 1", sum)}
+		}
+		p.Confidence[i] = row[top]
+		p.Correct[i] = top == y
+	}
+	return p, nil
+}
+
+// Check reports the first value that is out of range, as a *RowError.
+func (p *Predictions) Check() error {
+	if p.N() == 0 {
+		return errNoRows
+	}
+	if len(p.Correct) != p.N() || (p.Weight != nil && len(p.Weight) != p.N()) {
+		return errors.New("columns differ in length")
+	}
+	for i, c := range p.Confidence {
+		if !(c >= 0 && c <= 1) {
+			return &RowError{i, fmt.Sprintf("confidence %v is outside [0, 1]", c)}
+		}
+		if p.Weight != nil && (!(p.Weight[i] > 0) || math.IsInf(p.Weight[i], 0)) {
+			return &RowError{i, fmt.Sprintf("weight %v is not positive", p.Weight[i])}
+		}
+	}
+	return nil
+}
+
+func (p *Predictions) weight(i int) float64 {
+	if p.Weight == nil {
+		return 1
+	}
+	return p.Weight[i]
+}
+
+// residual is correct − confidence.
+func (p *Predictions) residual(i int) float64 { return indicator(p.Correct[i]) - p.Confidence[i] }
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// meanOf is the weighted mean of f over the examples.
+func (p *Predictions) meanOf(f func(i int) float64) float64 {
+	var sum, total float64
+	for i := range p.Confidence {
+		w := p.weight(i)
+		total += w
+		if x := f(i); math.IsInf(x, 0) {
+			return x
+		}
+		// A running mean: no sum grows with n.
+		sum += (f(i) - sum) * (w / total)
+	}
+	return sum
+}
+
+// Accuracy is the weighted share of correct labels.
+func (p *Predictions) Accuracy() float64 {
+	return p.meanOf(func(i int) float64 { return indicator(p.Correct[i]) })
+}
+
+// MeanConfidence is the weighted mean of the confidence.
+func (p *Predictions) MeanConfidence() float64 {
+	return p.meanOf(func(i int) float64 { return p.Confidence[i] })
+}
+
+// TopLabelBrier is the mean of (confidence − correct)².
+func (p *Predictions) TopLabelBrier() float64 { return p.meanOf(p.brierTerm) }
+
+func (p *Predictions) brierTerm(i int) float64 { r := p.residual(i); return r * r }
+
+// TopLabelNLL is the mean of −ln(confidence) where the label is right and
+// −ln(1−confidence) where it is not; +Inf if some answer was held impossible.
+func (p *Predictions) TopLabelNLL() float64 { return p.meanOf(p.topLabelNLLTerm) }
+
+func (p *Predictions) topLabelNLLTerm(i int) float64 {
+	if p.Correct[i] {
+		return -math.Log(p.Confidence[i])
+	}
+	return -math.Log1p(-p.Confidence[i])
+}
+
+// NLL is the mean of −ln p_label over the probability vectors; NaN if they are
+// not known, +Inf if a true label was held impossible.
+func (p *Predictions) NLL() float64 {
+	if p.Probability == nil {
+		return math.NaN()
+	}
+	return p.meanOf(p.nllTerm)
+}
+
+func (p *Predictions) nllTerm(i int) float64 {
+	return -math.Log(p.Probability[i*p.Classes+p.Label[i]])
+}

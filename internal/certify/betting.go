@@ -1,0 +1,280 @@
+package certify
+
+import (
+	"math"
+)
+
+// Betting (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random
+// variables by betting", §4): to reject the mean m, bet on X − m. The capital
+//
+//	K_t(m) = Π_{i≤t} (1 + λ_i(X_i − m)),  0 ≤ λ_i ≤ c/m, c < 1,
+//
+// with λ_i a function of the samples before i, is nonnegative and, if E X_i ≤ m,
+// a supermartingale that starts at 1. By Ville's inequality K ever reaches 1/α
+// with probability ≤ α. So a test of "mean ≤ m" for every m is: reject once
+// K_t(m) ≥ 1/α. The lower bound is the end of the longest stretch of rejected m
+// that begins at 0: if it is above the true mean μ, then μ itself was rejected.
+// This needs no monotony of K in m, so the bets may differ between values of m.
+// The samples come in a fixed order and are independent; they need not have one
+// distribution as long as the mean of all is ≤ m.
+//
+// Three ways to bet:
+//
+//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
+//     μ̂_t = (½+ΣX_i)/(t+1), c = ¾: their hedged capital for a fixed n, one side.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): the same with the target that
+//     is left instead of the whole, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})).
+//     Their last step, which rejects with a random threshold, is left out: without
+//     it the test is Ville's. The target is recalculated every block of samples.
+//   - Chernoff: λ = c/m with the fraction c fixed by (n, α, m) alone. With X in
+//     {0,1} the best one is c = (x−m)/(1−m), x the root above m of
+//     n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) +
+//     (1−x̄) ln((1−x)/(1−m))]), which is 1/α at x̄ = x: the bound is never below
+//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and above it wherever X
+//     is not 0 or 1. The order of the samples does not matter.
+//
+// (The order-free form with the best λ chosen afterwards, sup_λ Π(1+λ(X_i−m)) ≥
+// 1/α, which Chernoff's inequality gives for Gaffke's bound, is not offered: no
+// proof that it holds for every distribution at fixed n is known to us.)
+//
+// Memory that does not grow with n: K is kept at the ends g < g' of the intervals
+// of a fixed grid on [0,1], with one bet λ ≤ c/g' for a whole interval. For given
+// bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above the
+// chord, and the part of the interval where the chord is ≥ ln(1/α) is rejected: an
+// error of second order in the width of the interval, always on the safe side.
+type bettingGrid struct {
+	how       MeanBound
+	n         int64
+	logTarget float64 // ln(1/α), and what rounding can add to ln K
+	edge      []float64
+	cap       []float64 // the largest bet in interval i
+	most      []float64 // ln of the largest factor of K in interval i
+	scale     float64   // √(2 ln(1/α)/n), over σ̂ the bet of Betting
+}
+
+const (
+	// bettingCap is c, the largest share of the capital that is at stake. ¾ loses a
+	// third of the width where all samples are 1; a sample 0 costs a factor 4.
+	bettingCap = 0.75
+	// chernoffCap keeps K above 0 where the best fraction is 1 (all samples must
+	// be 1): a loss of a relative 2⁻¹⁰ in the width.
+	chernoffCap = 1 - 0x1p-10
+	// bettingBlock is the number of samples after which K is compared with 1/α
+	// and scaled: few enough that a block's product stays far inside float64
+	// (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
+	bettingBlock = 16
+	// gridOctaves: the edges are 2^(−j/2) from 0 and from 1, down to 2^−gridOctaves;
+	// at n = 10⁷ samples that are all 1 the bound is 2⁻²⁰ from 1.
+	gridOctaves = 24
+	// giveUp is the exponent of a capital that is not followed any further.
+	giveUp = -64
+)
+
+func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
+	l := math.Log(1 / alpha)
+	b := &bettingGrid{
+		how: how, n: n, scale: math.Sqrt(2 * l / float64(n)),
+		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 +
+		// 2·c/(1−c)): two roundings of λ(X−m) ≥ −c and one of the sum. For c = ¾ that
+		// is 7, with the product 8 units a sample; Chernoff's 2¹⁰·2 is met only where
+		// c/(1−c) is that large, so 2¹² covers it.
+		logTarget: l*(1+4*unit) + float64(n)*0x1p4*unit,
+	}
+	if how == Chernoff {
+		b.logTarget = l*(1+4*unit) + float64(n)*0x1p12*unit
+	}
+	var lower []float64
+	for j := 2 * gridOctaves; j > 2; j-- {
+		lower = append(lower, math.Exp2(-float64(j)/2))
+	}
+	b.edge = append(b.edge, 0)
+	b.edge = append(b.edge, lower...)
+	b.edge = append(b.edge, 0.5)
+	for i := len(lower) - 1; i >= 0; i-- {
+		b.edge = append(b.edge, 1-lower[i])
+	}
+	b.edge = append(b.edge, 1)
+	for i, g := range b.edge[1:] {
+		share := chernoffFraction(b.edge[i], l/float64(n))
+		if how != Chernoff {
+			share = max(share, bettingCap)
+		}
+		limit := share / g
+		b.cap = append(b.cap, limit)
+		b.most = append(b.most, math.Log1p(min(limit, b.largestBet())*(1-b.edge[i])))
+	}
+	return b
+}
+
+// largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
+func (b *bettingGrid) largestBet() float64 {
+	switch b.how {
+	case Betting:
+		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
+	}
+	return math.Inf(1)
+}
+
+// chernoffFraction is c = (x−m)/(1−m) for the x above m with KL(x‖m) = d. Any c in
+// [0, 1) is valid, so plain bisection serves.
+func chernoffFraction(m, d float64) float64 {
+	if m == 0 || d >= math.Log(1/m) {
+		return chernoffCap
+	}
+	lo, hi := 0.0, 1.0 // of c
+	for range 50 {
+		c := (lo + hi) / 2
+		x := m + c*(1-m)
+		if x*math.Log(x/m)+(1-x)*math.Log1p(-c) < d { // (1−x)/(1−m) = 1−c
+			lo = c
+		} else {
+			hi = c
+		}
+	}
+	return min(lo, chernoffCap)
+}
+
+// capital follows the capital of one stream of samples.
+type capital struct {
+	*bettingGrid
+	count int64
+	sum   float64 // ½ + ΣX
+	dev   float64 // ¼ + Σ(X−μ̂_i)²
+
+	pending int
+	x, bet  [bettingBlock]float64 // samples of the block; 1/σ̂ or the bet before each
+
+	active   []wager
+	rejected []float64 // share of each interval that is rejected, from its left end
+}
+
+// wager is the capital at both ends of an interval that is not decided.
+type wager struct {
+	interval    int
+	left, right scaled
+}
+
+// scaled is the positive number f·2^e.
+type scaled struct {
+	f float64
+	e int
+}
+
+func (s *scaled) normalise() {
+	f, e := math.Frexp(s.f)
+	s.f, s.e = f, s.e+e
+}
+
+func (s scaled) log() float64 { return math.Log(s.f) + float64(s.e)*math.Ln2 }
+
+func newCapital(b *bettingGrid) *capital {
+	c := &capital{bettingGrid: b, sum: 0.5, dev: 0.25, rejected: make([]float64, len(b.cap))}
+	c.active = make([]wager, len(b.cap))
+	for i := range c.active {
+		c.active[i] = wager{i, scaled{1, 0}, scaled{1, 0}}
+	}
+	return c
+}
+
+func (c *capital) add(x float64) {
+	t := float64(c.count + 1)
+	c.x[c.pending] = x
+	switch c.how {
+	case Betting:
+		c.bet[c.pending] = c.scale * math.Sqrt(t/c.dev)
+	case STaR:
+		c.bet[c.pending] = math.Sqrt(t / c.dev)
+	}
+	c.count++
+	c.sum += x
+	d := x - c.sum/(t+1)
+	c.dev += float64(d * d)
+	if c.pending++; c.pending == bettingBlock || c.count == c.n {
+		c.settle()
+	}
+}
+
+// settle plays the samples of a block and compares the capitals with the target.
+func (c *capital) settle() {
+	x, bet := c.x[:c.pending], c.bet[:c.pending]
+	left := c.n - c.count // samples after the block
+	still := c.active[:0]
+	for _, w := range c.active {
+		i := w.interval
+		w.play(x, bet, c.edge[i], c.edge[i+1], c.cap[i], c.factor(w, left+int64(c.pending)))
+		w.left.normalise()
+		w.right.normalise()
+		if share := c.share(w); share > c.rejected[i] {
+			c.rejected[i] = share
+		}
+		// f < 1, so ln K < e·ln 2. Decided: the whole interval is rejected, or the
+		// best samples possible cannot bring its left end to the target.
+		hopeless := w.left.e < giveUp || float64(w.left.e)*math.Ln2+float64(left)*c.most[i] < c.logTarget
+		if c.rejected[i] < 1 && !hopeless {
+			still = append(still, w)
+		}
+	}
+	c.active = still
+	c.pending = 0
+}
+
+// factor is what bet[t] is to be multiplied by to give the bets of w.
+func (c *capital) factor(w wager, left int64) float64 {
+	switch c.how {
+	case STaR:
+		// The target of the interval's middle, and never less than a nat.
+		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
+		return math.Sqrt(2 * target / float64(left))
+	case Chernoff:
+		return math.Inf(1) // always the limit
+	}
+	return 1
+}
+
+// play multiplies the capitals by a block's factors.
+func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
+	l, r := w.left.f, w.right.f
+	if math.IsInf(factor, 1) {
+		for _, x := range x {
+			l *= 1 + float64(limit*(x-g))
+			r *= 1 + float64(limit*(x-h))
+		}
+	} else {
+		bet = bet[:len(x)]
+		for t, x := range x {
+			b := float64(bet[t] * factor)
+			if b > limit {
+				b = limit
+			}
+			l *= 1 + float64(b*(x-g))
+			r *= 1 + float64(b*(x-h))
+		}
+	}
+	w.left.f, w.right.f = l, r
+}
+
+// share returns how much of the interval the chord of ln K rejects.
+func (c *capital) share(w wager) float64 {
+	if float64(w.left.e)*math.Ln2 < c.logTarget {
+		return 0
+	}
+	l, r := w.left.log(), w.right.log()
+	switch {
+	case l < c.logTarget:
+		return 0
+	case r >= c.logTarget:
+		return 1
+	}
+	return (l - c.logTarget) / (l - r)
+}
+
+func (c *capital) lower() float64 {
+	for i, share := range c.rejected {
+		if share < 1 {
+			// Logarithms, whose rounding is in logTarget, and four roundings of numbers
+			// ≤ 1 here.
+			return inUnit(c.edge[i]+share*(c.edge[i+1]-c.edge[i]), 8*unit)
+		}
+	}
+	return 1
+}

@@ -1,0 +1,19 @@
+package certify
+
+import "math"
+
+// hoeffding is mean − √(ln(1/α)/2n) (Hoeffding 1963, Theorem 2). Independent
+// samples in [0,1]; they need not have one distribution.
+type hoeffding struct {
+	n     int64
+	alpha float64
+	sum   float64
+}
+
+func (h *hoeffding) add(x float64) { h.sum += x }
+
+func (h *hoeffding) lower() float64 {
+	n := float64(h.n)
+	// The sum of n numbers ≤ 1 is within n²·unit of its value.
+	return inUnit(h.sum/n-math.Sqrt(math.Log(1/h.alpha)/(2*n)), (n+8)*unit)
+}

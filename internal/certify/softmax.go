@@ -1,0 +1,59 @@
+package certify
+
+import "math"
+
+// Softmax turns each row of logits [k·m] into probabilities of the same shape,
+// p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a temperature T > 0 and finite logits.
+// The largest logit is subtracted first, so nothing overflows. The two slices
+// may be the same.
+//
+// The exponential is this package's own: math.Exp is written in assembly for
+// some platforms, and scores must be the same bytes on all.
+func Softmax(logits, probs []float32, m int, temperature float64) {
+	var room [64]float64
+	e := room[:]
+	if m > len(e) {
+		e = make([]float64, m)
+	}
+	for ; len(logits) >= m; logits, probs = logits[m:], probs[m:] {
+		most := logits[0]
+		for _, z := range logits[1:m] {
+			most = max(most, z)
+		}
+		var sum float64
+		for j, z := range logits[:m] {
+			e[j] = expNegative((float64(z) - float64(most)) / temperature)
+			sum += e[j]
+		}
+		for j, v := range e[:m] {
+			probs[j] = float32(v / sum)
+		}
+	}
+}
+
+// expNegative is eˣ for x ≤ 0 to a relative 1e-15, 0 below −700.
+//
+// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2 (ln 2 in two parts, the first with
+// trailing zeros so that k·ln2Hi is exact), |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!;
+// the first term left out, r¹⁴/14!, is below 5e-18. The explicit conversions
+// keep compilers from fusing a product into a sum, which would change the last
+// bit on some platforms.
+func expNegative(x float64) float64 {
+	if x < -700 {
+		return 0
+	}
+	const ln2Hi, ln2Lo = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33 // their sum is ln 2 (FreeBSD e_exp.c)
+	k := math.Floor(float64(x*(1/math.Ln2)) + 0.5)
+	r := (x - float64(k*ln2Hi)) - float64(k*ln2Lo)
+	p := inverseFactorials[0]
+	for _, c := range inverseFactorials[1:] {
+		p = float64(p*r) + c
+	}
+	return p * math.Float64frombits(uint64(1023+int64(k))<<52)
+}
+
+// inverseFactorials are 1/13!, 1/12!, …, 1/0!.
+var inverseFactorials = [14]float64{
+	1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+	1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1, 1,
+}
