@@ -67,11 +67,18 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.Int64Var(&p.N, "n", 100000, "estimation samples an example; the budget with --stop")
 	f.Int64Var(&p.N0, "n0", 100, "selection samples an example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	f.StringVar(&p.Method, "method", "margin", "clopper-pearson, bonferroni, margin, moutaouakil (not sound)")
+	f.StringVar(&p.Method, "method", "", "from votes: clopper-pearson, bonferroni, margin (default) or moutaouakil (not sound); with --scores: betting (default), hoeffding, bernstein, prpl-eb, chernoff or star")
 	f.StringVar(&p.Class, "class", "predicted", "class to certify: predicted or label")
 	f.StringVar(&p.Margin, "margin", "second", "margin to certify: second (Φ⁻¹(p_A)−Φ⁻¹(p_B)) or first (p_A−p_B)")
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.StringVar(&p.Stop, "stop", "", "stop early: radius>=`R` or precision=F")
+	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
+	f.StringVar(&p.Combine, "combine", "directed", "how --scores bound a margin: directed, projected, bonferroni or taylor (not sound)")
+	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these radii too (bounds.csv); implies --scores and takes half of alpha")
+	f.StringVar(&p.Confidence, "confidence", "cdf", "method of these bounds: standard, cdf or tangent")
+	f.StringVar(&p.ConfidenceBound, "confidence-bound", "betting", "bound of the means in standard and tangent")
+	f.StringVar(&p.Band, "band", "binomial", "band of the distribution in cdf: binomial or dkw")
 	f.StringVar(&p.Outputs, "outputs", "auto", "what the model returns: logits, probabilities or auto")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
 	f.StringVar(&p.Layout, "layout", "chw", "order of the values of flat rows: chw or hwc")
@@ -111,6 +118,7 @@ type plan struct {
 	device onnx.Device
 	kind   onnx.OutputKind
 	votes  certify.VoteParams
+	scores certify.ScoreParams // of a run with scores
 }
 
 func (o certifyOptions) plan() (plan, error) {
@@ -118,6 +126,9 @@ func (o certifyOptions) plan() (plan, error) {
 		if required.value == "" {
 			return plan{}, withHint(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
 		}
+	}
+	if o.Scores && (!(o.Temperature > 0) || math.IsInf(o.Temperature, 0)) {
+		return plan{}, badInputf("--temperature %v: want a number above 0", o.Temperature)
 	}
 	if !(o.Sigma > 0) || math.IsInf(o.Sigma, 0) {
 		return plan{}, badInputf("--sigma %v: want a number above 0", o.Sigma)
@@ -139,28 +150,71 @@ func (o certifyOptions) plan() (plan, error) {
 	if p.shard, err = parseShard(o.Shard); err != nil {
 		return plan{}, err
 	}
-	p.votes.Alpha, p.votes.Sigma, p.votes.Lipschitz = o.Alpha, o.Sigma, o.Lipschitz
-	for _, parse := range []func() error{
+	p.votes = certify.VoteParams{Alpha: o.Alpha, Sigma: o.Sigma, Lipschitz: o.Lipschitz}
+	parsers := []func() error{
 		func() (err error) { p.layout, err = onnx.ParseLayout(o.Layout); return },
 		func() (err error) { p.device, err = onnx.ParseDevice(o.device); return },
 		func() (err error) { p.kind, err = onnx.ParseOutputKind(o.Outputs); return },
-		func() (err error) { p.votes.Method, err = certify.ParseVoteMethod(o.Method); return },
 		func() (err error) { p.votes.Margin, err = certify.ParseMarginKind(o.Margin); return },
 		func() (err error) { p.votes.Class, err = certify.ParseClass(o.Class); return },
-	} {
+	}
+	if o.Scores {
+		parsers = append(parsers,
+			func() (err error) { p.scores.Bound, err = certify.ParseMeanBound(o.Method); return },
+			func() (err error) { p.scores.Combine, err = certify.ParseCombine(o.Combine); return },
+		)
+	} else {
+		parsers = append(parsers, func() (err error) { p.votes.Method, err = certify.ParseVoteMethod(o.Method); return })
+	}
+	if len(o.ConfidenceRadii) > 0 {
+		confidence := &p.scores.Confidence
+		confidence.Radii = o.ConfidenceRadii
+		parsers = append(parsers,
+			func() (err error) { confidence.Method, err = certify.ParseConfidenceMethod(o.Confidence); return },
+			func() (err error) { confidence.Bound, err = certify.ParseMeanBound(o.ConfidenceBound); return },
+			func() (err error) { confidence.Band, err = certify.ParseBand(o.Band); return },
+		)
+	}
+	for _, parse := range parsers {
 		if err := parse(); err != nil {
 			return plan{}, badInput(err)
 		}
 	}
+	p.scores.Margin, p.scores.Class = p.votes.Margin, p.votes.Class
+	p.scores.Alpha, p.scores.Sigma, p.scores.Lipschitz = o.Alpha, o.Sigma, o.Lipschitz
 	return p, nil
 }
 
+// settle fills in the flags that follow from others.
+func (o *certifyOptions) settle() {
+	o.Scores = o.Scores || len(o.ConfidenceRadii) > 0
+	if o.Method == "" {
+		o.Method = certify.Margin.String()
+		if o.Scores {
+			o.Method = certify.Betting.String()
+		}
+	}
+	// What plays no part is not a parameter of the run.
+	if !o.Scores {
+		o.Combine, o.Temperature = "", 0
+	}
+	if len(o.ConfidenceRadii) == 0 {
+		o.Confidence, o.ConfidenceBound, o.Band = "", "", ""
+	}
+}
+
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
+	o.settle()
 	p, err := o.plan()
 	if err != nil {
 		return err
 	}
-	certifier, err := certify.NewVoteCertifier(p.votes)
+	c := &certification{options: o}
+	if o.Scores {
+		c.byScores, err = certify.NewScoreCertifier(p.scores)
+	} else {
+		c.byVotes, err = certify.NewVoteCertifier(p.votes)
+	}
 	if err != nil {
 		return badInput(err)
 	}
@@ -183,7 +237,8 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	model, err := ort.Load(modelBytes, onnx.LoadOptions{
-		Device: p.device, Batch: o.batch, Workers: threads, Outputs: p.kind, Output: o.ScoresOutput, Example: data.Shape(),
+		Device: p.device, Batch: o.batch, Workers: threads, Outputs: p.kind, Output: o.ScoresOutput, Scores: o.Scores,
+		Example: data.Shape(),
 	})
 	if err != nil {
 		return badInput(fmt.Errorf("%s: %w", o.model, err))
@@ -199,6 +254,12 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	norm, err := newNormalisation(o.Mean, o.Std, arrangement, model.InputLen())
 	if err != nil {
 		return err
+	}
+	if o.Scores && model.Outputs() == onnx.Probabilities && o.Temperature != 1 {
+		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", o.Temperature, o.model)
+	}
+	if note := data.Note(); note != "" && !o.quiet {
+		fmt.Fprintf(s.err, "%s: %s\n", o.data, note)
 	}
 	for _, w := range model.Warnings() {
 		fmt.Fprintf(s.err, "warning: %s: %s\n", o.model, w)
@@ -229,10 +290,8 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		return errors.Join(err, folder.Close())
 	}
 
-	c := &certification{
-		options: o, data: data, positions: positions, norm: norm, certifier: certifier, folder: folder,
-		certs: folder.Done(),
-	}
+	c.data, c.positions, c.norm, c.folder, c.certs = data, positions, norm, folder, folder.Done()
+	c.classes, c.outputs = model.Classes(), model.Outputs()
 	sampler := smoothing.Sampler{
 		Classifier: model, Seed: o.Seed, Scale: norm.scale(o.Sigma), N0: o.N0, Workers: threads,
 	}
@@ -362,7 +421,10 @@ type certification struct {
 	data      *dataset.Dataset
 	positions []int
 	norm      normalisation
-	certifier *certify.VoteCertifier
+	classes   int
+	outputs   onnx.OutputKind
+	byVotes   *certify.VoteCertifier
+	byScores  *certify.ScoreCertifier // of a run with scores, else nil
 	folder    *runfolder.Folder
 	bar       *progress.Bar
 	started   time.Time
@@ -399,7 +461,15 @@ func (c *certification) run(ctx context.Context, s streams, sampler smoothing.Sa
 			return nil, badInput(err)
 		}
 		next++
-		return &experiment{certification: c, votes: certify.Votes{Index: example.Index, Label: example.Label}, clean: c.norm.clean(example.Values)}, nil
+		e := &experiment{certification: c, clean: c.norm.clean(example.Values)}
+		e.Votes.Index, e.Votes.Label = example.Index, example.Label
+		if c.byScores == nil {
+			return e, nil
+		}
+		scores, err := c.byScores.Start(certify.ScoreExample{
+			Index: example.Index, Label: example.Label, Classes: c.classes, N0: o.N0, N: o.N,
+		})
+		return &scoreExperiment{e, scores, nil}, err
 	})
 }
 
@@ -409,36 +479,72 @@ func (c *certification) count(cert certify.Certificate) {
 	}
 }
 
-// experiment is one example of a run. It implements smoothing.Experiment.
+// experiment is one example of a run, certified by its votes. It implements
+// smoothing.Experiment.
 type experiment struct {
 	*certification
+	runfolder.Record
 	clean []float32
-	votes certify.Votes
-	cert  certify.Certificate
 }
 
-func (e *experiment) Input() (int, []float32)             { return e.votes.Index, e.clean }
+func (e *experiment) Input() (int, []float32) { return e.Votes.Index, e.clean }
+
 func (e *experiment) Goal(smoothing.Tally) (int64, error) { return e.options.N, nil }
 
 func (e *experiment) Finish(t smoothing.Tally) (err error) {
-	e.votes.N0, e.votes.N, e.votes.Counts = t.N0, t.N, t.Counts
-	if t.N0 > 0 {
-		e.votes.Counts0 = t.Counts0
-	}
-	e.cert, err = e.certifier.Certify(e.votes)
+	e.tally(t)
+	e.Certificate, err = e.byVotes.Certify(e.Votes)
 	return err
 }
 
+func (e *experiment) tally(t smoothing.Tally) {
+	e.Votes.N, e.Votes.Counts = t.N, t.Counts
+	if t.N0 > 0 {
+		e.Votes.N0, e.Votes.Counts0 = t.N0, t.Counts0
+	}
+}
+
 func (e *experiment) Emit() error {
-	if err := e.folder.Append(e.votes, e.cert); err != nil {
+	if err := e.folder.Append(e.Record); err != nil {
 		return err
 	}
-	e.certs = append(e.certs, e.cert)
-	e.count(e.cert)
+	e.certs = append(e.certs, e.Certificate)
+	e.count(e.Certificate)
 	rate := float64(e.drawn.Load()) / time.Since(e.started).Seconds()
-	e.bar.Add(e.options.N-e.votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
+	e.bar.Add(e.options.N-e.Votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
 		len(e.certs), len(e.positions), 100*float64(e.correct)/float64(len(e.certs)), rate))
 	return nil
+}
+
+// scoreExperiment is an experiment certified by its scores. It implements
+// smoothing.Observer.
+type scoreExperiment struct {
+	*experiment
+	scores *certify.ScoreAccumulator
+	probs  []float32 // room for Observe
+}
+
+func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
+	probs := outputs
+	if e.outputs == onnx.Logits {
+		if len(e.probs) < len(outputs) {
+			e.probs = make([]float32, len(outputs))
+		}
+		probs = e.probs[:len(outputs)]
+		certify.Softmax(outputs, probs, e.classes, e.options.Temperature)
+	}
+	if phase == smoothing.Selection {
+		return e.scores.Selection(probs)
+	}
+	return e.scores.Estimation(probs)
+}
+
+func (e *scoreExperiment) Finish(t smoothing.Tally) (err error) {
+	e.tally(t)
+	if e.Certificate, err = e.scores.Certificate(); err == nil {
+		e.Bounds = e.scores.Confidence(e.Certificate)
+	}
+	return err
 }
 
 // report prints what the run found.

@@ -96,8 +96,10 @@ met; 130 interrupted.`,
 	root.SetErr(s.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		newCE(s),
 		newCertify(s),
 		newDoctor(s),
+		newPerturb(s),
 	)
 	return root
 }

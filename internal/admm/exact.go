@@ -45,8 +45,8 @@ type Worst struct {
 // after that is integer arithmetic, and the mean is rounded up. With edges as
 // rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last
 // place. Value does not depend on the order of the samples.
-func CCE(intervals []calib.Interval, bins Bins) (Worst, error) {
-	if err := calib.CheckIntervals(intervals); err != nil {
+func CCE(intervals []calib.Bounded, bins Bins) (Worst, error) {
+	if err := calib.CheckBounded(intervals); err != nil {
 		return Worst{}, err
 	}
 	m := bins.Len()
@@ -164,6 +164,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	}
 	best, q := largest(afterPlus, func(q int) fixedpoint.Sum { return minus(q, m) })
 	bestMinus, p := largest(afterMinus, func(p int) fixedpoint.Sum { return plus(p, m) })
+	best = best.Add(plus(m-1, m))
+	bestMinus = bestMinus.Add(minus(m-1, m))
 	sign, other := true, q
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
@@ -200,7 +202,7 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 // Where the supremum is at the open upper edge of a bin, the confidence is the
 // largest float64 below the edge, so that Bins.ECE of the result is Value to
 // within 2⁻⁵².
-func (w Worst) Confidences(intervals []calib.Interval) []float64 {
+func (w Worst) Confidences(intervals []calib.Bounded) []float64 {
 	m := w.bins.Len()
 	firstPlus := make([]int, m) // from this bin on; m if there is none
 	lastMinus := make([]int, m) // up to this bin; −1 if there is none
@@ -237,4 +239,15 @@ func (w Worst) Confidences(intervals []calib.Interval) []float64 {
 		}
 	}
 	return z
+}
+
+// CCEWithFailures bounds the calibration error under attack of n predictions when
+// up to failures of their intervals do not hold. Put a confidence from the
+// interval, and the correctness it was certified with, in the place of each that
+// failed: the result is feasible, so its error is the CCE at most. Each
+// replacement takes a gap |c − z| ≤ 1 out of one bin and puts one into another,
+// so it changes N times the error by 2 at most. Rounded up.
+func CCEWithFailures(cce float64, failures int64, n int) float64 {
+	share := math.Nextafter(2*float64(failures)/float64(n), 3)
+	return min(1, math.Nextafter(cce+share, 4))
 }

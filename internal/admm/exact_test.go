@@ -21,7 +21,7 @@ func mustBins(t testing.TB, m int) Bins {
 }
 
 // reaches is the definition of a reachable bin, without Index.
-func reaches(b Bins, v calib.Interval, m int) bool {
+func reaches(b Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
 }
@@ -29,7 +29,7 @@ func reaches(b Bins, v calib.Interval, m int) bool {
 // byAssignment is the oracle for few samples: every assignment of samples to
 // reachable bins; within a bin |Σ(c−z)| is largest with all z low or all high.
 // It knows nothing of signs.
-func byAssignment(b Bins, intervals []calib.Interval) float64 {
+func byAssignment(b Bins, intervals []calib.Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
 	var best float64
@@ -65,7 +65,7 @@ func byAssignment(b Bins, intervals []calib.Interval) float64 {
 
 // bySigns is the oracle for few bins: every sign vector, each sample in the best
 // of its reachable bins.
-func bySigns(b Bins, intervals []calib.Interval) float64 {
+func bySigns(b Bins, intervals []calib.Bounded) float64 {
 	m := b.Len()
 	var best float64
 	for signs := range 1 << m {
@@ -97,19 +97,19 @@ const rounding = 1e-12
 
 // checkWorst checks a result against a value that is right to within rounding,
 // and its confidences against the definitions.
-func checkWorst(t *testing.T, b Bins, intervals []calib.Interval, want float64) {
+func checkWorst(t *testing.T, b Bins, intervals []calib.Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if math.Abs(w.Value-want) > rounding {
-		t.Fatalf("M = %d, %v: %v, want %v", b.Len(), intervals, w.Value, want)
+		t.Fatalf("M = %d, %v: %v, want %v", b.Len(), intervals[:min(30, len(intervals))], w.Value, want)
 	}
 	checkAttained(t, b, intervals, w)
 }
 
-func checkAttained(t *testing.T, b Bins, intervals []calib.Interval, w Worst) {
+func checkAttained(t *testing.T, b Bins, intervals []calib.Bounded, w Worst) {
 	t.Helper()
 	z := w.Confidences(intervals)
 	for i, v := range intervals {
@@ -119,11 +119,11 @@ func checkAttained(t *testing.T, b Bins, intervals []calib.Interval, w Worst) {
 	}
 	ece := b.ECE(z, correctness(intervals))
 	if ece > w.Value || w.Value-ece > 0x1p-52 {
-		t.Fatalf("M = %d, %v: value %v, confidences %v have ECE %v", b.Len(), intervals, w.Value, z, ece)
+		t.Fatalf("M = %d, N = %d: value %v, its confidences have ECE %v", b.Len(), len(intervals), w.Value, ece)
 	}
 }
 
-func correctness(intervals []calib.Interval) func(int) bool {
+func correctness(intervals []calib.Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
@@ -132,24 +132,24 @@ func TestCCETable(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		bins      int
-		intervals []calib.Interval
+		intervals []calib.Bounded
 		want      float64
 	}{
 		// Emde et al., appendix E.2 (Table 3). Sample 1 lowest at 0.1 in bin 1,
 		// sample 2 highest at 0.9 in bin 3: (0.9 + 0.9)/2.
-		{"appendix E.2", 3, []calib.Interval{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
-		// The same in one bin: the gaps have opposite signs. Low: |0.9 − 0.5|/2.
-		{"appendix E.2, one bin", 1, []calib.Interval{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.2},
-		{"one sample, free", 15, []calib.Interval{{Lower: 0, Upper: 1, Correct: true}}, 1},
-		{"one wrong sample, free", 15, []calib.Interval{{Lower: 0, Upper: 1}}, 1},
-		{"certain and correct", 15, []calib.Interval{{Lower: 1, Upper: 1, Correct: true}}, 0},
-		{"0 and correct", 15, []calib.Interval{{Lower: 0, Upper: 0, Correct: true}}, 1},
-		{"certain and wrong", 15, []calib.Interval{{Lower: 1, Upper: 1}}, 1},
+		{"appendix E.2", 3, []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
+		// The same in one bin, both highest: |1 − 0.6 − 0.9|/2.
+		{"appendix E.2, one bin", 1, []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
+		{"one sample, free", 15, []calib.Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
+		{"one wrong sample, free", 15, []calib.Bounded{{Lower: 0, Upper: 1}}, 1},
+		{"certain and correct", 15, []calib.Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
+		{"0 and correct", 15, []calib.Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
+		{"certain and wrong", 15, []calib.Bounded{{Lower: 1, Upper: 1}}, 1},
 		// Both on the edge ⅔ of bins 2 and 3: both in bin 3, |1 − 2·⅔|/2.
-		{"points on an edge", 3, []calib.Interval{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
+		{"points on an edge", 3, []calib.Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
 		// The wrong sample can stay below ⅔, in bin 2, alone: (⅓ + sup ⅔)/2.
-		{"supremum at an open edge", 3, []calib.Interval{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
-		{"both points in one bin cancel", 2, []calib.Interval{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
+		{"supremum at an open edge", 3, []calib.Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
+		{"both points in one bin cancel", 2, []calib.Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkWorst(t, mustBins(t, tt.bins), tt.intervals, tt.want)
@@ -163,7 +163,7 @@ func TestCCEBadInput(t *testing.T) {
 		t.Error("no samples: no error")
 	}
 	var row *calib.RowError
-	if _, err := CCE([]calib.Interval{{Upper: 1}, {Lower: 0.5, Upper: 0.4}}, b); !errors.As(err, &row) || row.Row != 1 {
+	if _, err := CCE([]calib.Bounded{{Upper: 1}, {Lower: 0.5, Upper: 0.4}}, b); !errors.As(err, &row) || row.Row != 1 {
 		t.Errorf("lower above upper: %v", err)
 	}
 	for _, m := range []int{-1, 0, MaxBins + 1} {
@@ -207,7 +207,7 @@ func TestIndex(t *testing.T) {
 
 // randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
 // with ends on edges and on the floats beside them.
-func randomSamples(r *rand.Rand, b Bins, n int) []calib.Interval {
+func randomSamples(r *rand.Rand, b Bins, n int) []calib.Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {
 		if kind > 0 && r.IntN(3) > 0 {
@@ -222,7 +222,7 @@ func randomSamples(r *rand.Rand, b Bins, n int) []calib.Interval {
 		}
 		return r.Float64()
 	}
-	out := make([]calib.Interval, n)
+	out := make([]calib.Bounded, n)
 	for i := range out {
 		x, y := end(), end()
 		switch r.IntN(4) {
@@ -231,7 +231,7 @@ func randomSamples(r *rand.Rand, b Bins, n int) []calib.Interval {
 		case 1:
 			y = min(1, x+r.Float64()*0.2)
 		}
-		out[i] = calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
+		out[i] = calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
 	}
 	return out
 }
@@ -260,7 +260,7 @@ func FuzzCCE(f *testing.F) {
 	f.Add(uint8(9), []byte{1, 128, 255, 0, 255, 255, 5, 7, 250, 4, 51, 51})
 	f.Fuzz(func(t *testing.T, bins uint8, data []byte) {
 		b := mustBins(t, 1+int(bins)%10)
-		var intervals []calib.Interval
+		var intervals []calib.Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
 			// 255 = 3·5·17: many ends lie on edges. Bits of the first byte shift an
 			// end to the float beside it.
@@ -272,7 +272,7 @@ func FuzzCCE(f *testing.F) {
 				y = math.Nextafter(y, 1)
 			}
 			x, y = max(0, x), min(1, y)
-			intervals = append(intervals, calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: data[0]&1 == 1})
+			intervals = append(intervals, calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: data[0]&1 == 1})
 		}
 		if len(intervals) == 0 {
 			return
@@ -288,7 +288,7 @@ func TestCCEProperties(t *testing.T) {
 		rounds = 30
 	}
 	r := rand.New(rand.NewPCG(5, 2))
-	value := func(b Bins, intervals []calib.Interval) float64 {
+	value := func(b Bins, intervals []calib.Bounded) float64 {
 		w, err := CCE(intervals, b)
 		if err != nil {
 			t.Fatal(err)
@@ -366,9 +366,9 @@ func TestCCERoundsUp(t *testing.T) {
 	b := mustBins(t, 15)
 	for range 200 {
 		u := r.Float64() * math.Exp2(-float64(r.IntN(60)))
-		intervals := make([]calib.Interval, 1+r.IntN(3000))
+		intervals := make([]calib.Bounded, 1+r.IntN(3000))
 		for i := range intervals {
-			intervals[i] = calib.Interval{Lower: u, Upper: u}
+			intervals[i] = calib.Bounded{Lower: u, Upper: u}
 		}
 		w, err := CCE(intervals, b)
 		if err != nil {
@@ -377,6 +377,42 @@ func TestCCERoundsUp(t *testing.T) {
 		if w.Value < u || w.Value > math.Nextafter(u+0x1p-63, 1) {
 			t.Fatalf("%d × %v: %v", len(intervals), u, w.Value)
 		}
+	}
+}
+
+// With k samples free to be anything, correctness too, the largest calibration
+// error stays below the bound, and reaches it for a single sample whose gap turns.
+func TestCCEWithFailures(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		b := mustBins(t, 1+r.IntN(6))
+		n := 1 + r.IntN(12)
+		k := r.IntN(min(n, 3) + 1)
+		intervals := randomSamples(r, b, n)
+		w, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := CCEWithFailures(w.Value, int64(k), n)
+		failed := slices.Clone(intervals)
+		for range 1 << k {
+			for i := range k {
+				failed[i] = calib.Bounded{Lower: 0, Upper: 1, Correct: r.IntN(2) == 0}
+			}
+			if at := bySigns(b, failed); at > bound+rounding {
+				t.Fatalf("%d of %d fail: ECE %v, bound %v", k, n, at, bound)
+			}
+		}
+	}
+	// Two certain predictions, one bin: gaps 1 and −1 cancel; if the second turns
+	// out correct at confidence 0 they add up. 0 + 2·(1/2) = 1.
+	b := mustBins(t, 1)
+	w, err := CCE([]calib.Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
+	if err != nil || w.Value != 0 {
+		t.Fatalf("%v, %v", w.Value, err)
+	}
+	if at := bySigns(b, []calib.Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
+		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, 1, 2))
 	}
 }
 
@@ -398,10 +434,10 @@ func BenchmarkCCE(b *testing.B) {
 	for _, m := range []int{15, 100} {
 		b.Run(fmt.Sprintf("N=1e6/M=%d", m), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 5))
-			intervals := make([]calib.Interval, 1_000_000)
+			intervals := make([]calib.Bounded, 1_000_000)
 			for i := range intervals {
 				x, y := r.Float64(), r.Float64()
-				intervals[i] = calib.Interval{Lower: min(x, y), Upper: max(x, y), Correct: r.Float64() < 0.7}
+				intervals[i] = calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.Float64() < 0.7}
 			}
 			bins := mustBins(b, m)
 			for b.Loop() {

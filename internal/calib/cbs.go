@@ -2,20 +2,21 @@ package calib
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// Interval is what a certificate leaves open of one prediction: its confidence
-// lies in [Lower, Upper] under every perturbation allowed, and whether it is
-// correct does not change (conditions C1 and C2 of Emde et al. 2025).
-type Interval struct {
+// Bounded is a prediction whose confidence is known up to an interval: under
+// every perturbation allowed it lies in [Lower, Upper], and whether the
+// prediction is correct does not change (C2 and C1 of Emde et al. 2025).
+type Bounded struct {
 	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
 	Correct      bool
 }
 
 // Check returns an error that says what is wrong with the interval.
-func (v Interval) Check() error {
+func (v Bounded) Check() error {
 	switch {
 	case !(v.Lower >= 0 && v.Lower <= 1): // NaN fails both
 		return fmt.Errorf("lower %v is outside [0, 1]", v.Lower)
@@ -27,9 +28,9 @@ func (v Interval) Check() error {
 	return nil
 }
 
-// CheckIntervals checks each interval, and that there are any. Errors about one
+// CheckBounded checks each interval, and that there are any. Errors about one
 // are *RowError.
-func CheckIntervals(intervals []Interval) error {
+func CheckBounded(intervals []Bounded) error {
 	if len(intervals) == 0 {
 		return errNoRows
 	}
@@ -43,7 +44,7 @@ func CheckIntervals(intervals []Interval) error {
 
 // BrierConfidence is the confidence in the interval that is furthest from the
 // truth: Lower when the prediction is correct, Upper when it is not.
-func (v Interval) BrierConfidence() float64 {
+func (v Bounded) BrierConfidence() float64 {
 	if v.Correct {
 		return v.Lower
 	}
@@ -63,8 +64,8 @@ func (v Interval) BrierConfidence() float64 {
 // unit in the last place: the distance |c−z| is rounded up to a multiple of
 // 2⁻⁶³, so is its square, and the sum is exact. It does not depend on the order
 // of the intervals.
-func CBS(intervals []Interval) (float64, error) {
-	if err := CheckIntervals(intervals); err != nil {
+func CBS(intervals []Bounded) (float64, error) {
+	if err := CheckBounded(intervals); err != nil {
 		return 0, err
 	}
 	var sum fixedpoint.Sum
@@ -76,4 +77,12 @@ func CBS(intervals []Interval) (float64, error) {
 		sum.AddUnits(fixedpoint.SquareUp(gap))
 	}
 	return sum.MeanUp(len(intervals)), nil
+}
+
+// CBSWithFailures bounds the Brier score under attack of n predictions when up to
+// failures of their intervals do not hold: a term is at most 1 whatever happens
+// to it, so each failure adds 1/n at most. Rounded up.
+func CBSWithFailures(cbs float64, failures int64, n int) float64 {
+	share := math.Nextafter(float64(failures)/float64(n), 2)
+	return min(1, math.Nextafter(cbs+share, 2))
 }

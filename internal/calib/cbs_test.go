@@ -11,16 +11,16 @@ import (
 func TestCBS(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
-		intervals []Interval
+		intervals []Bounded
 		want      float64
 	}{
 		// By hand: ((1−0.1)² + 0.9²)/2, the samples of Emde et al. appendix E.2.
-		{"appendix E.2", []Interval{{0.1, 0.6, true}, {0.5, 0.9, false}}, 0.81},
-		{"one correct, certain", []Interval{{1, 1, true}}, 0},
-		{"one correct, free", []Interval{{0, 1, true}}, 1},
-		{"one wrong, free", []Interval{{0, 1, false}}, 1},
-		{"one wrong, none", []Interval{{0, 0, false}}, 0},
-		{"degenerate", []Interval{{0.25, 0.25, true}, {0.25, 0.25, false}}, (0.5625 + 0.0625) / 2},
+		{"appendix E.2", []Bounded{{0.1, 0.6, true}, {0.5, 0.9, false}}, 0.81},
+		{"one correct, certain", []Bounded{{1, 1, true}}, 0},
+		{"one correct, free", []Bounded{{0, 1, true}}, 1},
+		{"one wrong, free", []Bounded{{0, 1, false}}, 1},
+		{"one wrong, none", []Bounded{{0, 0, false}}, 0},
+		{"degenerate", []Bounded{{0.25, 0.25, true}, {0.25, 0.25, false}}, (0.5625 + 0.0625) / 2},
 	} {
 		got, err := CBS(tt.intervals)
 		if err != nil || got < tt.want*(1-1e-15) || got > tt.want*(1+4e-16) {
@@ -30,7 +30,7 @@ func TestCBS(t *testing.T) {
 }
 
 // randomIntervals draws intervals with ends on and beside multiples of 1/8.
-func randomIntervals(r *rand.Rand, n int) []Interval {
+func randomIntervals(r *rand.Rand, n int) []Bounded {
 	end := func() float64 {
 		x := float64(r.IntN(9)) / 8
 		switch r.IntN(4) {
@@ -41,10 +41,10 @@ func randomIntervals(r *rand.Rand, n int) []Interval {
 		}
 		return r.Float64() * math.Exp2(-float64(r.IntN(3)*r.IntN(30)))
 	}
-	out := make([]Interval, n)
+	out := make([]Bounded, n)
 	for i := range out {
 		a, b := end(), end()
-		out[i] = Interval{min(a, b), max(a, b), r.IntN(2) == 0}
+		out[i] = Bounded{min(a, b), max(a, b), r.IntN(2) == 0}
 	}
 	return out
 }
@@ -93,7 +93,7 @@ func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 // The Brier score of the Brier confidences is the CBS, and that of any other
 // confidences in the intervals is not above it.
 func TestCBSMaximiser(t *testing.T) {
-	brier := func(intervals []Interval, z func(Interval) float64) float64 {
+	brier := func(intervals []Bounded, z func(Bounded) float64) float64 {
 		var sum float64
 		for _, v := range intervals {
 			d := z(v)
@@ -111,11 +111,11 @@ func TestCBSMaximiser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at := brier(intervals, Interval.BrierConfidence); math.Abs(at-cbs) > 1e-13 {
+		if at := brier(intervals, Bounded.BrierConfidence); math.Abs(at-cbs) > 1e-13 {
 			t.Fatalf("CBS %v, Brier score of its maximiser %v", cbs, at)
 		}
 		for range 10 {
-			at := brier(intervals, func(v Interval) float64 { return v.Lower + r.Float64()*(v.Upper-v.Lower) })
+			at := brier(intervals, func(v Bounded) float64 { return v.Lower + r.Float64()*(v.Upper-v.Lower) })
 			if at > cbs+1e-13 {
 				t.Fatalf("CBS %v, confidences with Brier score %v", cbs, at)
 			}
@@ -129,8 +129,8 @@ func TestCBSMaximiser(t *testing.T) {
 
 func TestCBSBadIntervals(t *testing.T) {
 	nan := math.NaN()
-	for _, v := range []Interval{{0.5, 0.4, true}, {-0.1, 0.4, true}, {0.1, 1.1, false}, {nan, 1, true}, {0, nan, true}, {1.1, 1.2, true}} {
-		_, err := CBS([]Interval{{0, 1, true}, v})
+	for _, v := range []Bounded{{0.5, 0.4, true}, {-0.1, 0.4, true}, {0.1, 1.1, false}, {nan, 1, true}, {0, nan, true}, {1.1, 1.2, true}} {
+		_, err := CBS([]Bounded{{0, 1, true}, v})
 		var row *RowError
 		if !errors.As(err, &row) || row.Row != 1 {
 			t.Errorf("%v: error %v", v, err)
@@ -138,5 +138,37 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 	if _, err := CBS(nil); err == nil {
 		t.Error("no intervals: no error")
+	}
+}
+
+// Whatever values up to k of the predictions take, the Brier score stays below.
+func TestCBSWithFailures(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	for range 300 {
+		n := 1 + r.IntN(30)
+		k := r.IntN(n + 1)
+		intervals := randomIntervals(r, n)
+		cbs, err := CBS(intervals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := CBSWithFailures(cbs, int64(k), n)
+		var sum float64
+		for i, v := range intervals {
+			d := v.BrierConfidence()
+			if v.Correct {
+				d = 1 - d
+			}
+			if i < k {
+				d = 1
+			}
+			sum += d * d
+		}
+		if at := sum / float64(n); at > bound+1e-13 {
+			t.Fatalf("%d of %d fail: Brier score %v, bound %v", k, n, at, bound)
+		}
+		if bound > cbs+float64(k)/float64(n)+1e-15 || bound > 1 {
+			t.Fatalf("CBS %v with %d of %d failures: %v", cbs, k, n, bound)
+		}
 	}
 }

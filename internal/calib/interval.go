@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -9,27 +10,44 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// Interval is a two-sided confidence interval.
-type Interval2 struct{}
+// Estimate is a metric with a two-sided confidence interval. Value, Low and
+// High are NaN or infinite where they are not defined.
+type Estimate struct {
+	Value, Low, High float64
+	Method           IntervalMethod
+}
 
-// residualDeviation bounds a weighted sum of independent residuals. For labels
-// y_i independent given the confidences, fixed signs x_i ∈ {−1, 1}, shares a_i
-// ≥ 0 of the weight with Σa_i = 1, and r_i = y_i − confidence_i ∈ [−1, 1], with
-// probability ≥ 1 − exp(−logInverse)
+// IntervalMethod says how an interval was made, which is how far it can be
+// trusted.
+type IntervalMethod string
+
+const (
+	// ClopperPearson is exact for independent examples.
+	ClopperPearson IntervalMethod = "clopper-pearson"
+	// Martingale holds for every sample size (deviation).
+	Martingale IntervalMethod = "martingale"
+	// Bootstrap is right up to O(1/n), and too short for small n and heavy tails.
+	Bootstrap IntervalMethod = "bca-bootstrap"
+)
+
+// deviation bounds how far a weighted mean of independent x_i ∈ [−1, 1] is from
+// its expectation, to one side. For shares a_i ≥ 0 of the weight, Σa_i = 1,
+// a = max a_i, and squares = Σa_i²x_i², with probability ≥ 1 − exp(−logInverse),
 //
-//	Σ a_i x_i (E[r_i] − r_i) ≤ a·(ln J + logInverse + ψ(λ)·Σ(a_i r_i/a)²)/λ
+//	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
-// for the λ in a grid of J that makes it least; a = max a_i, ψ(λ) =
-// −ln(1−λ) − λ. It comes from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1, 0 ≤ λ < 1
-// (Fan, Grama & Liu 2015, Lemma 4.1) with Y = −a_i x_i r_i/a, whose square does
-// not depend on the sign: so the same number serves every pattern of signs. The
-// grid depends on n alone.
-func residualDeviation(n int, a, squares, logInverse float64) float64 {
-	first := math.Sqrt(2 * logInverse / float64(n)) // best if every square is 1
-	j := max(1, 1+int(math.Floor(math.Log2(0.9/first))))
+// for all λ in a grid of J, so for the one that makes it least; ψ(λ) =
+// −ln(1−λ) − λ. It follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and
+// 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y = −a_i x_i/a. Only
+// squares of x_i appear: if |x_i| is known, one number serves every pattern of
+// signs. The grid, of ratio 2, depends on n alone.
+func deviation(n int, a, squares, logInverse float64) float64 {
+	const most = 0.9
+	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and every a_i = a
+	j := max(1, 1+int(math.Floor(math.Log2(most/lambda))))
+	lambda = min(lambda, most)
 	l := logInverse + math.Log(float64(j))
 	best := math.Inf(1)
-	lambda := min(first, 0.9)
 	for range j {
 		psi := -math.Log1p(-lambda) - lambda
 		best = min(best, a*(l+psi*squares/(a*a))/lambda)
@@ -38,25 +56,254 @@ func residualDeviation(n int, a, squares, logInverse float64) float64 {
 	return best
 }
 
-// shares returns the largest share of the weight and the sum of (share·f)².
-func (p *Predictions) shares(members []int, f func(i int) float64) (largest, squares float64) {
+// shares returns max a_i and Σa_i²f(i)², over members or, if nil, all.
+func (p *Predictions) shares(members []int, f func(i int) float64) (a, squares float64) {
+	n := len(members)
+	at := func(k int) int { return members[k] }
+	if members == nil {
+		n, at = p.N(), func(k int) int { return k }
+	}
 	total := 0.0
-	each := func(g func(i int)) {
-		if members == nil {
-			for i := range p.Confidence {
-				g(i)
+	for k := range n {
+		total += p.weight(at(k))
+	}
+	for k := range n {
+		i := at(k)
+		share := p.weight(i) / total
+		x := share * f(i)
+		a = max(a, share)
+		squares += x * x
+	}
+	return a, squares
+}
+
+func checkLevel(level float64) error {
+	if !(level > 0 && level < 1) {
+		return fmt.Errorf("level %v is outside (0, 1)", level)
+	}
+	return nil
+}
+
+func clamp01(x float64) float64 { return min(1, max(0, x)) }
+
+// AccuracyEstimate is exact without weights. With them, the mean confidence is
+// known and the mean residual is bounded by deviation.
+func AccuracyEstimate(p *Predictions, level float64) Estimate {
+	acc := p.Accuracy()
+	low, high, method := p.accuracyInterval(nil, 1-level)
+	return Estimate{acc, low, high, method}
+}
+
+// accuracyInterval is the interval at level 1−α for P(correct) among members.
+func (p *Predictions) accuracyInterval(members []int, alpha float64) (low, high float64, method IntervalMethod) {
+	n := len(members)
+	at := func(k int) int { return members[k] }
+	if members == nil {
+		n, at = p.N(), func(k int) int { return k }
+	}
+	if p.Weight == nil {
+		x := int64(0)
+		for k := range n {
+			if p.Correct[at(k)] {
+				x++
 			}
-			return
 		}
-		for _, i := range members {
-			g(i)
+		return certify.LowerBound(x, int64(n), alpha/2), certify.UpperBound(x, int64(n), alpha/2), ClopperPearson
+	}
+	var total, acc float64
+	for k := range n {
+		w := p.weight(at(k))
+		total += w
+		acc += (indicator(p.Correct[at(k)]) - acc) * (w / total)
+	}
+	a, squares := p.shares(members, p.residual)
+	d := deviation(n, a, squares, math.Log(2/alpha))
+	return clamp01(acc - d), clamp01(acc + d), Martingale
+}
+
+// Bands are the interval of each bin's accuracy, each at the level for itself.
+// Empty bins have [0, 1].
+func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
+	out := make([][2]float64, len(bins))
+	for k, b := range bins {
+		out[k] = [2]float64{0, 1}
+		if b.N > 0 {
+			out[k][0], out[k][1], _ = p.accuracyInterval(b.members, 1-level)
 		}
 	}
-	each(func(i int) { total += p.weight(i) })
-	each(func(i int) {
-		a := p.weight(i) / total
-		largest = max(largest, a)
-		squares += (a * f(i)) * (a * f(i))
+	return out
+}
+
+// ECEEstimate gives the ECE of the bins and an interval for the ECE in which
+// each label is replaced by its probability given the confidence,
+//
+//	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
+//
+// The plain ECE exceeds θ on average, by noise that does not cancel within the
+// absolute values; a percentile bootstrap resamples that noise on top of it and
+// misses θ almost always when θ is near 0. This interval is right for every n
+// and θ, bins made from the confidences included. Writing |D_m| = s_m D_m,
+//
+//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so
+//     θ ≤ ECE + the deviation of a mean of ±(residuals), with α/2;
+//   - below: ECE = Σs_m D̂_m for the s seen, and Σs_m D_m ≤ θ for every s, so
+//     θ ≥ ECE − the deviation at α/2 over the 2^M patterns s.
+func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
+	ece := ECE(bins)
+	a, squares := p.shares(nil, p.residual)
+	return signsEstimate(ece, p.N(), a, squares, len(bins), level)
+}
+
+func signsEstimate(value float64, n int, a, squares float64, signs int, level float64) Estimate {
+	l := math.Log(2 / (1 - level))
+	return Estimate{
+		Value:  value,
+		Low:    max(0, value-deviation(n, a, squares, l+float64(signs)*math.Ln2)),
+		High:   min(1, value+deviation(n, a, squares, l)),
+		Method: Martingale,
+	}
+}
+
+// MCEEstimate gives the MCE of the bins and an interval for the largest
+// |P(correct | bin) − mean confidence| of the bins that are not empty: all their
+// accuracies are in their intervals at once, each at (1−level)/bins.
+func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
+	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
+	used := 0
+	for _, b := range bins {
+		if b.N > 0 {
+			used++
+		}
+	}
+	for _, b := range bins {
+		if b.N == 0 {
+			continue
+		}
+		low, high, method := p.accuracyInterval(b.members, (1-level)/float64(used))
+		e.Method = method
+		e.High = max(e.High, high-b.Confidence, b.Confidence-low)
+		e.Low = max(e.Low, low-b.Confidence, b.Confidence-high)
+	}
+	return e
+}
+
+// ClasswiseEstimate is ECEEstimate for ClasswiseECE: the residual of an example
+// is the mean over classes of ±(1{label = k} − p_k), and there are bins ×
+// classes signs.
+func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
+	value, _, err := ClasswiseECE(p, bins, edge)
+	if err != nil {
+		return Estimate{}, err
+	}
+	a, squares := p.shares(nil, func(i int) float64 {
+		// At most (1−p_y) + Σ_{k≠y} p_k over the classes, whatever the signs.
+		sum := 0.0
+		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
+			sum += math.Abs(indicator(k == p.Label[i]) - x)
+		}
+		return sum / float64(p.Classes)
 	})
-	return largest, squares
+	return signsEstimate(value, p.N(), a, squares, bins*p.Classes, level), nil
+}
+
+// BrierEstimate is the top-label Brier score; its terms are in [0, 1], so
+// deviation applies to both sides.
+func BrierEstimate(p *Predictions, level float64) Estimate {
+	value := p.TopLabelBrier()
+	a, squares := p.shares(nil, p.brierTerm)
+	d := deviation(p.N(), a, squares, math.Log(2/(1-level)))
+	return Estimate{value, clamp01(value - d), clamp01(value + d), Martingale}
+}
+
+// NLLEstimate is the NLL, or TopLabelNLL if the probability vectors are not
+// known. Its terms have no bound, so no interval can be exact: see
+// bootstrapMean.
+func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
+	if p.Probability == nil {
+		return p.bootstrapMean(p.topLabelNLLTerm, level, seed)
+	}
+	return p.bootstrapMean(p.nllTerm, level, seed)
+}
+
+const (
+	bootstrapGroups    = 4096
+	bootstrapResamples = 2000
+)
+
+// bootstrapMean is the weighted mean of f with the BCa bootstrap interval
+// (Efron 1987): percentiles of resampled means, shifted for bias and skewness.
+// More than bootstrapGroups examples are put at random into that many groups,
+// which are resampled instead: the sums of the groups are themselves
+// independent, and the cost does not grow with n. Without a spread to resample
+// (n = 1, equal terms) there is no interval.
+func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
+	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
+	if math.IsInf(e.Value, 0) || math.IsNaN(e.Value) {
+		return e
+	}
+	r := newStream(seed, streamBootstrap)
+	n := p.N()
+	order := make([]int, n)
+	for i := range order {
+		j := r.below(i + 1)
+		order[i], order[j] = order[j], i
+	}
+	groups := min(n, bootstrapGroups)
+	x, w := make([]float64, groups), make([]float64, groups)
+	var sumX, sumW float64
+	for rank, i := range order {
+		wi := p.weight(i)
+		// Deviations from the mean: the resampled means lose no digits.
+		xi := wi * (f(i) - e.Value)
+		x[rank%groups] += xi
+		w[rank%groups] += wi
+		sumX += xi
+		sumW += wi
+	}
+	// Jackknife over groups for the acceleration.
+	var m2, m3, mean float64
+	jack := make([]float64, groups)
+	for g := range jack {
+		if groups > 1 {
+			jack[g] = (sumX - x[g]) / (sumW - w[g])
+		}
+		mean += jack[g] / float64(groups)
+	}
+	for _, t := range jack {
+		d := mean - t
+		m2 += d * d
+		m3 += d * d * d
+	}
+	if !(m2 > 0) {
+		return e
+	}
+	acceleration := m3 / (6 * math.Pow(m2, 1.5))
+
+	means := make([]float64, bootstrapResamples)
+	below := 0.0
+	for b := range means {
+		var sx, sw float64
+		for range groups {
+			g := r.below(groups)
+			sx += x[g]
+			sw += w[g]
+		}
+		means[b] = sx / sw
+		switch {
+		case means[b] < 0:
+			below++
+		case means[b] == 0:
+			below += 0.5
+		}
+	}
+	slices.Sort(means)
+	below = min(bootstrapResamples-0.5, max(0.5, below))
+	z0 := distuv.UnitNormal.Quantile(below / bootstrapResamples)
+	at := func(prob float64) float64 {
+		z := z0 + distuv.UnitNormal.Quantile(prob)
+		rank := distuv.UnitNormal.CDF(z0+z/(1-acceleration*z)) * bootstrapResamples
+		return e.Value + means[min(bootstrapResamples-1, max(0, int(rank)))]
+	}
+	e.Low, e.High = at((1-level)/2), at((1+level)/2)
+	return e
 }

@@ -1,8 +1,6 @@
 package certify
 
-import (
-	"math"
-)
+import "math"
 
 // Betting (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random
 // variables by betting", §4): to reject the mean m, bet on X − m. The capital
@@ -21,7 +19,10 @@ import (
 // Three ways to bet:
 //
 //   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
-//     μ̂_t = (½+ΣX_i)/(t+1), c = ¾: their hedged capital for a fixed n, one side.
+//     μ̂_t = (½+ΣX_i)/(t+1): their hedged capital for a fixed n, one side. c = ¾, and
+//     where it is larger the fraction of Chernoff below: it too is fixed before the
+//     samples, and with c = ¾ alone the bound is a third wider where all samples
+//     are near 1.
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): the same with the target that
 //     is left instead of the whole, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})).
 //     Their last step, which rejects with a random threshold, is left out: without
@@ -53,8 +54,8 @@ type bettingGrid struct {
 }
 
 const (
-	// bettingCap is c, the largest share of the capital that is at stake. ¾ loses a
-	// third of the width where all samples are 1; a sample 0 costs a factor 4.
+	// bettingCap is the least c, the share of the capital that may be at stake; a
+	// sample 0 then costs a factor 4.
 	bettingCap = 0.75
 	// chernoffCap keeps K above 0 where the best fraction is 1 (all samples must
 	// be 1): a loss of a relative 2⁻¹⁰ in the width.
@@ -75,13 +76,9 @@ func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
 	b := &bettingGrid{
 		how: how, n: n, scale: math.Sqrt(2 * l / float64(n)),
 		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 +
-		// 2·c/(1−c)): two roundings of λ(X−m) ≥ −c and one of the sum. For c = ¾ that
-		// is 7, with the product 8 units a sample; Chernoff's 2¹⁰·2 is met only where
-		// c/(1−c) is that large, so 2¹² covers it.
-		logTarget: l*(1+4*unit) + float64(n)*0x1p4*unit,
-	}
-	if how == Chernoff {
-		b.logTarget = l*(1+4*unit) + float64(n)*0x1p12*unit
+		// 2c/(1−c)), from two roundings of λ(X−m) ≥ −c and one of the sum, and the
+		// product adds a unit: below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
+		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
 	var lower []float64
 	for j := 2 * gridOctaves; j > 2; j-- {
@@ -95,11 +92,11 @@ func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
 	}
 	b.edge = append(b.edge, 1)
 	for i, g := range b.edge[1:] {
-		share := chernoffFraction(b.edge[i], l/float64(n))
+		c := chernoffFraction(b.edge[i], l/float64(n))
 		if how != Chernoff {
-			share = max(share, bettingCap)
+			c = max(c, bettingCap)
 		}
-		limit := share / g
+		limit := c / g
 		b.cap = append(b.cap, limit)
 		b.most = append(b.most, math.Log1p(min(limit, b.largestBet())*(1-b.edge[i])))
 	}

@@ -213,9 +213,6 @@ func (d *Dataset) CheckLabels(classes int) error {
 	return nil
 }
 
-// Label is the label of example i.
-func (d *Dataset) Label(i int) int { return d.labels[i] }
-
 // Example reads example i, 0 ≤ i < Len. The values are the caller's to keep.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
@@ -228,19 +225,6 @@ func (d *Dataset) Close() error {
 		return nil
 	}
 	return d.closer.Close()
-}
-
-// ToCHW returns a flat row that holds an image pixel by pixel, [H,W,C], as
-// [C,H,W]. len(flat) is c·h·w.
-func ToCHW(flat []float32, c, h, w int) []float32 {
-	out := make([]float32, len(flat))
-	for k := range c {
-		plane := out[k*h*w : (k+1)*h*w]
-		for p := range plane {
-			plane[p] = flat[p*c+k]
-		}
-	}
-	return out
 }
 
 // unit is the value of a byte, scaled to [0,1].

@@ -96,5 +96,5 @@ func FuzzNPZ(f *testing.F) {
 }
 
 func FuzzImage(f *testing.F) {
-	fuzz(f, "a/1.png", files(f, "images/ant/b.png", "images/bee/a.PNG", "images/bee/b.png", "images/bee/c.png", "images/cat/a.png", "images/cat/b.jpg", "images/cat/d.JPEG")...)
+	fuzz(f, "a/1.png", files(f, "images/ant/b.png", "images/bee/a.PNG", "images/bee/b.png", "images/bee/c.png", "images/cat/a.png", "images/cat/b.jpg", "images/cat/d.JPEG", "jpeg/0/420.jpg", "jpeg/0/422.jpg")...)
 }

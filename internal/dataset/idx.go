@@ -96,7 +96,7 @@ func openIDX(images, labels string) (*Dataset, error) {
 		return nil, err
 	}
 	if len(y) != dims[0] {
-		return nil, fmt.Errorf("%s: %d labels for the %d images of %s", labels, len(y), dims[0], images)
+		return nil, fmt.Errorf("%s: byte 4: %d labels for the %d images of %s", labels, len(y), dims[0], images)
 	}
 	shape := dims[1:]
 	if len(shape) == 2 {

@@ -177,6 +177,10 @@ func (f *imageFile) decode(dst []float32, shape []int) error {
 	if b.Dx() != shape[2] || b.Dy() != shape[1] {
 		return fmt.Errorf("%s: was changed since it was first read", f.path)
 	}
+	if ycc, ok := img.(*image.YCbCr); ok && shape[0] == 3 {
+		jpegRGB(dst, ycc)
+		return nil
+	}
 	plane := shape[1] * shape[2]
 	p := 0
 	for y := b.Min.Y; y < b.Max.Y; y++ {
@@ -202,10 +206,6 @@ func rgb(img image.Image, x, y int) (r, g, b float32) {
 	case *image.Gray16:
 		v := float32(img.Gray16At(x, y).Y) / 65535
 		return v, v, v
-	case *image.YCbCr:
-		c := img.YCbCrAt(x, y)
-		r, g, b := color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
-		return unit[r], unit[g], unit[b]
 	}
 	switch c := img.At(x, y).(type) {
 	case color.NRGBA:

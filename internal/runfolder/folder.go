@@ -28,6 +28,7 @@ type Folder struct {
 	lock   *flock.Flock
 	votes  *appendFile
 	certs  *appendFile
+	bounds *appendFile // nil if the confidence is not bounded
 	done   []certify.Certificate
 	synced time.Time
 }
@@ -50,7 +51,7 @@ func Create(dir string, run Run) (*Folder, error) {
 		err = run.write(dir)
 	}
 	if err == nil {
-		err = f.open(0)
+		err = f.open(run, sizes{})
 	}
 	if err != nil {
 		f.unlock()
@@ -77,7 +78,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.recover(); err != nil {
+	if err := f.recover(run); err != nil {
 		f.unlock()
 		return nil, err
 	}
@@ -112,8 +113,11 @@ func empty(dir string) error {
 	return nil
 }
 
-// recover cuts both files back to the examples that both have whole.
-func (f *Folder) recover() error {
+// sizes are the lengths of the files without what a killed run left unfinished.
+type sizes struct{ votes, certs, bounds int64 }
+
+// recover cuts the files back to the examples that all of them have whole.
+func (f *Folder) recover(run Run) error {
 	votes, voteEnds, err := readOwn(f.dir, VotesFile, func(v certify.Votes) error { return v.Validate() })
 	if err != nil {
 		return err
@@ -129,7 +133,16 @@ func (f *Folder) recover() error {
 		}
 	}
 	f.done = certs[:n]
-	return f.open(n, voteEnds, certEnds)
+	var s sizes
+	if n > 0 {
+		s = sizes{votes: voteEnds[n-1], certs: certEnds[n-1]}
+		if len(run.Parameters.ConfidenceRadii) > 0 {
+			if s.bounds, err = boundsSize(filepath.Join(f.dir, BoundsFile), certs[n-1].Index); err != nil {
+				return err
+			}
+		}
+	}
+	return f.open(run, s)
 }
 
 func readOwn[T any](dir, name string, valid func(T) error) ([]T, []int64, error) {
@@ -145,22 +158,22 @@ func readOwn[T any](dir, name string, valid func(T) error) ([]T, []int64, error)
 	return decodeLines(r, path, true, valid)
 }
 
-// open opens the files for appending behind their first n lines, which end at
-// ends.
-func (f *Folder) open(n int, ends ...[]int64) error {
-	for i, file := range []struct {
-		name string
-		to   **appendFile
-	}{{VotesFile, &f.votes}, {CertificatesFile, &f.certs}} {
-		var size int64
-		if n > 0 {
-			size = ends[i][n-1]
-		}
-		a, err := openAppend(filepath.Join(f.dir, file.name), size)
-		if err != nil {
-			return err
-		}
-		*file.to = a
+// open opens the files for appending behind their first bytes.
+func (f *Folder) open(run Run, s sizes) (err error) {
+	if f.votes, err = openAppend(filepath.Join(f.dir, VotesFile), s.votes); err != nil {
+		return err
+	}
+	if f.certs, err = openAppend(filepath.Join(f.dir, CertificatesFile), s.certs); err != nil {
+		return err
+	}
+	if len(run.Parameters.ConfidenceRadii) == 0 {
+		return nil
+	}
+	if f.bounds, err = openAppend(filepath.Join(f.dir, BoundsFile), s.bounds); err != nil {
+		return err
+	}
+	if s.bounds == 0 {
+		return f.bounds.append([]byte(boundsHeader))
 	}
 	return nil
 }
@@ -168,29 +181,50 @@ func (f *Folder) open(n int, ends ...[]int64) error {
 // Done returns the certificates that the folder had when it was opened.
 func (f *Folder) Done() []certify.Certificate { return f.done }
 
-// Append adds an example. The votes come first: a certificate in the folder
-// always has its votes beside it.
-func (f *Folder) Append(v certify.Votes, c certify.Certificate) error {
-	if err := f.votes.append(v); err != nil {
+// Record is what a run finds out about one example.
+type Record struct {
+	Votes       certify.Votes
+	Certificate certify.Certificate
+	// Bounds of the confidence under attack, a row a radius; in runs with
+	// Parameters.ConfidenceRadii only.
+	Bounds []certify.ConfidenceBound
+}
+
+// Append adds an example. Its certificate comes last: what has one in the
+// folder has all the rest beside it.
+func (f *Folder) Append(r Record) error {
+	if f.bounds != nil {
+		if err := f.bounds.append(appendBounds(nil, r.Bounds)); err != nil {
+			return err
+		}
+	}
+	if err := f.votes.appendJSON(r.Votes); err != nil {
 		return err
 	}
-	if err := f.certs.append(c); err != nil {
+	if err := f.certs.appendJSON(r.Certificate); err != nil {
 		return err
 	}
 	if now := time.Now(); now.Sub(f.synced) > syncEvery {
 		f.synced = now
-		return f.sync()
+		return f.each((*os.File).Sync)
 	}
 	return nil
 }
 
-func (f *Folder) sync() error {
-	return errors.Join(f.votes.file.Sync(), f.certs.file.Sync())
+// each calls do for every file.
+func (f *Folder) each(do func(*os.File) error) error {
+	var errs []error
+	for _, a := range []*appendFile{f.bounds, f.votes, f.certs} {
+		if a != nil {
+			errs = append(errs, do(a.file))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Close ends the writing. The folder stays resumable.
 func (f *Folder) Close() error {
-	err := errors.Join(f.sync(), f.votes.file.Close(), f.certs.file.Close())
+	err := errors.Join(f.each((*os.File).Sync), f.each((*os.File).Close))
 	f.unlock()
 	return err
 }
@@ -216,16 +250,21 @@ func openAppend(path string, size int64) (*appendFile, error) {
 	return &appendFile{file, size}, nil
 }
 
-// append writes a line; where it does not fit on the disk, none of it stays.
-func (a *appendFile) append(v any) error {
+// append writes whole lines; where they do not fit on the disk, none of them
+// stays.
+func (a *appendFile) append(lines []byte) error {
+	if _, err := a.file.Write(lines); err != nil {
+		_ = a.file.Truncate(a.size)
+		return err
+	}
+	a.size += int64(len(lines))
+	return nil
+}
+
+func (a *appendFile) appendJSON(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if _, err := a.file.Write(append(line, '\n')); err != nil {
-		_ = a.file.Truncate(a.size)
-		return err
-	}
-	a.size += int64(len(line)) + 1
-	return nil
+	return a.append(append(line, '\n'))
 }

@@ -19,21 +19,28 @@ var testRun = Run{
 	Data:    Data{File: "d.csv", SHA256: strings.Repeat("cd", 32)},
 	Parameters: Parameters{
 		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: "margin", Seed: 1, Skip: 1, Shard: "0/1",
+		ConfidenceRadii: []float64{0, 1, 2, 3},
 	},
 	Runtime: Runtime{Library: "1.29.0", Provider: "cpu", Batch: 64, Threads: 2},
 }
 
-func line(i int) (certify.Votes, certify.Certificate) {
-	return certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
-		certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) / 7, Method: "margin", N: 10, Sound: true}
+func record(i int) Record {
+	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
+		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) / 7, Method: "margin", N: 10, Sound: true},
+	}
+	for k := range i { // from none to several
+		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
+			Index: i, Correct: i%2 == 0, Radius: float64(k), Lower: 0.1, Confidence: 0.75, Upper: 1 - 1/float64(3+k),
+		})
+	}
+	return r
 }
 
 // fill appends lines from..to to a folder.
 func fill(t *testing.T, f *Folder, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		v, c := line(i)
-		if err := f.Append(v, c); err != nil {
+		if err := f.Append(record(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +49,7 @@ func fill(t *testing.T, f *Folder, from, to int) {
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, name := range []string{RunFile, VotesFile, CertificatesFile} {
+	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -52,9 +59,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestResumeEverywhere cuts both files of a run at many pairs of byte offsets
-// that a killed process can leave (certificates are written behind votes) and
-// checks that the resumed run ends with the same bytes.
+// TestResumeEverywhere cuts the files of a run at many combinations of byte
+// offsets that a killed process can leave (the bounds are written first, the
+// certificate last) and checks that the resumed run ends with the same bytes.
 func TestResumeEverywhere(t *testing.T) {
 	const n = 4
 	whole := filepath.Join(t.TempDir(), "run")
@@ -74,12 +81,19 @@ func TestResumeEverywhere(t *testing.T) {
 	}
 	votes, certs := want[VotesFile], want[CertificatesFile]
 	lines := func(s string) int { return strings.Count(s, "\n") }
-	for cutVotes := 0; cutVotes <= len(votes); cutVotes += 5 {
-		for cutCerts := 0; cutCerts <= len(certs); cutCerts += 13 {
+	for cutVotes := 0; cutVotes <= len(votes); cutVotes += 11 {
+		for cutCerts := 0; cutCerts <= len(certs); cutCerts += 29 {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			for name, data := range map[string]string{RunFile: want[RunFile], VotesFile: votes[:cutVotes], CertificatesFile: certs[:cutCerts]} {
+			// The bounds are somewhere in the next example's rows.
+			bounds := want[BoundsFile]
+			least := strings.Index(bounds, fmt.Sprintf("\n%d,", lines(votes[:cutVotes])))
+			if least < 0 {
+				least = 0
+			}
+			cutBounds := least + 1 + (cutVotes+cutCerts)%(len(bounds)-least)
+			for name, data := range map[string]string{RunFile: want[RunFile], VotesFile: votes[:cutVotes], CertificatesFile: certs[:cutCerts], BoundsFile: bounds[:cutBounds]} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -246,8 +260,7 @@ func TestReadVotesErrors(t *testing.T) {
 // FuzzDecodeLines checks that what is accepted is whole lines whose ends are
 // where they are said to be.
 func FuzzDecodeLines(f *testing.F) {
-	v, _ := line(3)
-	f.Add([]byte(fmt.Sprintf(`{"index":%d,"label":1,"n":1,"counts":[1,0]}`+"\n", v.Index)), true)
+	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
 	f.Add([]byte("{}\n{}"), false)
 	f.Add([]byte(`{"index":1e400}`), false)

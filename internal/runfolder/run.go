@@ -4,6 +4,7 @@
 //	run.json            what was run; written first
 //	votes.jsonl         a line an example: class votes
 //	certificates.jsonl  a line an example: what is certified
+//	bounds.csv          with confidence radii: a row an example and radius
 //
 // A folder is only ever appended to. A run killed at any moment resumes where
 // it stopped and ends with the same bytes as one that was never killed.
@@ -28,6 +29,7 @@ const (
 	RunFile          = "run.json"
 	VotesFile        = "votes.jsonl"
 	CertificatesFile = "certificates.jsonl"
+	BoundsFile       = "bounds.csv"
 	ScoresFile       = "scores.npz"
 )
 
@@ -72,8 +74,11 @@ type Parameters struct {
 	Stop            string    `json:"stop"`      // empty = all n samples
 	Scores          bool      `json:"scores"`
 	SaveScores      bool      `json:"save-scores"`
-	Combine         string    `json:"combine"`
+	Combine         string    `json:"combine"` // of scores
 	ConfidenceRadii []float64 `json:"confidence-radii"`
+	Confidence      string    `json:"confidence"`       // method of the bounds on the confidence
+	ConfidenceBound string    `json:"confidence-bound"` // of the means in them
+	Band            string    `json:"band"`             // of the distribution in them
 	Temperature     float64   `json:"temperature"`
 	Outputs         string    `json:"outputs"`       // logits, probabilities; as told apart
 	ScoresOutput    string    `json:"scores-output"` // empty = the only one

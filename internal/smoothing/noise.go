@@ -73,13 +73,12 @@ func (p Phase) String() string {
 //     probability 2e-7 a pair. A model computing in float32 rounds x + σε
 //     as coarsely, and its own arithmetic more.
 //
-// The same as an ONNX graph, [N, ⌈D/2⌉] tensors: uint64 Mul, Add and Div, Mod by
-// powers of two give a and b bit for bit (a rotation is Mul, Div and Add; only
-// products that wrap and sums are needed); u and θ are integers below 2⁵³, so
-// Cast to double is exact, and double Mul, Log, Sqrt, Cos, Sin, Mul and a Cast to
-// float give what is returned here or a float32 neighbour of it. cos θ and
-// sin θ are then interleaved: [N, ⌈D/2⌉, 2] is [N, D] (without the last if D is
-// odd). Log in float32 would not do: 1 − u is lost near u = 1.
+// The same as an ONNX graph, on [N, ⌈D/2⌉] tensors: uint64 Mul and Add wrap, and
+// Div and Mod by powers of two do the shifts, so a and b come out bit for bit.
+// 2⁴⁰·u and b div 2⁸ are below 2⁵³, so Cast to double is exact, and Mul, Log,
+// Sqrt, Cos, Sin in double and a Cast to float give what is returned here, or a
+// float32 next to it. [N, ⌈D/2⌉, 2] of both coordinates is then [N, D] (less the
+// last if D is odd). Log in float32 would not do: 1 − u is lost near u = 1.
 type Stream struct{ key uint64 }
 
 // weyl is ⌊2⁶⁴/φ⌋, odd: G above, and the step of SplitMix64.

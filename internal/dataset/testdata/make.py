@@ -1,4 +1,4 @@
-"""Writes numpy/ and images/: small files by NumPy and Pillow, and what these
+"""Writes numpy/, images/ and jpeg/: small files by NumPy and Pillow, and what these
 libraries read from them, golden.json. Needs numpy and pillow.
 
     cd testdata && python3 make.py
@@ -68,11 +68,11 @@ ramp = np.add.outer(np.arange(H) * 61, np.arange(W) * 29).astype(np.uint8)
 colour = np.stack([ramp, 255 - ramp, ramp[::-1]], axis=-1)
 
 
-def image(path, img, expect=None, **options):
+def image(path, img, **options):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     img.save(path, **options)
-    expect = np.asarray(Image.open(path).convert("RGB")).astype(np.float32) / 255 if expect is None else expect
-    golden[path] = {"values": [digits(expect.transpose(2, 0, 1))]}
+    pixels = np.asarray(Image.open(path).convert("RGB"))
+    golden[path] = {"levels": pixels.transpose(2, 0, 1).reshape(-1).tolist()}
 
 
 image("images/ant/a.png", Image.fromarray(ramp))
@@ -83,10 +83,18 @@ image("images/bee/a.PNG", alpha, format="PNG")
 image("images/bee/b.png", Image.fromarray(colour).quantize(7))
 image("images/bee/c.png", Image.fromarray(np.stack([ramp, 255 - ramp], axis=-1), "LA"))
 deep = np.multiply(ramp, 257, dtype=np.uint16) ^ 0x0035
-image("images/cat/a.png", Image.fromarray(deep), expect=np.repeat(deep[..., None] / np.float32(65535), 3, axis=-1))
+image("images/cat/a.png", Image.fromarray(deep))  # its levels are not used: convert("RGB") clips 16 bits
+golden["images/cat/a.png"] = {"values": [digits(np.repeat(deep[None] / np.float32(65535), 3, axis=0))]}
 image("images/cat/b.jpg", Image.fromarray(ramp), quality=95)
 image("images/cat/c.jpeg", Image.fromarray(colour), quality=95, subsampling=0)
 image("images/cat/d.JPEG", Image.fromarray(colour).convert("CMYK"), format="JPEG", quality=95)
+
+# Odd sizes and edges between colours, where enlarging the colour planes matters.
+shutil.rmtree("jpeg", ignore_errors=True)
+blocks = rng.integers(0, 256, size=(3, 4, 3), dtype=np.uint8)
+blocks = np.asarray(Image.fromarray(blocks).resize((13, 9), Image.BICUBIC))
+for k, name in enumerate(["444", "422", "420"]):
+    image("jpeg/0/%s.jpg" % name, Image.fromarray(blocks), quality=92, subsampling=k)
 
 with open("golden.json", "w") as out:
     json.dump(golden, out, separators=(",", ":"))

@@ -1,0 +1,475 @@
+package admm
+
+import (
+	"context"
+	"math"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// Start says from which confidences a search begins.
+type Start int
+
+const (
+	FromClean Start = iota // the observed ones, without an adversary
+	FromBrier              // those with the largest Brier score
+)
+
+// Steps is the number of steps of a run; the paper's always converged in fewer.
+const Steps = 3000
+
+// Params are the settings of a run of ADMM that the paper varies.
+type Params struct {
+	Start  Start
+	RateZ  float64 // learning rate of the confidences, α_z
+	RateA  float64 // learning rate of the assignment, α_a
+	Growth float64 // factor on every ρ after each step
+	Steps  int
+}
+
+// Grid returns the 16 runs of Emde et al. appendix I.1, the best of which they
+// report, or the 8 that start from the Brier confidences.
+func Grid(haveClean bool) []Params {
+	starts := []Start{FromBrier}
+	if haveClean {
+		starts = []Start{FromClean, FromBrier}
+	}
+	var grid []Params
+	for _, start := range starts {
+		for _, rateZ := range []float64{0.001, 0.01} {
+			for _, rateA := range []float64{0.01, 0.1} {
+				for _, growth := range []float64{1.004, 1.01} {
+					grid = append(grid, Params{start, rateZ, rateA, growth, Steps})
+				}
+			}
+		}
+	}
+	return grid
+}
+
+// What the paper fixes (appendix G.2).
+const (
+	firstRho       = 0.01 // every ρ_i at the start
+	lastRho        = 10   // "we stop increasing ρ at 10"
+	gradientClip   = 5    // bound on each entry of the gradient of a
+	assignmentClip = 1.2  // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
+)
+
+// Problem is a calibration error to be made large.
+type Problem struct {
+	samples []calib.Bounded
+	clean   []float64 // [N] or nil
+	bins    Bins
+}
+
+// NewProblem checks its input. clean [N] are the observed confidences, moved into
+// their intervals for use as a start; nil if they are not known.
+func NewProblem(samples []calib.Bounded, clean []float64, bins Bins) (*Problem, error) {
+	if err := calib.CheckBounded(samples); err != nil {
+		return nil, err
+	}
+	return &Problem{samples, clean, bins}, nil
+}
+
+// start returns confidences in the intervals.
+func (p *Problem) start(s Start) []float64 {
+	z := make([]float64, len(p.samples))
+	for n, v := range p.samples {
+		if s == FromClean && p.clean != nil {
+			z[n] = clamp(p.clean[n], v.Lower, v.Upper)
+		} else {
+			z[n] = v.BrierConfidence()
+		}
+	}
+	return z
+}
+
+func (p *Problem) ece(z []float64) float64 {
+	return p.bins.ECE(z, func(n int) bool { return p.samples[n].Correct })
+}
+
+func clamp(x, lo, hi float64) float64 {
+	if x < lo {
+		return lo
+	}
+	if x > hi {
+		return hi
+	}
+	return x
+}
+
+// Estimate is the largest calibration error that a search found: an estimate of
+// the CCE from below. It certifies nothing.
+type Estimate struct {
+	ECE         float64
+	Confidences []float64 // [N], in the intervals; their calibration error is ECE
+	Interrupted bool      // the search was stopped before its end
+}
+
+// Brier returns the calibration error of the Brier confidences.
+func (p *Problem) Brier() Estimate {
+	z := p.start(FromBrier)
+	return Estimate{ECE: p.ece(z), Confidences: z}
+}
+
+// Residuals are how far a step of ADMM is from the constraints of the program,
+// the quantities of the paper's Figures 9 and 10 (appendix G.1): distances to
+// the feasible set in the 1-norm and the ∞-norm.
+type Residuals struct {
+	Step         int
+	SoftECE      float64 // ‖E(z)ᵀa‖₁/N of the relaxed variables
+	ProjectedECE float64 // calibration error of the projected copy
+	Confidence   Norms   // z from l′ ≤ z ≤ u′
+	Binary       Norms   // a from {0, 1}^NM
+	Unique       Norms   // Cᵀa − 1: each sample in one bin
+	Valid        Norms   // Kᵀa: assignment to bins out of reach
+	Box          Norms   // a from [0, 1]^NM
+	Sphere       float64 // a from the sphere around ½ of radius √(NM)/2
+}
+
+// Norms are the 1-norm and the ∞-norm of a vector of deviations.
+type Norms struct{ Sum, Max float64 }
+
+func (r *Norms) add(d float64) {
+	d = math.Abs(d)
+	r.Sum += d
+	r.Max = max(r.Max, d)
+}
+
+// ADMM runs Algorithm 1 of Emde et al. 2025 once: the alternating direction
+// method of multipliers on the mixed-integer program of eq. (6), relaxed to the
+// augmented Lagrangian of eq. (27), with variables per sample n and bin m:
+// the confidence z_nm and the assignment a_nm, and e_nm = c_n − z_nm.
+//
+//	L = −Σ_m |Σ_n e_nm a_nm|
+//	    + λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²       q₁ in the box [0, 1]
+//	    + λ₂ᵀ(a − q₂) + ρ/2 ‖a − q₂‖²       q₂ on the sphere: with q₁, a is binary
+//	    + λ₃ᵀ(Cᵀa − 1) + ρ/2 ‖Cᵀa − 1‖²     one bin for each sample
+//	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              none that the sample cannot reach
+//	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
+//
+// A step is a gradient step on a, one on z, the closed forms of eqs. (28)–(30)
+// for q₁, q₂, g, and a gradient ascent step of size ρ on each λ. It starts at
+// a = 1/M with all λ = 0 and q, g equal to a and to the clamped z (the paper does
+// not say). After each step a copy of (a, z) is projected: each sample goes to
+// the reachable bin with the largest a_nm, at z_nm clamped to bin and interval.
+// The best such copy is the result (appendix G.1).
+//
+// Where the paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}),
+// which leaves no bin for l = u, this uses the exact rule of Bins.Index.
+//
+// watch, if not nil, is called after each step. Its Residuals are filled at every
+// residualsEvery-th step, if that is not 0.
+func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
+	s := newState(p, par)
+	best := Estimate{ECE: -1}
+	bestZ := make([]float64, len(p.samples))
+	rho := float64(firstRho)
+	for step := 1; step <= par.Steps; step++ {
+		if ctx.Err() != nil {
+			best.Interrupted = true
+			break
+		}
+		next := min(rho*par.Growth, lastRho)
+		s.assign(rho)
+		ece := s.move(rho, next)
+		rho = next
+		// Not above when the iteration has overflowed and ece is NaN.
+		if ece > best.ECE {
+			best.ECE = ece
+			bestZ, s.projected = s.projected, bestZ
+		}
+		if watch != nil {
+			r := Residuals{Step: step, ProjectedECE: ece}
+			if residualsEvery > 0 && step%residualsEvery == 0 {
+				s.residuals(&r)
+			}
+			watch(r)
+		}
+	}
+	if best.ECE < 0 { // interrupted before the first step
+		bestZ = p.start(par.Start)
+	}
+	best.ECE, best.Confidences = p.ece(bestZ), bestZ
+	return best
+}
+
+// Best runs ADMM with each of the parameters, in parallel, and returns the run
+// with the largest calibration error (of equal ones the first). progress, if not
+// nil, is called with the number of steps done and the best value of that run,
+// from several goroutines. When ctx ends, the result is the best so far.
+func (p *Problem) Best(ctx context.Context, grid []Params, progress func(steps int, ece float64)) Estimate {
+	found := make([]Estimate, len(grid))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, par := range grid {
+		group.Go(func() error {
+			var watch func(Residuals)
+			if progress != nil {
+				watch = func(r Residuals) { progress(1, r.ProjectedECE) }
+			}
+			found[i] = p.ADMM(ctx, par, 0, watch)
+			return nil
+		})
+	}
+	_ = group.Wait() // no run returns an error
+	best := found[0]
+	for _, e := range found[1:] {
+		interrupted := best.Interrupted || e.Interrupted
+		if e.ECE > best.ECE {
+			best = e
+		}
+		best.Interrupted = interrupted
+	}
+	return best
+}
+
+// state is an ADMM iterate. Arrays over (n, m) are row-major [N, M].
+//
+// q₁, q₂ and g are not kept: what the next step needs of them is in pullA and
+// pullZ.
+type state struct {
+	*Problem
+	par         Params
+	n, m        int
+	first, last []int32   // [N] reachable bins
+	a, z        []float64 // [N, M]
+	l1, l2, l5  []float64 // [N, M] λ₁, λ₂, λ₅
+	l3, l4      []float64 // [N]
+	pullA       []float64 // [N, M] λ₁ + λ₂ − ρ(q₁ + q₂), with the ρ of the next step
+	pullZ       []float64 // [N, M] λ₅ − ρg, likewise
+	gap         []float64 // [M] Σ_n e_nm a_nm
+	sign        []float64 // [M] of gap
+	square      float64   // ‖λ₂/ρ + a − ½‖²
+	reach       float64   // ‖q₂ − ½‖∞
+	projected   []float64 // [N] the projected copy's confidences
+	hard        []float64 // [M] its gaps
+	below       []float64 // [M] largest float64 in bin m
+}
+
+func newState(p *Problem, par Params) *state {
+	n, m := len(p.samples), p.bins.Len()
+	cells := func() []float64 { return make([]float64, n*m) }
+	s := &state{
+		Problem: p, par: par, n: n, m: m,
+		first: make([]int32, n), last: make([]int32, n),
+		a: cells(), z: cells(), l1: cells(), l2: cells(), l5: cells(), pullA: cells(), pullZ: cells(),
+		l3: make([]float64, n), l4: make([]float64, n),
+		gap: make([]float64, m), sign: make([]float64, m), hard: make([]float64, m), below: make([]float64, m),
+		projected: make([]float64, n),
+	}
+	for k := range m {
+		s.below[k] = math.Nextafter(p.bins.edge[k+1], 0)
+	}
+	s.below[m-1] = 1
+	uniform := 1 / float64(m)
+	s.reach = max(math.Abs(uniform-0.5), 0.5) // no tighter than q₂ will be: 1/M is far from the sphere
+	for i, x := range p.start(par.Start) {
+		v := p.samples[i]
+		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
+		for k := range m {
+			lo, hi := s.limits(i, k)
+			c := i*m + k
+			s.a[c], s.z[c] = uniform, clamp(x, lo, hi)
+			s.pullA[c] = -2 * firstRho * uniform
+			s.pullZ[c] = -firstRho * s.z[c]
+			s.gap[k] += (truth(v) - s.z[c]) * uniform
+		}
+	}
+	return s
+}
+
+func truth(v calib.Bounded) float64 {
+	if v.Correct {
+		return 1
+	}
+	return 0
+}
+
+// limits returns l′ and u′ of sample n in bin m; 0 where it cannot reach it.
+func (s *state) limits(n, m int) (lo, hi float64) {
+	if m < int(s.first[n]) || m > int(s.last[n]) {
+		return 0, 0
+	}
+	v := s.samples[n]
+	return max(v.Lower, s.bins.edge[m]), min(v.Upper, s.below[m])
+}
+
+// takeSigns sets sign from gap and clears gap for the next sum.
+func (s *state) takeSigns() {
+	for k, g := range s.gap {
+		switch {
+		case g > 0:
+			s.sign[k] = 1
+		case g < 0:
+			s.sign[k] = -1
+		default:
+			s.sign[k] = 0
+		}
+		s.gap[k] = 0
+	}
+}
+
+// assign is the gradient step on a.
+func (s *state) assign(rho float64) {
+	s.takeSigns()
+	m, rate := s.m, s.par.RateA
+	lowest, highest := 0.5-assignmentClip*s.reach, 0.5+assignmentClip*s.reach
+	inverse := 1 / rho
+	var square float64
+	sign, gap := s.sign[:m], s.gap[:m]
+	for n, v := range s.samples {
+		from, to := n*m, (n+1)*m
+		a, z, pull, l2 := s.a[from:to][:m], s.z[from:to][:m], s.pullA[from:to][:m], s.l2[from:to][:m]
+		first, last := int(s.first[n]), int(s.last[n])
+		var all, outside float64
+		for k, x := range a {
+			all += x
+			if k < first || k > last {
+				outside += x
+			}
+		}
+		unique := s.l3[n] + rho*(all-1)
+		valid := s.l4[n] + rho*outside
+		c := truth(v)
+		for k := range m {
+			e := c - z[k]
+			grad := unique + pull[k] + 2*rho*a[k] - e*sign[k]
+			if k < first || k > last {
+				grad += valid
+			}
+			if grad > gradientClip {
+				grad = gradientClip
+			} else if grad < -gradientClip {
+				grad = -gradientClip
+			}
+			x := a[k] - rate*grad
+			if x > highest {
+				x = highest
+			} else if x < lowest {
+				x = lowest
+			}
+			a[k] = x
+			gap[k] += e * x
+			d := l2[k]*inverse + x - 0.5
+			square += d * d
+		}
+	}
+	s.square = square
+}
+
+// move is the rest of a step: the gradient step on z, eqs. (28)–(30) and the
+// multipliers. It returns the calibration error of the projected copy.
+func (s *state) move(rho, next float64) (ece float64) {
+	s.takeSigns()
+	m, rate := s.m, s.par.RateZ
+	inverse := 1 / rho
+	// q₂ − ½ = shrink·(λ₂/ρ + a − ½), eq. (29).
+	shrink := 0.0
+	if s.square > 0 {
+		shrink = math.Sqrt(float64(s.n)*float64(m)/s.square) / 2
+	}
+	var reach float64
+	sign, gap, hard := s.sign[:m], s.gap[:m], s.hard[:m]
+	for n, v := range s.samples {
+		from, to := n*m, (n+1)*m
+		a, z := s.a[from:to][:m], s.z[from:to][:m]
+		l1, l2, l5 := s.l1[from:to][:m], s.l2[from:to][:m], s.l5[from:to][:m]
+		pullA, pullZ := s.pullA[from:to][:m], s.pullZ[from:to][:m]
+		edge, below := s.bins.edge[:m], s.below[:m]
+		first, last := int(s.first[n]), int(s.last[n])
+		c := truth(v)
+		var all, outside float64
+		top, topAt := math.Inf(-1), first
+		for k := range m {
+			x := a[k]
+			all += x
+			var lo, hi float64
+			if k < first || k > last {
+				outside += x
+			} else {
+				lo, hi = edge[k], below[k]
+				if v.Lower > lo {
+					lo = v.Lower
+				}
+				if v.Upper < hi {
+					hi = v.Upper
+				}
+				if x > top {
+					top, topAt = x, k
+				}
+			}
+
+			y := z[k] - rate*(x*sign[k]+pullZ[k]+rho*z[k])
+			z[k] = y
+			gap[k] += (c - y) * x
+			g := l5[k]*inverse + y
+			q := g
+			if q < lo {
+				q = lo
+			} else if q > hi {
+				q = hi
+			}
+			l5[k] = rho * (g - q)
+			pullZ[k] = l5[k] - next*q
+
+			b := l1[k]*inverse + x
+			q1 := b
+			if q1 < 0 {
+				q1 = 0
+			} else if q1 > 1 {
+				q1 = 1
+			}
+			d := l2[k]*inverse + x - 0.5
+			q2 := shrink * d
+			if q2 > reach {
+				reach = q2
+			} else if -q2 > reach {
+				reach = -q2
+			}
+			l1[k] = rho * (b - q1)
+			l2[k] = rho * (d - q2)
+			pullA[k] = l1[k] + l2[k] - next*(q1+q2+0.5)
+		}
+		s.l3[n] += rho * (all - 1)
+		s.l4[n] += rho * outside
+		x := clamp(z[topAt], max(v.Lower, edge[topAt]), min(v.Upper, below[topAt]))
+		s.projected[n] = x
+		hard[topAt] += c - x
+	}
+	s.reach = reach
+	for k, g := range hard {
+		ece += math.Abs(g)
+		hard[k] = 0
+	}
+	return ece / float64(s.n)
+}
+
+// residuals fills r from a and z.
+func (s *state) residuals(r *Residuals) {
+	for _, g := range s.gap {
+		r.SoftECE += math.Abs(g) / float64(s.n)
+	}
+	var square float64
+	for n := range s.n {
+		var all, outside float64
+		for k := range s.m {
+			x, y := s.a[n*s.m+k], s.z[n*s.m+k]
+			lo, hi := s.limits(n, k)
+			r.Confidence.add(y - clamp(y, lo, hi))
+			r.Binary.add(min(math.Abs(x), math.Abs(x-1)))
+			r.Box.add(x - clamp(x, 0, 1))
+			square += (x - 0.5) * (x - 0.5)
+			all += x
+			if k < int(s.first[n]) || k > int(s.last[n]) {
+				outside += x
+			}
+		}
+		r.Unique.add(all - 1)
+		r.Valid.add(outside)
+	}
+	r.Sphere = math.Abs(math.Sqrt(square) - math.Sqrt(float64(s.n)*float64(s.m))/2)
+}

@@ -1,0 +1,130 @@
+package admm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The soft assignment and the dECE by their definition: softmax((w z + b)/τ).
+func softDefinition(b Bins, z float64, tau float64) []float64 {
+	m := b.Len()
+	logit := make([]float64, m)
+	top := math.Inf(-1)
+	for k := range m {
+		logit[k] = float64(k+1) * z
+		for j := range k {
+			logit[k] -= b.edge[j+1]
+		}
+		logit[k] /= tau
+		top = math.Max(top, logit[k])
+	}
+	var sum float64
+	for k := range logit {
+		logit[k] = math.Exp(logit[k] - top)
+		sum += logit[k]
+	}
+	for k := range logit {
+		logit[k] /= sum
+	}
+	return logit
+}
+
+func newSoftBins(p *Problem) *softBins {
+	n, m := len(p.samples), p.bins.Len()
+	return &softBins{p, make([]float64, n*m), make([]int, n), make([]int, n), make([]float64, m)}
+}
+
+func TestDECEIsTheDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 20))
+	for range 200 {
+		b := mustBins(t, 1+r.IntN(20))
+		samples := randomSamples(r, b, 1+r.IntN(30))
+		p := mustProblem(t, samples, nil, b)
+		s := newSoftBins(p)
+		tau := math.Pow(10, -1-4*r.Float64())
+		z := make([]float64, len(samples))
+		gap := make([]float64, b.Len())
+		for i, v := range samples {
+			z[i] = v.Lower + r.Float64()*(v.Upper-v.Lower)
+			for k, w := range softDefinition(b, z[i], tau) {
+				gap[k] += w * (truth(v) - z[i])
+			}
+		}
+		var want float64
+		for _, g := range gap {
+			want += math.Abs(g)
+		}
+		if got := s.gaps(z, tau); math.Abs(got-want) > 1e-8*float64(len(z)) {
+			t.Fatalf("M = %d, τ = %g: N·dECE %v, by definition %v", b.Len(), tau, got, want)
+		}
+	}
+}
+
+// The gradient against central differences, away from the kinks of |·|.
+func TestDECEGradient(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 21))
+	b := mustBins(t, 15)
+	const tau, h = 0.01, 1e-6
+	var compared int
+	for range 100 {
+		samples := randomSamples(r, b, 20)
+		s := newSoftBins(mustProblem(t, samples, nil, b))
+		z := make([]float64, len(samples))
+		for i := range z {
+			z[i] = 0.05 + 0.9*r.Float64()
+		}
+		s.gaps(z, tau)
+		kink := false
+		for _, g := range s.gap {
+			kink = kink || (g != 0 && math.Abs(g) < 1e-3)
+		}
+		if kink {
+			continue
+		}
+		i := r.IntN(len(z))
+		got := s.gradient(i, z[i], tau)
+		x := z[i]
+		z[i] = x + h
+		up := s.gaps(z, tau)
+		z[i] = x - h
+		down := s.gaps(z, tau)
+		if want := (up - down) / (2 * h); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
+			t.Fatalf("gradient %v, by differences %v", got, want)
+		}
+		compared++
+	}
+	if compared < 10 {
+		t.Errorf("only %d points away from kinks", compared)
+	}
+}
+
+// As τ → 0 the dECE becomes the ECE (paper: within 10⁻⁶ at τ = 10⁻⁶).
+func TestDECEBecomesECE(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 22))
+	samples, clean := certified(r, 500)
+	p := mustProblem(t, samples, clean, mustBins(t, 15))
+	soft := newSoftBins(p).gaps(clean, lastTau) / 500
+	if hard := p.ece(clean); math.Abs(soft-hard) > 1e-6 {
+		t.Errorf("dECE %v at τ = %g, ECE %v", soft, lastTau, hard)
+	}
+}
+
+func TestDECEDoesNotFallBelowItsStart(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 23))
+	samples, clean := certified(r, 300)
+	p := mustProblem(t, samples, clean, mustBins(t, 15))
+	e := p.DECE(t.Context(), 200, nil)
+	if e.ECE < p.Brier().ECE || e.ECE < p.ece(clean) {
+		t.Errorf("dECE ascent %v, Brier confidences %v, clean %v", e.ECE, p.Brier().ECE, p.ece(clean))
+	}
+}
+
+func BenchmarkDECE(b *testing.B) {
+	samples, clean := certified(rand.New(rand.NewPCG(5, 14)), 7000)
+	p := mustProblem(b, samples, clean, mustBins(b, 15))
+	for b.Loop() {
+		p.DECE(b.Context(), 100, nil)
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*DECESteps/100/float64(b.N), "s/run")
+}

@@ -1,0 +1,58 @@
+package calib
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ThresholdAtTPR is the largest confidence τ that a share tpr or more of the
+// correct answers on held-out clean data reach (Stutz, Hein & Schiele 2020;
+// listing 1 of Stutz's article, without its rounding of tpr to two digits).
+func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64, error) {
+	if !(tpr > 0 && tpr <= 1) {
+		return 0, fmt.Errorf("TPR %v is outside (0, 1]", tpr)
+	}
+	var c []float64
+	for i, ok := range correct {
+		if ok {
+			c = append(c, confidence[i])
+		}
+	}
+	if len(c) == 0 {
+		return 0, errors.New("no correct answer to set the threshold by")
+	}
+	slices.Sort(c)
+	// The most answers that may be lost: the largest k with n−k ≥ tpr·n.
+	n := len(c)
+	k := n - int(math.Ceil(tpr*float64(n)*(1-0x1p-50)))
+	return c[min(k, n-1)], nil
+}
+
+// Attacked is a classifier's answer on an example before and after an attack.
+type Attacked struct {
+	Correct, AdversarialCorrect       bool
+	Confidence, AdversarialConfidence float64
+}
+
+// RobustTestError is the confidence-thresholded robust test error (listing 2 of
+// Stutz's article): among the examples that are answered, clean or attacked,
+// with confidence ≥ τ, the share that is wrong. An example that is wrong
+// without an attack counts by its clean confidence alone. The attacks must
+// maximise confidence; it is an estimate from the attacks at hand, a lower one.
+// NaN if no example is answered.
+func RobustTestError(examples []Attacked, tau float64) float64 {
+	var wrong, answered float64
+	for _, e := range examples {
+		clean := e.Confidence >= tau
+		attack := e.Correct && !e.AdversarialCorrect && e.AdversarialConfidence >= tau
+		if clean && !e.Correct || attack {
+			wrong++
+		}
+		if clean || attack {
+			answered++
+		}
+	}
+	return wrong / answered
+}

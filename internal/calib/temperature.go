@@ -1,0 +1,157 @@
+package calib
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Temperatures outside this range are not looked for: beyond it, softmax of
+// logits of any usual size is one-hot or uniform.
+const (
+	MinTemperature = 1e-3
+	MaxTemperature = 1e3
+)
+
+// TemperatureFit is the result of FitTemperature.
+type TemperatureFit struct {
+	Temperature float64
+	NLL         float64 // mean, at Temperature
+	// AtLimit: the NLL has no minimum within the range. At MinTemperature, the
+	// data are separable: every true label has the largest logit, and the NLL
+	// falls as long as T does. At MaxTemperature, the logits are worse than
+	// none.
+	AtLimit bool
+}
+
+// FitTemperature finds T > 0 that minimises the mean negative log-likelihood of
+// softmax(z/T) (Guo et al. 2017) for logits z [n×classes], row-major. In β = 1/T
+// it is convex, with derivative mean(Σ_k p_k z_k − z_label) and second
+// derivative mean(Var_p z): Newton's method between bounds that bisection
+// tightens. Errors about a row are *RowError.
+func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit, error) {
+	if classes < 2 {
+		return TemperatureFit{}, fmt.Errorf("%d classes, must be 2 or more", classes)
+	}
+	if len(label) == 0 {
+		return TemperatureFit{}, errNoRows
+	}
+	if len(logits) != classes*len(label) {
+		return TemperatureFit{}, fmt.Errorf("%d logits for %d labels of %d classes", len(logits), len(label), classes)
+	}
+	for i, y := range label {
+		if y < 0 || y >= classes {
+			return TemperatureFit{}, &RowError{i, fmt.Sprintf("label %d is outside 0 to %d", y, classes-1)}
+		}
+		for _, z := range logits[i*classes : (i+1)*classes] {
+			if math.IsNaN(z) || math.IsInf(z, 0) {
+				return TemperatureFit{}, &RowError{i, fmt.Sprintf("logit %v is not finite", z)}
+			}
+		}
+	}
+	done := func(beta, nll float64, limit bool) (TemperatureFit, error) {
+		return TemperatureFit{min(MaxTemperature, max(MinTemperature, 1/beta)), nll, limit}, nil
+	}
+	lo, hi := 1/MaxTemperature, 1/MinTemperature
+	lowNLL, lowSlope, _ := nllAt(logits, classes, label, lo)
+	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
+	beta := 1.0
+	switch {
+	case lowSlope == 0 && highSlope == 0: // convex: flat between, so as it is
+		return done(beta, highNLL, false)
+	case lowSlope >= 0:
+		return done(lo, lowNLL, true)
+	case highSlope <= 0:
+		return done(hi, highNLL, true)
+	}
+	for range 200 {
+		nll, slope, curvature := nllAt(logits, classes, label, beta)
+		if slope == 0 || hi-lo <= 4*0x1p-52*hi {
+			return done(beta, nll, false)
+		}
+		if slope < 0 {
+			lo = beta
+		} else {
+			hi = beta
+		}
+		next := beta - slope/curvature
+		if !(next > lo && next < hi) {
+			next = math.Sqrt(lo * hi)
+		}
+		if math.Abs(next-beta) <= 1e-14*beta {
+			nll, _, _ := nllAt(logits, classes, label, next)
+			return done(next, nll, false)
+		}
+		beta = next
+	}
+	return TemperatureFit{}, errors.New("the temperature did not converge")
+}
+
+// nllAt is the mean NLL at β = 1/T with its first two derivatives in β.
+func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope, curvature float64) {
+	for i, y := range label {
+		z := logits[i*classes : (i+1)*classes]
+		top := z[0]
+		for _, x := range z {
+			top = max(top, x)
+		}
+		// Everything relative to the largest logit, which can be huge.
+		var sum, first, second float64
+		for _, x := range z {
+			d := x - top
+			e := math.Exp(beta * d)
+			sum += e
+			first += e * d
+			second += e * d * d
+		}
+		first /= sum
+		at := z[y] - top
+		nll += math.Log(sum) - beta*at
+		slope += first - at
+		curvature += second/sum - first*first
+	}
+	n := float64(len(label))
+	return nll / n, slope / n, curvature / n
+}
+
+// Softmax returns the probabilities softmax(z/T) of logits [n×classes].
+func Softmax(logits []float64, classes int, temperature float64) []float64 {
+	out := make([]float64, len(logits))
+	for from := 0; from < len(logits); from += classes {
+		z, p := logits[from:from+classes], out[from:from+classes]
+		top := z[0]
+		for _, x := range z {
+			top = max(top, x)
+		}
+		sum := 0.0
+		for k, x := range z {
+			p[k] = math.Exp((x - top) / temperature)
+			sum += p[k]
+		}
+		for k := range p {
+			p[k] /= sum
+		}
+	}
+	return out
+}
+
+// Holdout marks a random share of n rows, at least one row and not all, which
+// depends on n and the seed alone.
+func Holdout(n int, share float64, seed uint64) ([]bool, error) {
+	if !(share > 0 && share < 1) {
+		return nil, fmt.Errorf("holdout %v is outside (0, 1)", share)
+	}
+	if n < 2 {
+		return nil, fmt.Errorf("%d rows are too few to hold some out: at least 2 are needed", n)
+	}
+	count := min(n-1, max(1, int(math.Round(share*float64(n)))))
+	out := make([]bool, n)
+	r := newStream(seed, streamHoldout)
+	for i := range n { // sampling without replacement, in order (Knuth's algorithm S)
+		if r.below(n-i) < count {
+			out[i] = true
+			count--
+		}
+	}
+	return out, nil
+}

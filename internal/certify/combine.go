@@ -1,0 +1,127 @@
+package certify
+
+import "math"
+
+// Combine is the way a margin between the class A and its rivals is bounded from
+// bounds on means of scores.
+type Combine int
+
+const (
+	// Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the
+	// selection samples, then the margin of all means that agree with it.
+	Directed Combine = iota
+	// Projected is Directed with r = 1.
+	Projected
+	// BonferroniScores bounds the mean of A and those of the rivals apart, each at α/2.
+	BonferroniScores
+	// Taylor is not sound; see taylor.go.
+	Taylor
+)
+
+var combineNames = []string{"directed", "projected", "bonferroni", "taylor"}
+
+func (c Combine) String() string { return combineNames[c] }
+
+// Sound reports whether the failure probability of c is at most α for every
+// classifier.
+func (c Combine) Sound() bool { return c != Taylor }
+
+// ParseCombine reads the name of a Combine.
+func ParseCombine(s string) (Combine, error) {
+	i, err := parseName("combination", s, combineNames)
+	return Combine(i), err
+}
+
+// A rival of the class A is what X^A is compared with: the scores of one class B,
+// or the largest score of several classes.
+//
+// The margin of A against a rival is bounded at level α for every rival apart, and
+// the least of these is the certificate. It fails only if the bound for the rival
+// that the true runner-up j* belongs to fails: j* is fixed, if unknown, and
+// E max_j X^j ≥ E X^{j*}. So rivals cost no part of α, whatever their number, as
+// long as they are fixed before the estimation samples. Two are used: the runner-up
+// B of the selection samples alone, where nothing is lost to the maximum, and the
+// largest of all other classes.
+
+// directedMargin returns a lower bound on the second margin Φ⁻¹(μ1) − Φ⁻¹(μ2) of
+// all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
+//
+//	(μ1 − rμ2 + r)/(1 + r) ≥ y,  r ≥ 1.
+//
+// Where the margin is at most L > 0, the largest value of μ1 − rμ2 lies on the curve
+// μ1 = Φ(z+L), μ2 = Φ(z), z ≤ −L/2. Its derivative φ(z+L) − rφ(z) vanishes where
+// exp(Lz + L²/2) = 1/r, at z = −ln(r)/L − L/2, which is a maximum and meets z ≤ −L/2.
+// So the largest value is
+//
+//	M(L) = Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L),
+//
+// which grows with L; the bound is the L with M(L) = (1+r)y − r, from below. For
+// r = 1 it is 2Φ⁻¹(y): with y = (1+ℓ)/2, MATH.md's projection.
+func directedMargin(y, r float64) float64 {
+	if r == 1 {
+		m := 2 * quantileLow(y)
+		return m - math.Abs(m)*unit
+	}
+	value := (1+r)*y - r
+	value -= 8 * (1 + r) * unit
+	if !(value > 0) {
+		return 0
+	}
+	lo, hi := 0.0, maxMargin
+	for range 60 {
+		mid := (lo + hi) / 2
+		if directedHigh(mid, r) <= value {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// maxMargin is above every second margin of numbers that quantileLow gives for
+// p < 1.
+const maxMargin = 80.0
+
+// directedHigh is M(L), rounded up.
+func directedHigh(margin, r float64) float64 {
+	t := math.Log(r) / margin
+	z1, z2 := margin/2-t, -margin/2-t
+	// The arguments are within 4·unit·(margin+t) of their values, which moves Φ by a
+	// relative (|z|+1) times that.
+	v1, e1 := normalCDF(z1)
+	v2, e2 := normalCDF(z2)
+	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)
+	e2 += 4 * unit * (margin + t) * (math.Abs(z2) + 1)
+	return v1*(1+e1) - r*v2*(1-min(e2, 1)) + 4*unit*(v1+r*v2)
+}
+
+// weight chooses r for Directed from selection samples of A and a rival: the one
+// that promises the largest margin with n estimation samples, if the mean y and the
+// variance v of the weighted scores are those of the selection and the bound is
+// y − √(2v ln(1/α)/n) − y·ln(1/α)/n, about what betting gives. Any choice is sound.
+// (At the means themselves it is the ratio of the slopes of Φ⁻¹, φ(Φ⁻¹(μ1)) /
+// φ(Φ⁻¹(μ2)); but what counts is the point where the bound will lie.) Below 1 it
+// never pays: μ2 ≤ 1−μ1.
+func weight(a, b []float64, n int64, alpha float64) float64 {
+	best, bestMargin := 1.0, 0.0
+	l := math.Log(1/alpha) / float64(n)
+	for j := range weightSteps {
+		r := math.Exp2(float64(j) / 2)
+		var mean, m2 float64
+		for i := range a {
+			y := (a[i] - r*b[i] + r) / (1 + r)
+			d := y - mean
+			mean += d / float64(i+1)
+			m2 += float64(d * (y - mean))
+		}
+		y := mean - math.Sqrt(2*m2/float64(len(a))*l) - mean*l
+		if m := directedMargin(min(max(y, 0), 1), r); m > bestMargin*(1+1e-9) {
+			best, bestMargin = r, m
+		}
+	}
+	return best
+}
+
+// weightSteps: the weights tried are 1, √2, 2, … 2⁷.
+const weightSteps = 15

@@ -1,0 +1,363 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+	"sync"
+)
+
+// A ScoreCertifier turns scores sampled under noise into certificates. What it
+// shares between examples is computed once; it may be used from several goroutines.
+type ScoreCertifier struct {
+	params ScoreParams
+
+	mu     sync.Mutex
+	levels map[levelKey]*level
+}
+
+type levelKey struct {
+	bound MeanBound
+	n     int64
+	alpha float64
+}
+
+// NewScoreCertifier returns a certifier for p.
+func NewScoreCertifier(p ScoreParams) (*ScoreCertifier, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	return &ScoreCertifier{params: p, levels: make(map[levelKey]*level)}, nil
+}
+
+func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMean {
+	key := levelKey{bound, n, alpha}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.levels[key]
+	if l == nil {
+		l = newLevel(bound, n, alpha)
+		c.levels[key] = l
+	}
+	return l.start()
+}
+
+// ScoreExample is an example whose scores are to be sampled.
+type ScoreExample struct {
+	Index   int
+	Label   int // true class, or UnknownLabel
+	Classes int // m
+	// N0 and N are the numbers of selection and of estimation samples, fixed before
+	// either are seen.
+	N0, N int64
+}
+
+// ScoreAccumulator takes the scores of one example, a sample at a time, and keeps
+// what its certificate needs: memory that does not grow with N. It is used by one
+// goroutine at a time.
+type ScoreAccumulator struct {
+	ScoreExample
+	certifier *ScoreCertifier
+
+	seen0, seen int64
+	first       []float32 // the first selection samples [·m]
+	sums        []float64 // sums of the selection samples' scores [m]
+
+	class    int // A; −1 until the selection is over
+	rivals   []rival
+	lower    lowerMean // of X^A, for BonferroniScores and Taylor
+	sumA     float64   // of X^A
+	interval confidence
+}
+
+// rival is a class or a set of classes that A is compared with.
+type rival struct {
+	class  int // −1: every class but A and the rivals that have one
+	weight float64
+	stream lowerMean
+	taylor lowerMean
+}
+
+// maxFirst is the number of selection samples that are kept whole, for the choice of
+// weights.
+const maxFirst = 1024
+
+// Start begins an example. A predicted class needs selection samples.
+func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
+	switch {
+	case e.Classes < 2:
+		return nil, fmt.Errorf("scores have %d classes, want at least 2", e.Classes)
+	case e.N < 1:
+		return nil, fmt.Errorf("n is %d, want at least 1", e.N)
+	case e.N > maxVotes:
+		return nil, fmt.Errorf("n is %d, above %d", e.N, int64(maxVotes))
+	case e.N0 < 0:
+		return nil, fmt.Errorf("n0 is %d, want at least 0", e.N0)
+	case e.Label < UnknownLabel || e.Label >= e.Classes:
+		return nil, fmt.Errorf("label %d is not one of the %d classes", e.Label, e.Classes)
+	case c.params.Class == Predicted && e.N0 == 0:
+		return nil, ErrNoSelection
+	case c.params.Class == Label && e.Label == UnknownLabel:
+		return nil, ErrNoLabel
+	}
+	return &ScoreAccumulator{ScoreExample: e, certifier: c, sums: make([]float64, e.Classes), class: -1}, nil
+}
+
+// ScoreError is a row of scores that are not probabilities.
+type ScoreError struct {
+	Phase  string // "selection" or "estimation"
+	Sample int64
+	Reason string
+}
+
+func (e *ScoreError) Error() string {
+	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
+}
+
+// sumTolerance is how far from 1 the probabilities of a row may sum: float16 models
+// are off by 10⁻³.
+const sumTolerance = 1e-2
+
+// rowScale checks a row of probabilities and returns the factor that makes it one:
+// 1, or the inverse of the sum where that is above 1. Then X^A + X^B ≤ 1 holds, as
+// Directed and Projected need, up to a unit.
+func rowScale(row []float32) (float64, string) {
+	var sum float64
+	for class, p := range row {
+		if !(p >= 0 && p <= 1) {
+			return 0, fmt.Sprintf("score %v of class %d is not a probability", p, class)
+		}
+		sum += float64(p)
+	}
+	if !(math.Abs(sum-1) <= sumTolerance) {
+		return 0, fmt.Sprintf("the scores sum to %v, not 1", sum)
+	}
+	if sum > 1 {
+		return 1 / sum, ""
+	}
+	return 1, ""
+}
+
+// Selection takes the probabilities [k·m] of the next k selection samples.
+func (a *ScoreAccumulator) Selection(probs []float32) error {
+	m := a.Classes
+	for ; len(probs) >= m; probs = probs[m:] {
+		if a.seen0 == a.N0 {
+			return fmt.Errorf("more than n0 = %d selection samples", a.N0)
+		}
+		row := probs[:m]
+		scale, reason := rowScale(row)
+		if reason != "" {
+			return &ScoreError{"selection", a.seen0, reason}
+		}
+		for class, p := range row {
+			a.sums[class] += float64(float64(p) * scale)
+		}
+		if a.seen0 < maxFirst {
+			a.first = append(a.first, row...)
+		}
+		a.seen0++
+	}
+	return nil
+}
+
+// Estimation takes the probabilities [k·m] of the next k estimation samples, which
+// come after all selection samples and in an order fixed beforehand. How they are
+// divided into calls makes no difference.
+func (a *ScoreAccumulator) Estimation(probs []float32) error {
+	if a.class < 0 {
+		if err := a.choose(); err != nil {
+			return err
+		}
+	}
+	m := a.Classes
+	for ; len(probs) >= m; probs = probs[m:] {
+		if a.seen == a.N {
+			return fmt.Errorf("more than n = %d estimation samples", a.N)
+		}
+		row := probs[:m]
+		scale, reason := rowScale(row)
+		if reason != "" {
+			return &ScoreError{"estimation", a.seen, reason}
+		}
+		a.estimate(row, scale)
+		a.seen++
+	}
+	return nil
+}
+
+// choose ends the selection: it fixes the class, its rivals and their weights.
+func (a *ScoreAccumulator) choose() error {
+	if a.seen0 != a.N0 {
+		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.N0)
+	}
+	a.class = a.Label
+	if a.certifier.params.Class == Predicted {
+		a.class = argMaxScore(a.sums, -1)
+	}
+	others := rival{class: -1, weight: 1}
+	switch {
+	case a.Classes == 2:
+		a.rivals = []rival{{class: 1 - a.class, weight: 1}}
+	case a.N0 == 0:
+		a.rivals = []rival{others}
+	default:
+		a.rivals = []rival{{class: argMaxScore(a.sums, a.class), weight: 1}, others}
+	}
+	p := a.certifier.params
+	alpha := p.classAlpha()
+	if p.Combine == Directed && p.Margin == SecondMargin {
+		for i := range a.rivals {
+			a.rivals[i].weight = a.chooseWeight(i, alpha)
+		}
+	}
+	if p.Combine == BonferroniScores || p.Combine == Taylor {
+		a.lower = a.certifier.start(p.Bound, a.N, a.bonferroniAlpha())
+	}
+	for i := range a.rivals {
+		rivalAlpha := alpha
+		if a.lower != nil {
+			rivalAlpha = a.bonferroniAlpha()
+		}
+		a.rivals[i].stream = a.certifier.start(p.Bound, a.N, rivalAlpha)
+		if p.Combine == Taylor {
+			a.rivals[i].taylor = a.certifier.start(p.Bound, a.N, alpha/2)
+		}
+	}
+	a.interval = a.startConfidence()
+	a.first = nil
+	return nil
+}
+
+// bonferroniAlpha is the level of each of the two bounds of BonferroniScores; Taylor
+// has spent half of α on its test by then.
+func (a *ScoreAccumulator) bonferroniAlpha() float64 {
+	alpha := a.certifier.params.classAlpha() / 2
+	if a.certifier.params.Combine == Taylor {
+		alpha /= 2
+	}
+	return alpha
+}
+
+// argMaxScore is the class with the largest sum other than except, the lowest of
+// equals.
+func argMaxScore(sums []float64, except int) int {
+	best := -1
+	for class, s := range sums {
+		if class != except && (best < 0 || s > sums[best]) {
+			best = class
+		}
+	}
+	return best
+}
+
+// chooseWeight chooses the weight of rival i from the kept selection samples.
+func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
+	if len(a.first) == 0 {
+		return 1
+	}
+	var xa, xb []float64
+	for rows := a.first; len(rows) > 0; rows = rows[a.Classes:] {
+		row := rows[:a.Classes]
+		scale, _ := rowScale(row)
+		xa = append(xa, float64(row[a.class])*scale)
+		xb = append(xb, float64(a.rivalScore(i, row))*scale)
+	}
+	return weight(xa, xb, a.N, alpha)
+}
+
+// rivalScore is the score of rival i in a row.
+func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
+	if class := a.rivals[i].class; class >= 0 {
+		return row[class]
+	}
+	single := -1
+	if len(a.rivals) > 1 {
+		single = a.rivals[0].class
+	}
+	var most float32
+	for class, p := range row {
+		if p > most && class != a.class && class != single {
+			most = p
+		}
+	}
+	return most
+}
+
+func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
+	p := &a.certifier.params
+	xa := float64(float64(row[a.class]) * scale)
+	a.sumA += xa
+	if a.lower != nil {
+		a.lower.add(xa)
+	}
+	for i := range a.rivals {
+		r := &a.rivals[i]
+		xb := float64(float64(a.rivalScore(i, row)) * scale)
+		switch p.Combine {
+		case Directed, Projected:
+			// In [0,1] because both scores are; it can round to no more than 1.
+			r.stream.add((xa - float64(r.weight*xb) + r.weight) / (1 + r.weight))
+		case Taylor:
+			r.taylor.add(taylorSample(xa, xb))
+			fallthrough
+		case BonferroniScores:
+			r.stream.add(1 - xb)
+		}
+	}
+	if a.interval != nil {
+		a.interval.add(xa)
+	}
+}
+
+// Certificate returns what the N samples certify.
+func (a *ScoreAccumulator) Certificate() (Certificate, error) {
+	if a.seen != a.N {
+		return Certificate{}, fmt.Errorf("%d of n = %d estimation samples", a.seen, a.N)
+	}
+	p := a.certifier.params
+	v := VoteParams{Margin: p.Margin, Alpha: p.classAlpha(), Sigma: p.Sigma, Lipschitz: p.Lipschitz}
+	cert := v.certificate(Votes{Index: a.Index, Label: a.Label, N: a.N}, a.class, a.bound())
+	cert.Method = p.Bound.String() + "+" + p.Combine.String()
+	cert.Sound = p.Combine.Sound()
+	return cert, nil
+}
+
+// bound is the margin against the rival that is bounded worst.
+func (a *ScoreAccumulator) bound() bounded {
+	p := a.certifier.params
+	best := bounded{margin: math.Inf(1)}
+	for _, r := range a.rivals {
+		if b := a.against(r, p); b.margin < best.margin {
+			best = b
+		}
+	}
+	return best
+}
+
+// sampleSlack covers the rounding of a weighted sample: four roundings of numbers
+// up to 1 + r, over 1 + r, and X^A + X^B up to 1 + 2·unit instead of 1.
+const sampleSlack = 16 * unit
+
+func (a *ScoreAccumulator) against(r rival, p ScoreParams) bounded {
+	switch p.Combine {
+	case Directed, Projected:
+		y := inUnit(r.stream.lower(), sampleSlack)
+		b := bounded{bounds: map[string]float64{"weight": r.weight, "weighted_mean": RoundDown(y)}}
+		if p.Margin == FirstMargin {
+			b.margin = (y - 0.5) + (y - 0.5)
+		} else {
+			b.margin = directedMargin(y, r.weight)
+		}
+		return b
+	case Taylor:
+		if a.lower.lower() > 0.5 {
+			y := r.taylor.lower()
+			return bounded{margin: taylorMargin(y), bounds: map[string]float64{"taylor_mean": RoundDown(y)}}
+		}
+	}
+	low, high := inUnit(a.lower.lower(), sampleSlack), inUnit(r.stream.lower(), sampleSlack)
+	return bounded{
+		margin: bonferroniMargin(p.Margin, low, high),
+		bounds: map[string]float64{"p_a": RoundDown(low), "p_b": RoundUp(1 - high)},
+	}
+}

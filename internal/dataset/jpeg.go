@@ -1,0 +1,71 @@
+package dataset
+
+import "image"
+
+// Models are trained on images that Pillow or OpenCV decoded, which is to say
+// libjpeg, and JPEG leaves it to the decoder how colour planes of half the
+// resolution are enlarged. image/jpeg repeats each sample; libjpeg interpolates
+// ("fancy upsampling", a triangle filter in integers), which differs by tens of
+// levels at edges between colours. rscert does as libjpeg does.
+
+// jpegRGB fills dst, [3,H,W], with the colours of a decoded JPEG image.
+func jpegRGB(dst []float32, img *image.YCbCr) {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	cb, cr := enlarge(img, img.Cb), enlarge(img, img.Cr)
+	for y := range h {
+		for x := range w {
+			p := y*w + x
+			l, b, r := int(img.Y[y*img.YStride+x]), int(cb[p])-128, int(cr[p])-128
+			// JFIF 1.02, p. 4, in units of 2⁻¹⁶ and rounded as libjpeg does.
+			dst[p] = unit[clamp(l+(91881*r+1<<15)>>16)]
+			dst[p+w*h] = unit[clamp(l+(-22554*b-46802*r+1<<15)>>16)]
+			dst[p+2*w*h] = unit[clamp(l+(116130*b+1<<15)>>16)]
+		}
+	}
+}
+
+func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
+
+// enlarge returns a colour plane at the image's resolution, [H,W]. Planes of
+// half the width, and of half the width and height, are interpolated with
+// weights ¾ and ¼ a direction, with libjpeg's rounding, which alternates, and
+// its exception for the narrowest images; samples of rarer ratios are repeated.
+func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	out := make([]uint8, w*h)
+	half := (w + 1) / 2 // samples a line
+	ratio := img.SubsampleRatio
+	if half <= 2 || ratio != image.YCbCrSubsampleRatio420 && ratio != image.YCbCrSubsampleRatio422 {
+		for y := range h {
+			for x := range w {
+				out[y*w+x] = plane[img.COffset(img.Rect.Min.X+x, img.Rect.Min.Y+y)]
+			}
+		}
+		return out
+	}
+	column := make([]int, half) // of weight 4 in 4:2:0, 1 in 4:2:2
+	for y := range h {
+		scale, down, up := 2, 2, 1 // log₂ of the weight, what rounds x to the right and to the left
+		if ratio == image.YCbCrSubsampleRatio422 {
+			for i := range column {
+				column[i] = int(plane[y*img.CStride+i])
+			}
+		} else {
+			near := y / 2
+			far := min(max(near+2*(y%2)-1, 0), (h+1)/2-1)
+			for i := range column {
+				column[i] = 3*int(plane[near*img.CStride+i]) + int(plane[far*img.CStride+i])
+			}
+			scale, down, up = 4, 7, 8
+		}
+		for x := range w {
+			i := x / 2
+			side, round := max(i-1, 0), up
+			if x%2 == 1 {
+				side, round = min(i+1, half-1), down
+			}
+			out[y*w+x] = uint8((3*column[i] + column[side] + round) >> scale)
+		}
+	}
+	return out
+}

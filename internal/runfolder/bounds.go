@@ -1,0 +1,84 @@
+package runfolder
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// boundsHeader names the columns of bounds.csv.
+const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper\n"
+
+// WriteBounds writes bounds.csv: bounds on the confidence under attack, a row
+// an example and radius.
+func WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
+	_, err := w.Write(appendBounds([]byte(boundsHeader), rows))
+	return err
+}
+
+func appendBounds(b []byte, rows []certify.ConfidenceBound) []byte {
+	for _, r := range rows {
+		correct := int64(0)
+		if r.Correct {
+			correct = 1
+		}
+		for _, v := range []int64{int64(r.Index), int64(r.Label), int64(r.Prediction), correct} {
+			b = strconv.AppendInt(b, v, 10)
+			b = append(b, ',')
+		}
+		for i, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendFloat(b, v, 'g', -1, 64)
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// boundsSize is the length of the rows up to those of example last in a
+// run folder's own bounds.csv, 0 if not even its header is there.
+func boundsSize(path string, last int) (int64, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	var size int64
+	for line := 1; ; line++ {
+		text, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return size, nil // what has no newline is torn
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+		if line == 1 {
+			if text != boundsHeader {
+				return 0, fmt.Errorf("%s:1: columns are %q, want %q", path, strings.TrimSpace(text), strings.TrimSpace(boundsHeader))
+			}
+		} else {
+			field, _, _ := strings.Cut(text, ",")
+			index, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, fmt.Errorf("%s:%d: index %q is not a number", path, line, field)
+			}
+			if index > last {
+				return size, nil
+			}
+		}
+		size += int64(len(text))
+	}
+}

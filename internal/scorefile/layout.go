@@ -1,0 +1,178 @@
+// Package scorefile writes and reads scores.npz: the scores of every sample of
+// every example, an archive of arrays as NumPy's savez makes it.
+//
+//	index    int64   [N]        the example's index in its dataset; optional
+//	labels   int64   [N]        the true class
+//	scores0  float32 [N, n0, m] probabilities, selection samples; optional
+//	scores   float32 [N, n, m]  probabilities, estimation samples
+//
+// Such files are far larger than memory, so neither side holds more than a few
+// rows of them.
+package scorefile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Shape is the size of the arrays.
+type Shape struct {
+	Examples int   // N
+	N0       int64 // selection samples an example; 0: no array scores0
+	N        int64 // estimation samples an example
+	Classes  int   // m
+}
+
+func (s Shape) validate() error {
+	if s.Examples < 1 || s.N0 < 0 || s.N < 1 || s.Classes < 2 {
+		return fmt.Errorf("scores of %d examples, n0 = %d, n = %d, %d classes", s.Examples, s.N0, s.N, s.Classes)
+	}
+	return nil
+}
+
+// member is an array's place in the archive. Arrays are stored, not compressed, so
+// all places are known before the first sample.
+type member struct {
+	name   string
+	header []byte // of npy
+	start  int64  // of the local file header
+	data   int64  // of the first number
+	size   int64  // of header and numbers
+}
+
+const (
+	localHeaderLen = 30
+	zip64ExtraLen  = 20
+	crcInLocal     = 14 // offset of the CRC in a local file header
+)
+
+// layout returns the members and the offset behind the last.
+func (s Shape) layout() ([]member, int64) {
+	N := int64(s.Examples)
+	arrays := []struct {
+		name, descr string
+		width       int64
+		shape       []int64
+	}{
+		{"index", "<i8", 8, []int64{N}},
+		{"labels", "<i8", 8, []int64{N}},
+		{"scores0", "<f4", 4, []int64{N, s.N0, int64(s.Classes)}},
+		{"scores", "<f4", 4, []int64{N, s.N, int64(s.Classes)}},
+	}
+	var members []member
+	var at int64
+	for _, a := range arrays {
+		bytes := a.width
+		var dims []string
+		for _, d := range a.shape {
+			bytes *= d
+			dims = append(dims, fmt.Sprint(d))
+		}
+		if bytes == 0 {
+			continue
+		}
+		shape := strings.Join(dims, ", ")
+		if len(dims) == 1 {
+			shape += ","
+		}
+		m := member{name: a.name + ".npy", start: at}
+		m.header = npyHeader(fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.descr, shape))
+		m.size = int64(len(m.header)) + bytes
+		m.data = at + localHeaderLen + int64(len(m.name)) + zip64ExtraLen + int64(len(m.header))
+		at = m.data + bytes
+		members = append(members, m)
+	}
+	return members, at
+}
+
+// npyHeader is the header of an array file, format 1.0: a Python dictionary padded
+// with blanks to a multiple of 64.
+func npyHeader(dict string) []byte {
+	const before = 10 // magic, version and length
+	total := (before + len(dict) + 1 + 63) / 64 * 64
+	h := append([]byte("\x93NUMPY\x01\x00"), 0, 0)
+	binary.LittleEndian.PutUint16(h[8:], uint16(total-before))
+	h = append(h, dict...)
+	for len(h) < total-1 {
+		h = append(h, ' ')
+	}
+	return append(h, '\n')
+}
+
+// The parts of the zip format (PKWARE APPNOTE 6.3, §4.3) that are written. Every
+// member has the 64-bit sizes, needed or not: one form, one set of tests. The time is
+// the format's first, so that equal scores make equal files.
+const (
+	zipVersion64 = 45
+	zipFirstDate = 1<<5 | 1 // 1980-01-01
+)
+
+func (m member) localHeader(crc uint32) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, 0x04034b50)
+	b = m.appendCommon(b, crc, zip64ExtraLen)
+	b = append(b, m.name...)
+	b = le.AppendUint16(b, 1)
+	b = le.AppendUint16(b, zip64ExtraLen-4)
+	b = le.AppendUint64(b, uint64(m.size))
+	return le.AppendUint64(b, uint64(m.size))
+}
+
+// appendCommon appends what local and central headers share, from the version needed
+// to the length of the extra field.
+func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint16(b, zipVersion64)
+	b = le.AppendUint16(b, 0) // flags
+	b = le.AppendUint16(b, 0) // stored
+	b = le.AppendUint16(b, 0) // time
+	b = le.AppendUint16(b, zipFirstDate)
+	b = le.AppendUint32(b, crc)
+	b = le.AppendUint32(b, 0xffffffff) // sizes are in the extra field
+	b = le.AppendUint32(b, 0xffffffff)
+	b = le.AppendUint16(b, uint16(len(m.name)))
+	return le.AppendUint16(b, extra)
+}
+
+// directory is the end of the archive, behind the members: the central directory and
+// the records that say where it is.
+func directory(members []member, crcs []uint32, at int64) []byte {
+	le := binary.LittleEndian
+	var b []byte
+	for i, m := range members {
+		b = le.AppendUint32(b, 0x02014b50)
+		b = le.AppendUint16(b, zipVersion64)
+		b = m.appendCommon(b, crcs[i], 28)
+		b = append(b, make([]byte, 10)...) // no comment, disk 0, attributes
+		b = le.AppendUint32(b, 0xffffffff)
+		b = append(b, m.name...)
+		b = le.AppendUint16(b, 1)
+		b = le.AppendUint16(b, 24)
+		b = le.AppendUint64(b, uint64(m.size))
+		b = le.AppendUint64(b, uint64(m.size))
+		b = le.AppendUint64(b, uint64(m.start))
+	}
+	size := len(b)
+	n := uint64(len(members))
+	b = le.AppendUint32(b, 0x06064b50) // zip64 end of central directory
+	b = le.AppendUint64(b, 44)
+	b = le.AppendUint16(b, zipVersion64)
+	b = le.AppendUint16(b, zipVersion64)
+	b = append(b, make([]byte, 8)...) // disk 0
+	b = le.AppendUint64(b, n)
+	b = le.AppendUint64(b, n)
+	b = le.AppendUint64(b, uint64(size))
+	b = le.AppendUint64(b, uint64(at))
+	b = le.AppendUint32(b, 0x07064b50) // its locator
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint64(b, uint64(at)+uint64(size))
+	b = le.AppendUint32(b, 1)
+	b = le.AppendUint32(b, 0x06054b50) // end of central directory
+	b = append(b, make([]byte, 4)...)
+	b = le.AppendUint16(b, uint16(n))
+	b = le.AppendUint16(b, uint16(n))
+	b = le.AppendUint32(b, 0xffffffff)
+	b = le.AppendUint32(b, 0xffffffff)
+	return le.AppendUint16(b, 0)
+}
