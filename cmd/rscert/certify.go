@@ -76,7 +76,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.StringVar(&p.Combine, "combine", "directed", "how --scores bound a margin: directed, projected, bonferroni or taylor (not sound)")
 	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
 	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these radii too (bounds.csv); implies --scores and takes half of alpha")
-	f.StringVar(&p.Confidence, "confidence", "cdf", "method of these bounds: standard, cdf or tangent")
+	f.StringVar(&p.Confidence, "confidence", "tangent", "method of these bounds: tangent, standard or cdf")
 	f.StringVar(&p.ConfidenceBound, "confidence-bound", "betting", "bound of the means in standard and tangent")
 	f.StringVar(&p.Band, "band", "binomial", "band of the distribution in cdf: binomial or dkw")
 	f.StringVar(&p.Outputs, "outputs", "auto", "what the model returns: logits, probabilities or auto")
@@ -119,6 +119,7 @@ type plan struct {
 	kind   onnx.OutputKind
 	votes  certify.VoteParams
 	scores certify.ScoreParams // of a run with scores
+	stop   *certify.StopRule   // nil: all n samples
 }
 
 func (o certifyOptions) plan() (plan, error) {
@@ -165,6 +166,16 @@ func (o certifyOptions) plan() (plan, error) {
 		)
 	} else {
 		parsers = append(parsers, func() (err error) { p.votes.Method, err = certify.ParseVoteMethod(o.Method); return })
+	}
+	if o.Stop != "" {
+		if o.Scores {
+			return plan{}, badInputf("--stop %s: only votes can be stopped early, not --scores", o.Stop)
+		}
+		parsers = append(parsers, func() error {
+			rule, err := certify.ParseStop(o.Stop)
+			p.stop = &rule
+			return err
+		})
 	}
 	if len(o.ConfidenceRadii) > 0 {
 		confidence := &p.scores.Confidence
@@ -214,6 +225,9 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		c.byScores, err = certify.NewScoreCertifier(p.scores)
 	} else {
 		c.byVotes, err = certify.NewVoteCertifier(p.votes)
+	}
+	if err == nil && p.stop != nil {
+		c.stopping, err = certify.NewStopping(p.votes, *p.stop, o.N)
 	}
 	if err != nil {
 		return badInput(err)
@@ -425,6 +439,7 @@ type certification struct {
 	outputs   onnx.OutputKind
 	byVotes   *certify.VoteCertifier
 	byScores  *certify.ScoreCertifier // of a run with scores, else nil
+	stopping  *certify.Stopping       // nil: every example gets all n samples
 	folder    *runfolder.Folder
 	bar       *progress.Bar
 	started   time.Time
@@ -489,10 +504,21 @@ type experiment struct {
 
 func (e *experiment) Input() (int, []float32) { return e.Votes.Index, e.clean }
 
-func (e *experiment) Goal(smoothing.Tally) (int64, error) { return e.options.N, nil }
+func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
+	if e.stopping == nil {
+		return e.options.N, nil
+	}
+	e.tally(t)
+	return e.stopping.Next(e.Votes)
+}
 
 func (e *experiment) Finish(t smoothing.Tally) (err error) {
 	e.tally(t)
+	if e.stopping != nil {
+		if err := e.stopping.Mark(&e.Votes); err != nil {
+			return err
+		}
+	}
 	e.Certificate, err = e.byVotes.Certify(e.Votes)
 	return err
 }

@@ -96,10 +96,15 @@ met; 130 interrupted.`,
 	root.SetErr(s.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		newACCE(s),
 		newCE(s),
 		newCertify(s),
+		newConfidence(s),
 		newDoctor(s),
+		newMetrics(s),
 		newPerturb(s),
+		newRadius(s),
+		newTemperature(s),
 	)
 	return root
 }

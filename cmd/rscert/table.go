@@ -34,7 +34,22 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		}
 		fmt.Fprintf(t, "%s\t%d\t\n", floorDecimals(s.AverageRadius, 4), s.Abstained)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range summaries {
+		if s.Delta > 0 {
+			fmt.Fprintf(w, "\nat most %d of these %d certificates are wrong, with probability %g: all accuracies\nare then at least those above less %s points\n",
+				s.Failures, s.Examples, 1-s.Delta, ceilPercent(s.Failures, s.Examples))
+			break // the same for all: they have one α
+		}
+	}
+	return nil
+}
+
+// ceilPercent prints 100·k/n with one decimal, rounded up.
+func ceilPercent(k int64, n int) string {
+	return fmt.Sprintf("%.1f", math.Ceil(1000*float64(k)/float64(n))/10)
 }
 
 // floorDecimals prints x ≥ 0 with so many decimals, rounded down: a radius is

@@ -115,7 +115,10 @@ func (p *Predictions) summarise(bins []Bin) {
 			w := p.weight(i)
 			b.Weight += w
 			b.Confidence += (p.Confidence[i] - b.Confidence) * (w / b.Weight)
-			b.Accuracy += (indicator(p.Correct[i]) - b.Accuracy) * (w / b.Weight)
+			b.Accuracy += w * indicator(p.Correct[i])
+		}
+		if b.N > 0 {
+			b.Accuracy /= b.Weight
 		}
 		total += b.Weight
 	}

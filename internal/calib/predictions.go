@@ -97,19 +97,23 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// meanOf is the weighted mean of f over the examples.
+// meanOf is the weighted mean of f over the examples, summed with a correction
+// for rounding (Kahan), so that shares come out as the nearest float64.
 func (p *Predictions) meanOf(f func(i int) float64) float64 {
-	var sum, total float64
+	var sum, lost, total float64
 	for i := range p.Confidence {
 		w := p.weight(i)
 		total += w
-		if x := f(i); math.IsInf(x, 0) {
+		x := w * f(i)
+		if math.IsInf(x, 0) {
 			return x
 		}
-		// A running mean: no sum grows with n.
-		sum += (f(i) - sum) * (w / total)
+		x -= lost
+		next := sum + x
+		lost = (next - sum) - x
+		sum = next
 	}
-	return sum
+	return sum / total
 }
 
 // Accuracy is the weighted share of correct labels.

@@ -64,9 +64,14 @@ const (
 	// and scaled: few enough that a block's product stays far inside float64
 	// (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
 	bettingBlock = 16
-	// gridOctaves: the edges are 2^(−j/2) from 0 and from 1, down to 2^−gridOctaves;
-	// at n = 10⁷ samples that are all 1 the bound is 2⁻²⁰ from 1.
+	// The edges are at 2^−j from 0 and from 1, j = 1 … gridOctaves (at n = 10⁷ samples
+	// that are all 1 the bound is 2⁻²⁰ from 1), and in between: fineSteps an octave
+	// toward 1 and in the fineOctaves below ½, coarseSteps elsewhere, where a mean that
+	// is so small matters to an upper bound near 1 only.
 	gridOctaves = 24
+	fineOctaves = 4
+	fineSteps   = 8
+	coarseSteps = 2
 	// giveUp is the exponent of a capital that is not followed any further.
 	giveUp = -64
 )
@@ -80,19 +85,22 @@ func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
 		// product adds a unit: below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
 		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
-	var lower []float64
-	for j := 2 * gridOctaves; j > 2; j-- {
-		lower = append(lower, math.Exp2(-float64(j)/2))
-	}
 	b.edge = append(b.edge, 0)
-	b.edge = append(b.edge, lower...)
-	b.edge = append(b.edge, 0.5)
-	for i := len(lower) - 1; i >= 0; i-- {
-		b.edge = append(b.edge, 1-lower[i])
+	for j := gridOctaves; j > 1; j-- {
+		steps := coarseSteps
+		if j <= fineOctaves {
+			steps = fineSteps
+		}
+		for k := range steps {
+			b.edge = append(b.edge, math.Exp2(float64(k)/float64(steps)-float64(j)))
+		}
+	}
+	for j := fineSteps; j < gridOctaves*fineSteps; j++ {
+		b.edge = append(b.edge, 1-math.Exp2(-float64(j)/fineSteps))
 	}
 	b.edge = append(b.edge, 1)
 	for i, g := range b.edge[1:] {
-		c := chernoffFraction(b.edge[i], l/float64(n))
+		c := chernoffFraction((b.edge[i]+g)/2, l/float64(n))
 		if how != Chernoff {
 			c = max(c, bettingCap)
 		}
@@ -101,6 +109,12 @@ func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
 		b.most = append(b.most, math.Log1p(min(limit, b.largestBet())*(1-b.edge[i])))
 	}
 	return b
+}
+
+// hopeless reports that the best samples possible cannot bring the capital K < 2^e at
+// the left end of interval i to the target, or that it is not worth while to wait.
+func (b *bettingGrid) hopeless(i, e int, left int64) bool {
+	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
 // largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
@@ -166,9 +180,10 @@ func (s scaled) log() float64 { return math.Log(s.f) + float64(s.e)*math.Ln2 }
 
 func newCapital(b *bettingGrid) *capital {
 	c := &capital{bettingGrid: b, sum: 0.5, dev: 0.25, rejected: make([]float64, len(b.cap))}
-	c.active = make([]wager, len(b.cap))
-	for i := range c.active {
-		c.active[i] = wager{i, scaled{1, 0}, scaled{1, 0}}
+	for i := range b.cap {
+		if !b.hopeless(i, 1, b.n) {
+			c.active = append(c.active, wager{i, scaled{1, 0}, scaled{1, 0}})
+		}
 	}
 	return c
 }
@@ -204,10 +219,7 @@ func (c *capital) settle() {
 		if share := c.share(w); share > c.rejected[i] {
 			c.rejected[i] = share
 		}
-		// f < 1, so ln K < e·ln 2. Decided: the whole interval is rejected, or the
-		// best samples possible cannot bring its left end to the target.
-		hopeless := w.left.e < giveUp || float64(w.left.e)*math.Ln2+float64(left)*c.most[i] < c.logTarget
-		if c.rejected[i] < 1 && !hopeless {
+		if c.rejected[i] < 1 && !c.hopeless(i, w.left.e, left) {
 			still = append(still, w)
 		}
 	}

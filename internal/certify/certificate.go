@@ -20,9 +20,11 @@ type Votes struct {
 	// N and Counts [m] are the estimation samples, independent of the selection.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
-	// Stop is the rule by which sampling ended at N, empty for N fixed beforehand.
-	// Such counts are valid evidence for an anytime bound only.
-	Stop string `json:"stop,omitempty"`
+	// Stop is the rule by which sampling ended at N; empty for an N fixed
+	// beforehand. AlphaShare is then the part of α that belongs to this N: the
+	// parts of all N at which it could have ended add up to at most 1.
+	Stop       string  `json:"stop,omitempty"`
+	AlphaShare float64 `json:"alpha_share,omitempty"`
 }
 
 // Certificate is what is known of one example, a line of certificates.jsonl.
@@ -37,8 +39,8 @@ type Certificate struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"` // estimation samples used
-	// Stop is the rule by which sampling ended at N; the bound is then one that
-	// holds at all sample counts at once.
+	// Stop is the rule by which sampling ended at N. The bound then holds at every
+	// N at which it could have ended, all at once.
 	Stop string `json:"stop,omitempty"`
 	// Sound is false for methods kept only to reproduce a paper: their failure
 	// probability can exceed Alpha.

@@ -75,7 +75,7 @@ func (a *ScoreAccumulator) startConfidence() confidence {
 	case ConfidenceCDF:
 		return &survivalBand{params: p, counts: make([]int64, len(thresholds)+1), n: a.N}
 	case ConfidenceTangent:
-		return newTangent(p, a.selectionScores(), start)
+		return newTangent(p, a.selectionScores(), a.N, start)
 	}
 	return &standardConfidence{params: p, low: start(), high: start()}
 }

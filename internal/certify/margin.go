@@ -25,27 +25,28 @@ import "math"
 func (c *VoteCertifier) margin(t tally) bounded {
 	p := c.params
 	if t.two {
-		return clopperPearson(p.Margin, t.a, t.n, p.Alpha)
+		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
 	}
-	b := bonferroni(p.Margin, t.a, t.b, t.n, p.Alpha)
+	b := bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
 	if t.a <= t.b {
 		// At q1 = q2 = ½ the event is likely: no margin above 0.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
-	s := search{event: newEvent(c.order(t.n), t.a, t.b), kind: p.Margin, logAlpha: math.Log(p.Alpha), alpha: p.Alpha}
+	order := c.order(ranking{t.n, t.alpha}, func() *order { return bonferroniOrder(p.Margin, t.n, t.alpha) })
+	s := newSearch(newEvent(order, t.a, t.b), p.Margin, t.alpha)
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }
 
-// order returns the order of outcomes of n samples, which all examples share.
-func (c *VoteCertifier) order(n int64) *order {
+// order returns the order of outcomes that all examples of one ranking share.
+func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := c.orders[n]
+	o := c.orders[r]
 	if o == nil {
-		o = bonferroniOrder(c.params.Margin, n, c.params.Alpha)
-		c.orders[n] = o
+		o = make()
+		c.orders[r] = o
 	}
 	return o
 }
@@ -112,6 +113,10 @@ type search struct {
 	logAlpha float64
 }
 
+func newSearch(e *event, kind MarginKind, alpha float64) search {
+	return search{event: e, kind: kind, alpha: alpha, logAlpha: math.Log(alpha)}
+}
+
 // logP returns an upper bound on ln P_q(event). Where a crude bound shows it
 // far below α, that is returned: the sums far from what was observed would cost
 // the most and say the least.
@@ -167,7 +172,6 @@ func (s *search) margin(floor float64) float64 {
 	for range 8 {
 		var slope float64
 		L, slope = s.locate(L, at)
-		dbgL = L
 		if !(L > leastMargin) {
 			return 0
 		}

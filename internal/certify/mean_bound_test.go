@@ -1,23 +1,26 @@
 package certify
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// exactBetting is MATH.md §2's betting bound as it is written: all samples kept,
-// the capital of one m at a time, compared after every sample, and bisection.
+// exactBetting is the betting bound as it is written in MATH.md §2 (with c the larger of
+// ¾ and the two-point fraction): all samples kept, the capital of one m at a time,
+// compared after every block, and bisection.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
+		c := math.Max(0.75, chernoffFraction(m, math.Log(1/alpha)/n))
 		logK, sum, dev := 0.0, 0.5, 0.25
 		for i, x := range samples {
 			t := float64(i + 1)
 			lambda := math.Sqrt(2 * math.Log(1/alpha) / (n * dev / t))
-			logK += math.Log1p(math.Min(lambda, 0.75/m) * (x - m))
-			if logK >= math.Log(1/alpha) {
+			logK += math.Log1p(math.Min(lambda, c/m) * (x - m))
+			if logK >= math.Log(1/alpha) && ((i+1)%bettingBlock == 0 || i+1 == len(samples)) {
 				return true
 			}
 			sum += x
@@ -79,22 +82,227 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	return x
 }
 
-func TestScratchWidths(t *testing.T) {
-	for _, d := range distributions {
-		for _, n := range []int{100, 300, 1000, 10000, 100000} {
-			r := rand.New(rand.NewPCG(1, 2))
-			s := fmt.Sprintf("%-18s n=%6d", d.name, n)
-			reps := min(20, 200000/n)
-			for _, b := range MeanBounds() {
-				var w float64
-				r := rand.New(rand.NewPCG(1, 2))
-				for range reps {
-					w += d.mean - LowerMean(b, draw(r, n, d.draw), 0.001)
+// failuresAllowed is the largest k that Bin(trials, p) exceeds with probability ≤
+// 10⁻⁶: more failures of a bound refute that it fails with probability ≤ p.
+func failuresAllowed(trials int64, p float64) int64 {
+	k := int64(float64(trials) * p)
+	for binomialTail(trials, k+1, p).hi > 1e-6 {
+		k++
+	}
+	return k
+}
+
+// Every bound fails with probability ≤ α on every distribution, also in the middle
+// of the range of levels where slack in a proof would not hide a mistake.
+func TestMeanBoundCoverage(t *testing.T) {
+	trials := int64(1000)
+	if testing.Short() {
+		trials = 200
+	}
+	for _, n := range []int{5, 60} {
+		for _, alpha := range []float64{0.3, 0.02} {
+			allowed := failuresAllowed(trials, alpha)
+			for _, d := range distributions {
+				failures := make([]int64, len(meanBoundNames))
+				levels := make([]*level, len(meanBoundNames))
+				for _, b := range MeanBounds() {
+					levels[b] = newLevel(b, int64(n), alpha)
 				}
-				s += fmt.Sprintf(" %s %.6f", b, w/float64(reps))
+				r := rand.New(rand.NewPCG(uint64(n), 7))
+				for range trials {
+					samples := draw(r, n, d.draw)
+					for _, b := range MeanBounds() {
+						s := levels[b].start()
+						for _, x := range samples {
+							s.add(x)
+						}
+						if s.lower() > d.mean {
+							failures[b]++
+						}
+					}
+				}
+				for _, b := range MeanBounds() {
+					if failures[b] > allowed {
+						t.Errorf("%s: %s, n = %d: %d of %d bounds are above the mean, α = %v allows %d", b, d.name, n, failures[b], trials, alpha, allowed)
+					}
+				}
 			}
-			s += fmt.Sprintf(" exact %.6f", d.mean-exactBetting(draw(r, n, d.draw), 0.001))
-			t.Log(s)
+		}
+	}
+}
+
+// Samples in an order that was chosen after seeing them break betting, and the same
+// test finds that out: it can fail.
+func TestCoverageNeedsOrder(t *testing.T) {
+	const trials, n, alpha = 200, 60, 0.02
+	r := rand.New(rand.NewPCG(1, 1))
+	var failures int64
+	for range trials {
+		samples := draw(r, n, bernoulli(0.5))
+		slices.SortFunc(samples, func(a, b float64) int { return cmp.Compare(b, a) })
+		if LowerMean(Betting, samples, alpha) > 0.5 {
+			failures++
+		}
+	}
+	if failures <= failuresAllowed(trials, alpha) {
+		t.Errorf("%d of %d failures with sorted samples do not refute α = %v", failures, trials, alpha)
+	}
+}
+
+// The grid loses little to the bound that keeps all samples. It can only gain by its
+// choice of one fraction for an interval.
+func TestBettingAgainstExact(t *testing.T) {
+	for _, d := range distributions {
+		for _, n := range []int{50, 1000, 20000} {
+			if n > 1000 && testing.Short() {
+				continue
+			}
+			samples := draw(rand.New(rand.NewPCG(3, uint64(n))), n, d.draw)
+			const alpha = 0.001
+			exact, grid := exactBetting(samples, alpha), LowerMean(Betting, samples, alpha)
+			var mean float64
+			for _, x := range samples {
+				mean += x / float64(n)
+			}
+			if width, exactWidth := mean-grid, mean-exact; width > 1.03*exactWidth+1e-6 || width < 0.98*exactWidth-1e-6 {
+				t.Errorf("%s, n = %d: width %.8f on the grid, %.8f exactly", d.name, n, width, exactWidth)
+			}
+		}
+	}
+}
+
+// Where all samples are 1, a bound cannot be better than α^{1/n} (Clopper–Pearson's),
+// and betting comes near it.
+func TestBettingAllOnes(t *testing.T) {
+	for _, n := range []int{100, 1000, 100000} {
+		samples := draw(nil, n, func(*rand.Rand) float64 { return 1 })
+		best := -math.Expm1(math.Log(0.001) / float64(n))
+		for _, b := range []MeanBound{Betting, Chernoff, STaR} {
+			if w := 1 - LowerMean(b, samples, 0.001); w < best || w > 1.12*best {
+				t.Errorf("%s, n = %d: 1 − bound = %v, best possible %v", b, n, w, best)
+			}
+		}
+	}
+}
+
+// Chernoff is at least Hoeffding's KL bound, up to the grid's second order.
+func TestChernoffAgainstKL(t *testing.T) {
+	for _, d := range distributions[:6] {
+		for _, n := range []int{100, 3000} {
+			samples := draw(rand.New(rand.NewPCG(5, uint64(n))), n, d.draw)
+			var mean float64
+			for _, x := range samples {
+				mean += x / float64(n)
+			}
+			lo, hi := 0.0, mean // of the m with n·KL(mean‖m) = ln(1/α)
+			for range 60 {
+				m := (lo + hi) / 2
+				kl := 0.0
+				if mean > 0 {
+					kl += mean * math.Log(mean/m)
+				}
+				if mean < 1 {
+					kl += (1 - mean) * math.Log((1-mean)/(1-m))
+				}
+				if kl*float64(n) >= math.Log(1000) {
+					lo = m
+				} else {
+					hi = m
+				}
+			}
+			if got := LowerMean(Chernoff, samples, 0.001); mean > 0.3 && mean-got > 1.02*(mean-lo)+1e-9 {
+				t.Errorf("%s, n = %d: width %v, KL %v", d.name, n, mean-got, mean-lo)
+			}
+		}
+	}
+}
+
+// Reference values. Hoeffding and Bernstein: the formula in 30 digits (bc).
+func TestMeanBoundReference(t *testing.T) {
+	samples := make([]float64, 200)
+	for i := range samples {
+		samples[i] = float64(i%4) / 3 // mean ½, V = (5/36)·200/199
+	}
+	l := math.Log(2 / 0.01)
+	for _, c := range []struct {
+		bound MeanBound
+		want  float64
+	}{
+		{Hoeffding, 0.5 - math.Sqrt(math.Log(100)/400)},
+		{Bernstein, 0.5 - math.Sqrt(2*5.0/36*200/199*l/200) - 7*l/(3*199)},
+	} {
+		if got := LowerMean(c.bound, samples, 0.01); got > c.want || got < c.want-1e-10 {
+			t.Errorf("%s: %v, want %v or just under", c.bound, got, c.want)
+		}
+	}
+}
+
+// Bounds grow with α and stay in [0, 1].
+func TestMeanBoundProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, d := range distributions {
+		samples := draw(r, 400, d.draw)
+		for _, b := range MeanBounds() {
+			last := -1.0
+			for _, alpha := range []float64{1e-50, 1e-6, 1e-3, 0.05, 0.5} {
+				got := LowerMean(b, samples, alpha)
+				if !(got >= 0 && got <= 1) {
+					t.Errorf("%s, %s, α = %v: %v", b, d.name, alpha, got)
+				}
+				// The bets of prpl-eb and star depend on α, so only the ends compare.
+				if b != STaR && got < last-0.02 {
+					t.Errorf("%s, %s: %v at α = %v, %v at a smaller one", b, d.name, got, alpha, last)
+				}
+				last = got
+			}
+		}
+	}
+}
+
+func FuzzMeanBounds(f *testing.F) {
+	f.Add([]byte{255, 255, 255, 0}, 0.01)
+	f.Add([]byte{0}, 0.5)
+	f.Fuzz(func(t *testing.T, data []byte, alpha float64) {
+		if len(data) == 0 || !(alpha >= minAlpha && alpha <= 0.5) {
+			return
+		}
+		samples := make([]float64, len(data))
+		var mean float64
+		for i, b := range data {
+			samples[i] = float64(b) / 255
+			mean += samples[i] / float64(len(data))
+		}
+		for _, b := range MeanBounds() {
+			got := LowerMean(b, samples, alpha)
+			if !(got >= 0 && got <= 1) {
+				t.Fatalf("%s: %v", b, got)
+			}
+			if (b == Hoeffding || b == Bernstein || b == Chernoff) && got > mean+1e-12 {
+				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
+			}
+		}
+	})
+}
+
+func BenchmarkMeanBound(b *testing.B) {
+	const n = 100000
+	for _, d := range distributions {
+		if d.name != "near 1" && d.name != "uniform" && d.name != "atoms and between" {
+			continue
+		}
+		samples := draw(rand.New(rand.NewPCG(1, 2)), n, d.draw)
+		for _, bound := range MeanBounds() {
+			l := newLevel(bound, n, 0.001)
+			b.Run(bound.String()+"/"+d.name, func(b *testing.B) {
+				for b.Loop() {
+					s := l.start()
+					for _, x := range samples {
+						s.add(x)
+					}
+					s.lower()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
+			})
 		}
 	}
 }

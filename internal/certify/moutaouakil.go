@@ -1,4 +1,39 @@
 package certify
+
+// moutaouakil is the discrete method of moutaouakil 2024, §4.2 and §4.3, as
+// printed: outcomes are ranked by the plug-in margin T, x1/n − x2/n or
+// Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n), and the bound is the largest L such that
+// 1 − P_q(T ≤ T(x)) ≤ α for all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
+//
+// It is not sound. 1 − P(T ≤ T(x)) is P(T > T(x)): what was observed is itself
+// not counted among the outcomes at least as extreme as it. At x1 = n nothing is
+// more extreme, the probability is 0 for every q, and the bound is the largest
+// possible margin: 1, or unbounded. This, not a better method, is the "∞ gain" of
+// the paper's Table 1; counting what was observed gives `margin`.
+//
+// The paper solves for L with a Taylor polynomial in place of Φ⁻¹ and first tests
+// q1 ≥ ½; the search along the frontier needs neither, so Φ_M⁻¹ (M = 7, the paper
+// leaves it open) only ranks the outcomes.
 func (c *VoteCertifier) moutaouakil(t tally) bounded {
-	return bonferroni(c.params.Margin, t.a, t.b, t.n, c.params.Alpha)
+	kind := c.params.Margin
+	order := c.order(ranking{t.n, t.alpha}, func() *order { return plugInOrder(kind, t.n) })
+	e := newEvent(order, t.a, t.b)
+	e.strict = true
+	if !e.holds(t.n, 0) { // the event is empty
+		return bounded{margin: 1, unbounded: kind == SecondMargin}
+	}
+	s := newSearch(e, kind, t.alpha)
+	return bounded{margin: s.margin(bonferroni(kind, t.a, t.b, t.n, t.alpha).margin)}
+}
+
+// plugInOrder is the order by the margin of the observed frequencies, with
+// Φ_M⁻¹ for Φ⁻¹. Both x ↦ x − ½ and Φ_M⁻¹ are odd about ½.
+func plugInOrder(kind MarginKind, n int64) *order {
+	return &order{n: n, score: func(k int64) span {
+		s := float64(k)/float64(n) - 0.5
+		if kind == SecondMargin {
+			s = probitTaylor(float64(k) / float64(n))
+		}
+		return span{s, s}
+	}}
 }

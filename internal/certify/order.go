@@ -88,6 +88,9 @@ func (e *event) holds(x1, x2 int64) bool {
 		return t > e.level+1e-12*math.Abs(e.level)
 	}
 	t := s1.hi + s2.hi
+	if math.IsInf(t, -1) {
+		return false
+	}
 	return t >= e.level-4*unit*(math.Abs(s1.hi)+math.Abs(s2.hi)+math.Abs(e.level))
 }
 

@@ -66,16 +66,16 @@ type ConfidenceParams struct {
 type ConfidenceMethod int
 
 const (
-	// ConfidenceStandard uses the mean of the score alone.
-	ConfidenceStandard ConfidenceMethod = iota
-	// ConfidenceCDF uses a band for the score's distribution.
-	ConfidenceCDF
 	// ConfidenceTangent uses the mean of a function of the score that is fixed from
 	// the selection samples.
-	ConfidenceTangent
+	ConfidenceTangent ConfidenceMethod = iota
+	// ConfidenceStandard uses the mean of the score alone.
+	ConfidenceStandard
+	// ConfidenceCDF uses a band for the score's distribution.
+	ConfidenceCDF
 )
 
-var confidenceMethodNames = []string{"standard", "cdf", "tangent"}
+var confidenceMethodNames = []string{"tangent", "standard", "cdf"}
 
 func (m ConfidenceMethod) String() string { return confidenceMethodNames[m] }
 

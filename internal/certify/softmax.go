@@ -57,3 +57,17 @@ var inverseFactorials = [14]float64{
 	1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
 	1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1, 1,
 }
+
+// Retemper turns probabilities of each row [k·m] at temperature 1 into those at
+// temperature T: the logarithm of a softmax is its logits up to a constant, so they are
+// p^(1/T), normalised. Exact but for what float32 has lost: a probability that was
+// rounded to 0 stays 0. In place.
+func Retemper(probs []float32, m int, temperature float64) {
+	if temperature == 1 {
+		return
+	}
+	for i, p := range probs {
+		probs[i] = float32(math.Log(float64(p)))
+	}
+	Softmax(probs, probs, m, temperature)
+}

@@ -16,6 +16,11 @@ type Summary struct {
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020):
 	// examples without a correct certificate count as 0.
 	AverageRadius float64 `json:"average_certified_radius"`
+	// With probability at least 1 − Delta at most Failures of the certificates are
+	// wrong (FailureQuantile), so that the true certified accuracy at any of the
+	// radii is at least Accuracy − Failures/Examples. Only if Sound.
+	Delta    float64 `json:"delta,omitempty"`
+	Failures int64   `json:"failures"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
 }
@@ -26,12 +31,21 @@ type CertifiedAccuracy struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// Summarize summarizes certificates of one method at the given radii.
+// summaryDelta is the failure probability of what a Summary says of all
+// certificates at once.
+const summaryDelta = 0.05
+
+// Summarize summarizes certificates of one method and α at the given radii.
 func Summarize(certs []Certificate, radii []float64) Summary {
 	s := Summary{Examples: len(certs)}
 	if len(certs) > 0 {
 		c := certs[0]
 		s.Method, s.Sound, s.Alpha, s.Sigma = c.Method, c.Sound, c.Alpha, c.Sigma
+	}
+	if s.Sound {
+		if k, err := FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {
+			s.Delta, s.Failures = summaryDelta, k
+		}
 	}
 	counts := make([]int, len(radii))
 	for _, c := range certs {

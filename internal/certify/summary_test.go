@@ -19,6 +19,7 @@ func TestSummarize(t *testing.T) {
 		Method: "margin", Sound: true, Alpha: 0.001, Sigma: 0.25, Examples: 4, Abstained: 1,
 		Certified:     []CertifiedAccuracy{{0, 0.5}, {0.25, 0.5}, {0.4, 0.25}, {0.6, 0}},
 		AverageRadius: 0.75 / 4, Samples: 340,
+		Delta: 0.05, Failures: 0, // P(Bin(4, 0.001) > 0) = 0.004
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

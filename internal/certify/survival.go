@@ -22,6 +22,7 @@ type survivalBand struct {
 	params ScoreParams
 	n      int64
 	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
+	band   []bandPoint
 }
 
 // thresholds are s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13], denser toward 0
@@ -47,53 +48,56 @@ func cell(x float64) int {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// binomialEvery is the distance of the thresholds that BandBinomial uses: 63 of them.
+// binomialEvery is the distance of the thresholds that BandBinomial uses: 127 of them.
 // More thresholds cost width by ln K, fewer lose what lies between two.
-const binomialEvery = 4
+const binomialEvery = 2
+
+// bandPoint is a threshold s and the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
+type bandPoint struct{ s, low, miss float64 }
+
+// points is the band, from the smallest threshold up.
+func (b *survivalBand) points() []bandPoint {
+	alpha, n := b.params.sideAlpha(), float64(b.n)
+	binomial := b.params.Confidence.Band == BandBinomial
+	// DKW: one side at level α needs √(ln(1/α)/2n), α ≤ ½ (Massart 1990, Theorem 1).
+	width := math.Sqrt(math.Log(1/alpha)/(2*n)) + 4*unit
+	every := 1
+	if binomial {
+		every = binomialEvery
+		alpha /= float64(len(thresholds) / binomialEvery)
+	}
+	var points []bandPoint
+	below := int64(0)
+	for j, s := range thresholds {
+		below += b.counts[j]
+		switch {
+		case (j+1)%every != 0:
+		case binomial:
+			points = append(points, bandPoint{s, LowerBound(b.n-below, b.n, alpha), LowerBound(below, b.n, alpha)})
+		default:
+			points = append(points, bandPoint{s, float64(b.n-below)/n - width, float64(below)/n - width})
+		}
+	}
+	return points
+}
 
 func (b *survivalBand) within(i int) (lower, upper float64) {
+	if b.band == nil {
+		b.band = b.points()
+	}
 	shift := b.params.Confidence.Radii[i] / b.params.Sigma
-	alpha := b.params.sideAlpha()
-	n := float64(b.n)
-	every := 1
-	var width float64
-	switch b.params.Confidence.Band {
-	case BandDKW:
-		// One side at level α needs √(ln(1/α)/2n), α ≤ ½ (Massart 1990, Theorem 1).
-		width = math.Sqrt(math.Log(1/alpha)/(2*n)) + 4*unit
-	case BandBinomial:
-		every = binomialEvery
-		alpha /= float64((len(thresholds)+1)/binomialEvery - 1)
+	before := 0.0
+	var above float64 // the upper sum's complement: 1 − Φ(Φ⁻¹(S̄)+R/σ) = Φ(Φ⁻¹(1−S̄)−R/σ)
+	for j, p := range b.band {
+		next := 1.0
+		if j+1 < len(b.band) {
+			next = b.band[j+1].s
+		}
+		lower += (p.s - before) * shiftDown(max(p.low, 0), shift)
+		above += (next - p.s) * shiftDown(max(p.miss, 0), shift)
+		before = p.s
 	}
-	// From the last threshold down; above are the samples ≥ s_j.
-	above := b.counts[len(thresholds)]
-	next := 1.0 // s_{j+1}
-	var lowerSum, upperSum float64
-	for j := len(thresholds); j >= 1; j-- {
-		if j%every != 0 {
-			above += b.counts[j-1]
-			continue
-		}
-		s := thresholds[j-1]
-		before := 0.0 // s_{j−1}
-		if j > every {
-			before = thresholds[j-1-every]
-		}
-		var low, miss float64 // S ≥ low, 1−S ≥ miss
-		if b.params.Confidence.Band == BandDKW {
-			low = max(float64(above)/n-width, 0)
-			miss = max(float64(b.n-above)/n-width, 0)
-		} else {
-			low = LowerBound(above, b.n, alpha)
-			miss = LowerBound(b.n-above, b.n, alpha)
-		}
-		lowerSum += (s - before) * shiftDown(low, shift)
-		upperSum += (next - s) * (1 - shiftDown(miss, shift))
-		next = s
-		above += b.counts[j-1]
-	}
-	upperSum += next // S̄(0) = 1
 	// Sums of fewer than 2⁹ numbers whose total is ≤ 1.
 	const slack = 0x1p10 * unit
-	return max(lowerSum-slack, 0), min(upperSum+slack, 1)
+	return max(lower-slack, 0), min(1-above+slack, 1)
 }

@@ -15,9 +15,11 @@ import "math"
 // itself, the best that can be said from S; away from it the loss is of second
 // order. The upper side likewise with the concave g₊(p) = Φ(Φ⁻¹(p) + R/σ).
 //
-// S_0 is the survival function of the selection samples' scores, each side of every
-// threshold given half a sample so that 0 < S_0 < 1. Domain: R ≥ 0, σ > 0. Fewer
-// selection samples make it wider, never wrong.
+// S_0 is the survival function of the selection samples' scores with κ samples more on
+// either side of every threshold, so that 0 < S_0 < 1; of some κ the one that promises
+// the best bound. A larger κ has a smaller range of slopes, which few estimation
+// samples need. Domain: R ≥ 0, σ > 0. Fewer selection samples make it wider, never
+// wrong.
 //
 // g'(p) = φ(Φ⁻¹(p) − ρ)/φ(Φ⁻¹(p)) = exp(ρΦ⁻¹(p) − ρ²/2), ρ = R/σ, which grows with p.
 type tangent struct {
@@ -38,56 +40,106 @@ type tangentSide struct {
 	stream   lowerMean // of ψ/ψ(1), for the upper side of 1 − ψ/ψ(1)
 }
 
-// newTangent fixes S_0 from selection scores.
-func newTangent(p ScoreParams, selection []float64, start func() lowerMean) *tangent {
-	counts := make([]int64, len(thresholds)+1)
+// kappas are the κ that are tried.
+var kappas = []float64{0.5, 2, 8, 32}
+
+// newTangent fixes S_0 from selection scores. start begins a stream for the mean of n
+// samples at a level 1−α.
+func newTangent(p ScoreParams, selection []float64, n int64, start func() lowerMean) *tangent {
+	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
 		counts[cell(x)]++
 	}
-	// S_0 on cell j, between s_j and s_{j+1}: at least the samples above the cell and
-	// half of those in it.
-	s0 := make([]float64, len(counts))
-	var above float64
-	for j := len(counts) - 1; j >= 0; j-- {
-		c := float64(counts[j])
-		s0[j] = (above + c/2 + 0.5) / (float64(len(selection)) + 1)
-		above += c
-	}
+	log := math.Log(1/p.sideAlpha()) / float64(n)
 	t := &tangent{}
 	for _, r := range p.Confidence.Radii {
 		rho := r / p.Sigma
-		t.radii = append(t.radii, tangentAt{newTangentSide(s0, -rho, start()), newTangentSide(s0, rho, start())})
+		var at tangentAt
+		best := [2]float64{math.Inf(-1), math.Inf(-1)}
+		for _, k := range kappas {
+			s0 := survivalGuess(counts, float64(len(selection)), k)
+			low, high := newTangentSide(s0, -rho), newTangentSide(s0, rho)
+			if v := low.constant + low.top*low.guess(counts, false, log); v > best[0] {
+				best[0], at.low = v, low
+			}
+			if v := -high.constant - high.top*(1-high.guess(counts, true, log)); v > best[1] {
+				best[1], at.high = v, high
+			}
+		}
+		at.low.stream, at.high.stream = start(), start()
+		t.radii = append(t.radii, at)
 	}
 	return t
 }
 
-func newTangentSide(s0 []float64, shift float64, stream lowerMean) tangentSide {
-	t := tangentSide{stream: stream}
-	before := 0.0
-	for j, p := range s0 {
-		next := 1.0
-		if j < len(thresholds) {
-			next = thresholds[j]
+// survivalGuess is S_0 on every cell: the samples above it and half of those in it,
+// with κ more on either side.
+func survivalGuess(counts []float64, n, kappa float64) []float64 {
+	s0 := make([]float64, len(counts))
+	var above float64
+	for j := len(counts) - 1; j >= 0; j-- {
+		s0[j] = (above + counts[j]/2 + kappa) / (n + 2*kappa)
+		above += counts[j]
+	}
+	return s0
+}
+
+// guess is about what betting will give as the lower bound on the mean of ψ/ψ(1), or of
+// 1 − ψ/ψ(1), if the estimation is like the selection (see weight).
+func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
+	var n, sum, squares float64
+	for j, c := range counts {
+		if c == 0 {
+			continue
 		}
+		y := (t.base[j] + t.slope[j]*(upperEdge(j)-lowerEdge(j))/2) / t.top
+		if complement {
+			y = 1 - y
+		}
+		n += c
+		sum += c * y
+		squares += c * y * y
+	}
+	if n == 0 {
+		return 0
+	}
+	mean := sum / n
+	return max(mean-math.Sqrt(2*max(squares/n-mean*mean, 0)*log)-mean*log, 0)
+}
+
+// lowerEdge and upperEdge are the ends of a cell.
+func lowerEdge(j int) float64 {
+	if j == 0 {
+		return 0
+	}
+	return thresholds[j-1]
+}
+
+func upperEdge(j int) float64 {
+	if j == len(thresholds) {
+		return 1
+	}
+	return thresholds[j]
+}
+
+func newTangentSide(s0 []float64, shift float64) tangentSide {
+	var t tangentSide
+	for j, p := range s0 {
+		width := upperEdge(j) - lowerEdge(j)
 		z := quantileNear(p)
 		p, _ = normalCDF(z) // the tangent at Φ(z), wherever near p that is
 		slope := math.Exp(-shift*z - shift*shift/2)
-		g := 0.5 * math.Erfc(-(z+shift)/math.Sqrt2)
+		g, _ := normalCDF(z + shift)
 		t.slope = append(t.slope, slope)
 		t.base = append(t.base, t.top)
-		t.constant += (next - before) * (g - p*slope)
-		t.top += (next - before) * slope
-		before = next
+		t.constant += width * (g - p*slope)
+		t.top += width * slope
 	}
 	return t
 }
 
 func (t *tangentSide) value(j int, x float64) float64 {
-	from := 0.0
-	if j > 0 {
-		from = thresholds[j-1]
-	}
-	return min((t.base[j]+float64(t.slope[j]*(x-from)))/t.top, 1)
+	return min((t.base[j]+float64(t.slope[j]*(x-lowerEdge(j))))/t.top, 1)
 }
 
 func (t *tangent) add(x float64) {

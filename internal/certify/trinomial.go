@@ -19,11 +19,7 @@ import "math"
 // most 1, and the masses of x2 fall at least geometrically.
 //
 // Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. It falls in q2 and rises in q1.
-var calls int
-var dbgL float64
-
 func (e *event) probability(q1, q2 float64) float64 {
-	calls++
 	n := e.order.n
 	if q2 <= 0 {
 		return binomialTail(n, e.threshold(0, 0), q1).hi

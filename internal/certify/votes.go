@@ -1,8 +1,10 @@
 package certify
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 )
@@ -14,6 +16,17 @@ const UnknownLabel = -1
 // maxVotes is the largest number of samples of an example: counts are used as
 // float64 without rounding, and products of two stay exact enough.
 const maxVotes = 1 << 40
+
+// UnmarshalJSON reads a line of votes.jsonl. A missing label is UnknownLabel.
+func (v *Votes) UnmarshalJSON(data []byte) error {
+	type line Votes
+	read := line{Label: UnknownLabel}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	*v = Votes(read)
+	return nil
+}
 
 // Validate reports what is wrong with v, in terms of the keys of votes.jsonl.
 func (v Votes) Validate() error {
@@ -30,6 +43,12 @@ func (v Votes) Validate() error {
 	}
 	if err := checkCounts("counts", "n", v.Counts, v.N); err != nil {
 		return err
+	}
+	if v.Stop != "" && !(v.AlphaShare > 0 && v.AlphaShare <= 1) {
+		return fmt.Errorf("stop is %q, but alpha_share %v is outside (0, 1]", v.Stop, v.AlphaShare)
+	}
+	if v.Stop == "" && v.AlphaShare != 0 {
+		return errors.New("alpha_share without stop")
 	}
 	if v.Counts0 == nil && v.N0 == 0 {
 		return nil
@@ -69,6 +88,12 @@ var ErrNoSelection = errors.New("n0 and counts0 are missing: the predicted class
 
 // ErrNoLabel means that the label's class was asked for but there is no label.
 var ErrNoLabel = errors.New("label is missing: only the predicted class can be certified")
+
+// Certifiable reports what v lacks for the class c to be certified.
+func (v Votes) Certifiable(c Class) error {
+	_, err := v.class(c)
+	return err
+}
 
 // class returns the class A to certify.
 func (v Votes) class(c Class) (int, error) {
@@ -121,13 +146,20 @@ type VoteCertifier struct {
 
 	mu     sync.Mutex
 	known  map[tally]*once
-	orders map[int64]*order // by n
+	orders map[ranking]*order
 }
 
-// tally is what a bound depends on besides the parameters.
+// tally is what a bound depends on besides the method and the kind of margin.
 type tally struct {
 	n, a, b int64 // samples, votes of the class, of the runner-up
 	two     bool  // there are two classes: b = n−a, and p_B = 1−p_A is known
+	alpha   float64
+}
+
+// ranking is what an order depends on besides the method and the kind of margin.
+type ranking struct {
+	n     int64
+	alpha float64
 }
 
 // once holds a result that one goroutine computes and the others wait for.
@@ -141,7 +173,7 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return &VoteCertifier{params: p, known: make(map[tally]*once), orders: make(map[int64]*order)}, nil
+	return &VoteCertifier{params: p, known: make(map[tally]*once), orders: make(map[ranking]*order)}, nil
 }
 
 // Certify returns the certificate of v. The prediction of the certificate is
@@ -151,29 +183,34 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
-	if v.Stop != "" {
-		return Certificate{}, ErrStopped
-	}
 	a, err := v.class(c.params.Class)
 	if err != nil {
 		return Certificate{}, err
 	}
-	b := c.bound(tally{n: v.N, a: v.Counts[a], b: runnerUp(v.Counts, a), two: len(v.Counts) == 2})
-	return c.params.certificate(v, a, b), nil
+	return c.params.certificate(v, a, c.bound(c.tally(v, a))), nil
+}
+
+// tally is what the bound for class a depends on.
+func (c *VoteCertifier) tally(v Votes, a int) tally {
+	t := tally{n: v.N, a: v.Counts[a], b: runnerUp(v.Counts, a), two: len(v.Counts) == 2, alpha: c.params.Alpha}
+	if v.Stop != "" {
+		t.alpha *= v.AlphaShare
+	}
+	return t
 }
 
 func (p VoteParams) certificate(v Votes, a int, b bounded) Certificate {
 	cert := Certificate{
 		Index: v.Index, Label: v.Label, Prediction: Abstained,
-		Method: p.Method.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: v.N, Sound: p.Method.Sound(),
-		Bounds: b.bounds,
+		Method: p.Method.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: v.N, Stop: v.Stop, Sound: p.Method.Sound(),
+		Bounds: maps.Clone(b.bounds),
 	}
 	if !(b.margin > 0) {
 		return cert
 	}
 	cert.Prediction = a
 	cert.Correct = a == v.Label
-	if b.unbounded {
+	if b.unbounded { // only ever the second margin's
 		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
 		return cert
 	}
@@ -198,9 +235,9 @@ func (c *VoteCertifier) compute(t tally) bounded {
 	p := c.params
 	switch p.Method {
 	case ClopperPearson:
-		return clopperPearson(p.Margin, t.a, t.n, p.Alpha)
+		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
 	case Bonferroni:
-		return bonferroni(p.Margin, t.a, t.b, t.n, p.Alpha)
+		return bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
 	case Margin:
 		return c.margin(t)
 	case Moutaouakil:

@@ -1,7 +1,6 @@
 package runfolder
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -262,9 +261,9 @@ func (a *appendFile) append(lines []byte) error {
 }
 
 func (a *appendFile) appendJSON(v any) error {
-	line, err := json.Marshal(v)
+	line, err := encode(v, "")
 	if err != nil {
 		return err
 	}
-	return a.append(append(line, '\n'))
+	return a.append(line)
 }

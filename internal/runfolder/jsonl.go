@@ -13,10 +13,18 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// ReadVotes reads votes from a votes.jsonl file or a run folder. An error
-// names the line.
-func ReadVotes(path string) ([]certify.Votes, error) {
-	return readFile(path, VotesFile, func(v certify.Votes) error { return v.Validate() })
+// ReadVotes reads votes from a votes.jsonl file or a run folder. An error, also
+// one of the further checks, names the line.
+func ReadVotes(path string, checks ...func(certify.Votes) error) ([]certify.Votes, error) {
+	return readFile(path, VotesFile, func(v certify.Votes) error {
+		err := v.Validate()
+		for _, check := range checks {
+			if err == nil {
+				err = check(v)
+			}
+		}
+		return err
+	})
 }
 
 // ReadCertificates reads certificates from a certificates.jsonl file or a run

@@ -11,6 +11,7 @@
 package runfolder
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,11 +182,21 @@ var ErrExists = errors.New("exists already")
 
 // write puts run.json into dir: whole or not at all.
 func (r Run) write(dir string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+	data, err := encode(r, "  ")
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(dir, RunFile), append(data, '\n'))
+	return WriteFile(filepath.Join(dir, RunFile), data)
+}
+
+// encode is JSON with a newline, in which radius>=0.5 stays readable.
+func encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // WriteFile writes a file that appears whole or not at all: a temporary file

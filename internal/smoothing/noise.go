@@ -164,11 +164,11 @@ const block = 256
 
 // Fill sets dst[d] to coordinate d of a sample (0 ≤ sample < 2³¹).
 func (s Stream) Fill(dst []float32, sample int64) {
-	var g [block]float32
+	var b buffer
 	for w := 0; w < len(dst); w += block {
 		out := dst[w:min(w+block, len(dst))]
-		s.gaussians(&g, uint64(sample)*weyl+uint64(w), len(out))
-		copy(out, g[:])
+		s.gaussians(&b, uint64(sample)*weyl+uint64(w), len(out))
+		copy(out, b.gaussians[:])
 	}
 }
 
@@ -176,24 +176,36 @@ func (s Stream) Fill(dst []float32, sample int64) {
 // the product and the sum to float32. The three have the same length; dst may
 // be base.
 func (s Stream) Perturb(dst, base, scale []float32, sample int64) {
-	var g [block]float32
+	var b buffer
 	for w := 0; w < len(dst); w += block {
 		out := dst[w:min(w+block, len(dst))]
-		s.gaussians(&g, uint64(sample)*weyl+uint64(w), len(out))
-		base, scale := base[w:w+len(out)], scale[w:w+len(out)]
-		for d := range out {
-			out[d] = base[d] + float32(scale[d]*g[d&(block-1)])
-		}
+		s.gaussians(&b, uint64(sample)*weyl+uint64(w), len(out))
+		perturb(out, base[w:w+len(out)], scale[w:w+len(out)], b.gaussians[:len(out)])
 	}
 }
 
-// gaussians sets g to the n Gaussians of the words counter, counter+1, … (and
-// one more if n is odd).
-func (s Stream) gaussians(g *[block]float32, counter uint64, n int) {
-	var words [block]uint32
+// buffer holds a block while it is made.
+type buffer struct {
+	words     [block]uint32
+	gaussians [block]float32
+	lanes     // what vector instructions need besides
+}
+
+// scalarGaussians sets the first n of b.gaussians (and one more if n is odd) to
+// those of the words counter, counter+1, … It is what gaussians computes, here or
+// with vector instructions (noise_avx512.go).
+func (s Stream) scalarGaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
-	s.words(words[:n], counter)
-	boxMuller(g[:n], words[:n])
+	s.words(b.words[:n], counter)
+	boxMuller(b.gaussians[:n], b.words[:n])
+}
+
+// scalarPerturb sets dst to base + scale·noise. It is what perturb computes.
+func scalarPerturb(dst, base, scale, noise []float32) {
+	base, scale, noise = base[:len(dst)], scale[:len(dst)], noise[:len(dst)]
+	for d := range dst {
+		dst[d] = base[d] + float32(scale[d]*noise[d])
+	}
 }
 
 // words sets dst[w] to the word of counter + w. len(dst) is even.
@@ -232,18 +244,18 @@ func boxMuller(dst []float32, words []uint32) {
 
 		k := math.Float64bits(float64(int64(a<<8 + uint64(b&255) + 1)))
 		m := math.Float64frombits(k&(1<<52-1) | 1023<<52)
-		c := &logarithms[uint8((k>>44&255+1)>>1)]
-		t := float64(m*c.inverse) - 1
+		c := &logarithms[uint8(k>>44)]
+		t := float64(m*c[0]) - 1
 		series := float64(t * (float64(t*(1-float64(t*(2./3)))) - 2))
-		r := math.Sqrt(exponents[k>>52&63] + c.log + series)
+		r := math.Sqrt(exponents[k>>52&63] + c[1] + series)
 
 		arc := &arcs[b>>24]
 		d := float64(float64(int32(b>>8&(1<<16-1))-1<<15) * (2 * math.Pi / (1 << 24)))
 		d2 := float64(d * d)
 		cos := 1 - float64(d2*.5)
 		sin := d - float64(float64(d2*d)*(1./6))
-		dst[i] = float32(r * (float64(arc.cos*cos) - float64(arc.sin*sin)))
-		dst[i+1] = float32(r * (float64(arc.sin*cos) + float64(arc.cos*sin)))
+		dst[i] = float32(r * (float64(arc[0]*cos) - float64(arc[1]*sin)))
+		dst[i+1] = float32(r * (float64(arc[1]*cos) + float64(arc[0]*sin)))
 	}
 }
 
@@ -251,24 +263,24 @@ func boxMuller(dst []float32, words []uint32) {
 // made here, not by math.Log and math.Sincos, whose last bit depends on the
 // platform.
 var (
-	logarithms [256]struct{ inverse, log float64 } // 1/c and −2 ln c, c = 1 + i/128, i ≤ 128
-	exponents  [64]float64                         // 2(40−e) ln 2 at the low bits of e's encoding
-	arcs       [256]struct{ cos, sin float64 }     // at 2π(i+½)/256
+	octave     = 2 * logarithm(2) // −2 ln ½
+	logarithms [256][2]float64    // 1/c and −2 ln c, c the multiple of 1/128 nearest to 1 + (i+½)/256
+	exponents  [64]float64        // 2(40−e) ln 2 at the low bits of e's encoding
+	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
 )
 
 func init() {
-	for i := range 129 {
-		c := 1 + float64(i)/128
-		logarithms[i].inverse = 1 / c
-		logarithms[i].log = -2 * logarithm(c)
+	for i := range logarithms {
+		c := 1 + float64((i+1)/2)/128
+		logarithms[i] = [2]float64{1 / c, -2 * logarithm(c)}
 	}
 	for e := range 41 {
-		exponents[(1023+e)&63] = float64(40-e) * -logarithms[128].log
+		exponents[(1023+e)&63] = float64(40-e) * octave
 	}
 	for i := range 64 {
 		cos, sin := cosSin(math.Pi * (float64(i) + .5) / 128)
 		for range 4 {
-			arcs[i].cos, arcs[i].sin = cos, sin
+			arcs[i] = [2]float64{cos, sin}
 			cos, sin = -sin, cos // a quarter turn
 			i += 64
 		}

