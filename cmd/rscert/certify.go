@@ -22,6 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scorefile"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -73,6 +74,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.StringVar(&p.Stop, "stop", "", "stop early: radius>=`R` or precision=F")
 	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
+	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores; takes 4·n·m bytes an example")
 	f.StringVar(&p.Combine, "combine", "directed", "how --scores bound a margin: directed, projected, bonferroni or taylor (not sound)")
 	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
 	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these radii too (bounds.csv); implies --scores and takes half of alpha")
@@ -198,7 +200,7 @@ func (o certifyOptions) plan() (plan, error) {
 
 // settle fills in the flags that follow from others.
 func (o *certifyOptions) settle() {
-	o.Scores = o.Scores || len(o.ConfidenceRadii) > 0
+	o.Scores = o.Scores || o.SaveScores || len(o.ConfidenceRadii) > 0
 	if o.Method == "" {
 		o.Method = certify.Margin.String()
 		if o.Scores {
@@ -306,11 +308,19 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 
 	c.data, c.positions, c.norm, c.folder, c.certs = data, positions, norm, folder, folder.Done()
 	c.classes, c.outputs = model.Classes(), model.Outputs()
+	if o.SaveScores {
+		c.saved, err = folder.Scores(scorefile.Shape{Examples: len(positions), Classes: c.classes, N0: o.N0, N: o.N})
+		if err != nil {
+			return errors.Join(err, folder.Close())
+		}
+	}
 	sampler := smoothing.Sampler{
 		Classifier: model, Seed: o.Seed, Scale: norm.scale(o.Sigma), N0: o.N0, Workers: threads,
 	}
 	started := time.Now()
-	err = c.run(ctx, s, sampler)
+	if err = c.run(ctx, s, sampler); err == nil {
+		err = folder.Finish()
+	}
 	if closeErr := folder.Close(); err == nil {
 		err = closeErr
 	}
@@ -441,6 +451,7 @@ type certification struct {
 	byScores  *certify.ScoreCertifier // of a run with scores, else nil
 	stopping  *certify.Stopping       // nil: every example gets all n samples
 	folder    *runfolder.Folder
+	saved     *scorefile.Writer // nil: scores are not kept
 	bar       *progress.Bar
 	started   time.Time
 	drawn     atomic.Int64
@@ -484,7 +495,10 @@ func (c *certification) run(ctx context.Context, s streams, sampler smoothing.Sa
 		scores, err := c.byScores.Start(certify.ScoreExample{
 			Index: example.Index, Label: example.Label, Classes: c.classes, N0: o.N0, N: o.N,
 		})
-		return &scoreExperiment{e, scores, nil}, err
+		if err == nil && c.saved != nil {
+			err = c.saved.WriteExample(next-1, example.Index, example.Label)
+		}
+		return &scoreExperiment{experiment: e, scores: scores, turn: next - 1}, err
 	})
 }
 
@@ -547,7 +561,9 @@ func (e *experiment) Emit() error {
 type scoreExperiment struct {
 	*experiment
 	scores *certify.ScoreAccumulator
-	probs  []float32 // room for Observe
+	turn   int      // the example's place in the run
+	seen   [2]int64 // samples, by phase
+	probs  []float32
 }
 
 func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
@@ -559,10 +575,17 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 		probs = e.probs[:len(outputs)]
 		certify.Softmax(outputs, probs, e.classes, e.options.Temperature)
 	}
+	take, save := e.scores.Estimation, e.saved.WriteEstimation
 	if phase == smoothing.Selection {
-		return e.scores.Selection(probs)
+		take, save = e.scores.Selection, e.saved.WriteSelection
 	}
-	return e.scores.Estimation(probs)
+	if e.saved != nil {
+		if err := save(e.turn, e.seen[phase], probs); err != nil {
+			return err
+		}
+		e.seen[phase] += int64(len(probs) / e.classes)
+	}
+	return take(probs)
 }
 
 func (e *scoreExperiment) Finish(t smoothing.Tally) (err error) {

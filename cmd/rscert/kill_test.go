@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -29,11 +30,17 @@ func certifyArgs(out string, more ...string) []string {
 		"--sigma", "0.5", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
 }
 
+// everything makes a run write every file that a run folder can have.
+var everything = []string{"--confidence-radii", "0.25,0.5", "--save-scores"}
+
 func results(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	for _, name := range []string{runfolder.VotesFile, runfolder.CertificatesFile} {
+	for _, name := range []string{runfolder.VotesFile, runfolder.CertificatesFile, runfolder.BoundsFile, runfolder.ScoresFile} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,18 +55,21 @@ func results(t *testing.T, dir string) map[string][]byte {
 func TestKilled(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
-	if out, err := program(t, certifyArgs(whole)...).CombinedOutput(); err != nil {
+	if out, err := program(t, certifyArgs(whole, everything...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	length := time.Since(began)
 	want := results(t, whole)
+	if len(want) != 4 {
+		t.Fatalf("the undisturbed run has %d files, want 4", len(want))
+	}
 
 	dir := filepath.Join(t.TempDir(), "killed")
 	rng := rand.New(rand.NewPCG(1, 2))
 	var before map[string][]byte
 	kills := 0
 	for {
-		cmd := program(t, certifyArgs(dir, "--resume")...)
+		cmd := program(t, append(certifyArgs(dir, "--resume"), everything...)...)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
@@ -103,8 +113,8 @@ func TestKilled(t *testing.T) {
 	if kills == 0 {
 		t.Error("the run was never killed")
 	}
-	for name, data := range results(t, dir) {
-		if !bytes.Equal(data, want[name]) {
+	for name, data := range want {
+		if got := results(t, dir)[name]; !bytes.Equal(got, data) {
 			t.Errorf("%s differs after %d kills", name, kills)
 		}
 	}

@@ -1,7 +1,6 @@
 package calib
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -77,13 +76,6 @@ func (p *Predictions) shares(members []int, f func(i int) float64) (a, squares f
 	return a, squares
 }
 
-func checkLevel(level float64) error {
-	if !(level > 0 && level < 1) {
-		return fmt.Errorf("level %v is outside (0, 1)", level)
-	}
-	return nil
-}
-
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
 // AccuracyEstimate is exact without weights. With them, the mean confidence is
@@ -147,11 +139,22 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so
 //     θ ≤ ECE + the deviation of a mean of ±(residuals), with α/2;
 //   - below: ECE = Σs_m D̂_m for the s seen, and Σs_m D_m ≤ θ for every s, so
-//     θ ≥ ECE − the deviation at α/2 over the 2^M patterns s.
+//     θ ≥ ECE − the deviation at α/2 over the 2^M patterns s of the M bins that
+//     are not empty.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
 	a, squares := p.shares(nil, p.residual)
-	return signsEstimate(ece, p.N(), a, squares, len(bins), level)
+	return signsEstimate(ece, p.N(), a, squares, occupied(bins), level)
+}
+
+func occupied(bins []Bin) int {
+	n := 0
+	for _, b := range bins {
+		if b.N > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func signsEstimate(value float64, n int, a, squares float64, signs int, level float64) Estimate {
@@ -169,12 +172,7 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 // accuracies are in their intervals at once, each at (1−level)/bins.
 func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
-	used := 0
-	for _, b := range bins {
-		if b.N > 0 {
-			used++
-		}
-	}
+	used := occupied(bins)
 	for _, b := range bins {
 		if b.N == 0 {
 			continue

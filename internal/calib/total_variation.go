@@ -64,9 +64,8 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 				{"pieces", float64(len(fit.path))},
 			}
 	})
-	// A value of η̂ is right to a few units in the last place (tautString), a mean
-	// as well (moments).
-	return newBound(terms, chosen, cf.Delta, 1e-12, true)
+	// A value of η̂ is right to a few units in the last place (tautString).
+	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
 // dyadicAbove is the next multiple of 2⁻²⁰. Sums of labels ± such a number are

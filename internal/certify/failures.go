@@ -14,7 +14,7 @@ import "fmt"
 // outcome, which can leave more failures than Bin(n, α).
 //
 // The tail used is proved to be no smaller than the true one, so k is never too
-
+// small; where the tail is δ to within rounding it can be one too large.
 func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	switch {
 	case n < 1:

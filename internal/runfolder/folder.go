@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/scorefile"
 )
 
 // lockFile keeps a second process from writing to the same folder. The file
@@ -27,7 +28,8 @@ type Folder struct {
 	lock   *flock.Flock
 	votes  *appendFile
 	certs  *appendFile
-	bounds *appendFile // nil if the confidence is not bounded
+	bounds *appendFile       // nil if the confidence is not bounded
+	scores *scorefile.Writer // nil if scores are not kept, or are all there
 	done   []certify.Certificate
 	synced time.Time
 }
@@ -180,6 +182,19 @@ func (f *Folder) open(run Run, s sizes) (err error) {
 // Done returns the certificates that the folder had when it was opened.
 func (f *Folder) Done() []certify.Certificate { return f.done }
 
+// Scores opens the file of all scores, for runs with Parameters.SaveScores. It
+// returns nil if the file is finished. An example's scores are written before
+// the example is appended.
+func (f *Folder) Scores(shape scorefile.Shape) (*scorefile.Writer, error) {
+	path := filepath.Join(f.dir, ScoresFile)
+	if _, err := os.Stat(path); len(f.done) == shape.Examples && err == nil {
+		return nil, nil
+	}
+	var err error
+	f.scores, err = scorefile.Create(path, shape)
+	return f.scores, err
+}
+
 // Record is what a run finds out about one example.
 type Record struct {
 	Votes       certify.Votes
@@ -203,11 +218,27 @@ func (f *Folder) Append(r Record) error {
 	if err := f.certs.appendJSON(r.Certificate); err != nil {
 		return err
 	}
-	if now := time.Now(); now.Sub(f.synced) > syncEvery {
-		f.synced = now
-		return f.each((*os.File).Sync)
+	now := time.Now()
+	if now.Sub(f.synced) <= syncEvery {
+		return nil
 	}
-	return nil
+	f.synced = now
+	if f.scores != nil {
+		if err := f.scores.Sync(); err != nil {
+			return err
+		}
+	}
+	return f.each((*os.File).Sync)
+}
+
+// Finish ends a run that has all its examples.
+func (f *Folder) Finish() error {
+	if f.scores == nil {
+		return nil
+	}
+	err := f.scores.Finish()
+	f.scores = nil
+	return err
 }
 
 // each calls do for every file.
@@ -223,7 +254,11 @@ func (f *Folder) each(do func(*os.File) error) error {
 
 // Close ends the writing. The folder stays resumable.
 func (f *Folder) Close() error {
-	err := errors.Join(f.each((*os.File).Sync), f.each((*os.File).Close))
+	var err error
+	if f.scores != nil {
+		err = f.scores.Close()
+	}
+	err = errors.Join(err, f.each((*os.File).Sync), f.each((*os.File).Close))
 	f.unlock()
 	return err
 }

@@ -184,13 +184,6 @@ func (s Stream) Perturb(dst, base, scale []float32, sample int64) {
 	}
 }
 
-// buffer holds a block while it is made.
-type buffer struct {
-	words     [block]uint32
-	gaussians [block]float32
-	lanes     // what vector instructions need besides
-}
-
 // scalarGaussians sets the first n of b.gaussians (and one more if n is odd) to
 // those of the words counter, counter+1, … It is what gaussians computes, here or
 // with vector instructions (noise_avx512.go).

@@ -20,11 +20,14 @@ import (
 // operating system.
 var avx512 = archsimd.X86.AVX512()
 
-// lanes is what one pass over a block leaves to the next, eight pairs an element.
-type lanes struct {
-	k       [block / 16][8]float64
-	delta   [block / 16][8]float64
-	indices [block / 16][16]uint8 // of each pair, in logarithms and in arcs
+// buffer holds a block while it is made: what one pass leaves to the next, eight
+// pairs an element.
+type buffer struct {
+	words     [block]uint32
+	gaussians [block]float32
+	k         [block / 16][8]float64
+	delta     [block / 16][8]float64
+	indices   [block / 16][16]uint8 // of each pair, in logarithms and in arcs
 	// The entries of pairs 0, 2, 4 and 6, then those of 1, 3, 5 and 7.
 	logarithms, arcs [block / 16][2][8]float64
 }

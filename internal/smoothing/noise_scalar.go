@@ -2,8 +2,11 @@
 
 package smoothing
 
-// lanes is empty: no vector instructions.
-type lanes struct{}
+// buffer holds a block while it is made.
+type buffer struct {
+	words     [block]uint32
+	gaussians [block]float32
+}
 
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	s.scalarGaussians(b, counter, n)

@@ -249,7 +249,7 @@ func atomCoverage(n, trials int) error {
 		score[i] = 0.3
 	}
 	fmt.Printf("\nBounds below the truth, every score 0.3, η = ½, n = %d, %d samples\n\n| δ | ciosek-nw | nw |\n| --- | --- | --- |\n", n, trials)
-	for _, d := range []float64{0.05, 0.001} {
+	for _, d := range []float64{0.01, 0.001} {
 		var below [2]int
 		for trial := range uint64(trials) {
 			rng := rand.New(rand.NewPCG(trial, 9))

@@ -1,0 +1,72 @@
+//go:build audit
+
+package calib
+
+import (
+	"math"
+	"testing"
+)
+
+// TestAuditCoverage is TestCoverage with more samples, larger ones, and more
+// folds.
+func TestAuditCoverage(t *testing.T) {
+	const trials = 1000
+	for _, n := range []int{100, 3000} {
+		for _, law := range scoreLaws {
+			for _, c := range calibrations {
+				truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
+				for _, delta := range []float64{0.05, 0.5} {
+					failures := map[string]int{}
+					for trial := range uint64(trials) {
+						s := draw(n, trial+1, law.draw, c.eta)
+						for method, bound := range boundsOf(s, CrossFit{delta, 5, trial}, c.bandwidth, c.variation) {
+							if method == "ciosek-nw" || (method != "tv" && c.bandwidth == 0) {
+								continue
+							}
+							b, err := bound()
+							if err != nil {
+								t.Fatal(err)
+							}
+							if b.Sum() < truth {
+								failures[method]++
+							}
+						}
+					}
+					for method, f := range failures {
+						if tooMany(f, trials, delta) {
+							t.Errorf("%s, n %d, %s scores, %s: %d of %d below %v, δ = %v", method, n, law.name, c.name, f, trials, truth, delta)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAuditAtom measures both Nadaraya–Watson bounds where every score is the
+// same, as the command computes them: cross-fitted, 10⁶ scores.
+func TestAuditAtom(t *testing.T) {
+	const n, trials, delta, truth = 1_000_000, 200, 0.001, 0.2
+	printed, repaired := 0, 0
+	for trial := range uint64(trials) {
+		s := draw(n, trial, scoreLaws[2].draw, func(float64) float64 { return 0.5 })
+		for _, kind := range []NadarayaWatsonKind{Printed, Repaired} {
+			b, err := NadarayaWatson(s, CrossFit{delta, 5, trial}, 1.0/64, kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Sum() < truth && kind == Printed {
+				printed++
+			} else if b.Sum() < truth {
+				repaired++
+			}
+		}
+	}
+	t.Logf("below the truth: printed %d, repaired %d of %d, δ = %v", printed, repaired, trials, delta)
+	if tooMany(repaired, trials, delta) {
+		t.Errorf("repaired: %d of %d", repaired, trials)
+	}
+	if !tooMany(printed, trials, delta) {
+		t.Errorf("printed: only %d of %d", printed, trials)
+	}
+}

@@ -1,0 +1,301 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+)
+
+// exactTail is P(Bin(n, p) ≥ k) for the exact value of the float64 p.
+func exactTail(n, k int64, p float64) *big.Rat {
+	P := new(big.Rat).SetFloat64(p)
+	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
+	power := func(x *big.Rat, k int64) *big.Rat {
+		e := big.NewInt(k)
+		return new(big.Rat).SetFrac(new(big.Int).Exp(x.Num(), e, nil), new(big.Int).Exp(x.Denom(), e, nil))
+	}
+	sum := new(big.Rat)
+	for j := k; j <= n; j++ {
+		term := new(big.Rat).SetInt(new(big.Int).Binomial(n, j))
+		term.Mul(term, power(P, j))
+		term.Mul(term, power(Q, n-j))
+		sum.Add(sum, term)
+	}
+	return sum
+}
+
+// The oracle is exact rational arithmetic.
+func TestBinomialTailEnclosesExactValue(t *testing.T) {
+	for _, n := range []int64{1, 2, 5, 17, 40} {
+		for _, p := range []float64{1e-12, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12} {
+			for k := int64(0); k <= n; k++ {
+				exact := exactTail(n, k, p)
+				got := binomialTail(n, k, p)
+				lo, hi := new(big.Rat).SetFloat64(got.lo), new(big.Rat).SetFloat64(got.hi)
+				value, _ := exact.Float64()
+				if value < 1e-290 {
+					continue // only the upper end is promised
+				}
+				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 {
+					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.lo, got.hi)
+				}
+				if got.hi-got.lo > 1e-11*value {
+					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v: the enclosure is %v wide", n, p, k, value, got.hi-got.lo)
+				}
+			}
+		}
+	}
+}
+
+// The oracle is the same sum in 300-bit floats, from terms made by recurrence.
+func TestBinomialTailLarge(t *testing.T) {
+	const prec = 300
+	f := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
+	for _, c := range []struct {
+		n, k int64
+		p    float64
+	}{
+		{100000, 99990, 0.9998}, {100000, 93642, 0.934}, {100000, 50500, 0.5}, {100000, 3, 1e-5},
+		{100000, 20000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
+	} {
+		// p and 1−p as exact numbers: binomialTail rounds 1−p, which its bound covers.
+		p := f(c.p)
+		q := new(big.Float).SetPrec(prec).Sub(f(1), p)
+		// Walk up from j = 0: term(0) = qⁿ by squaring.
+		term, square := f(1), new(big.Float).SetPrec(prec).Set(q)
+		for e := c.n; e > 0; e >>= 1 {
+			if e&1 == 1 {
+				term.Mul(term, square)
+			}
+			square.Mul(square, square)
+		}
+		odds := new(big.Float).SetPrec(prec).Quo(p, q)
+		sum := f(0)
+		for j := int64(0); ; j++ {
+			if j >= c.k {
+				sum.Add(sum, term)
+			}
+			if j == c.n {
+				break
+			}
+			term.Mul(term, odds)
+			term.Mul(term, f(float64(c.n-j)))
+			term.Quo(term, f(float64(j+1)))
+		}
+		got := binomialTail(c.n, c.k, c.p)
+		if f(got.lo).Cmp(sum) > 0 || f(got.hi).Cmp(sum) < 0 {
+			t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", c.n, c.p, c.k, sum, got.lo, got.hi)
+		}
+		if got.hi-got.lo > 1e-9*got.hi {
+			t.Errorf("P(Bin(%d, %v) ≥ %d): the enclosure [%v, %v] is wide", c.n, c.p, c.k, got.lo, got.hi)
+		}
+	}
+}
+
+// bigLog is ln x, from x = m·2^e and the series of 2 artanh((m−1)/(m+1)).
+func bigLog(x *big.Float) *big.Float {
+	const prec = 200
+	m := new(big.Float).SetPrec(prec)
+	e := x.MantExp(m)
+	artanh := func(y *big.Float) *big.Float {
+		sum, power := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).Set(y)
+		square := new(big.Float).SetPrec(prec).Mul(y, y)
+		for k := int64(1); k < 300; k += 2 {
+			sum.Add(sum, new(big.Float).SetPrec(prec).Quo(power, new(big.Float).SetInt64(k)))
+			power.Mul(power, square)
+		}
+		return sum.Add(sum, sum)
+	}
+	one := big.NewFloat(1)
+	log := func(m *big.Float) *big.Float {
+		a, b := new(big.Float).SetPrec(prec).Sub(m, one), new(big.Float).SetPrec(prec).Add(m, one)
+		return artanh(a.Quo(a, b))
+	}
+	ln2 := log(new(big.Float).SetPrec(prec).SetInt64(2))
+	return ln2.Mul(ln2, new(big.Float).SetInt64(int64(e))).Add(ln2, log(m))
+}
+
+// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits and
+// compares the table up to 15 and the series from 16.
+func TestStirlingTable(t *testing.T) {
+	const prec = 200
+	// π to 60 digits (OEIS A000796).
+	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494", 10, prec, big.ToNearestEven)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factorial := big.NewInt(1)
+	for n := int64(1); n <= 60; n++ {
+		factorial.Mul(factorial, big.NewInt(n))
+		N := new(big.Float).SetPrec(prec).SetInt64(n)
+		half := new(big.Float).SetPrec(prec).SetFloat64(0.5)
+		v := bigLog(new(big.Float).SetPrec(prec).SetInt(factorial))
+		v.Sub(v, new(big.Float).SetPrec(prec).Mul(new(big.Float).SetPrec(prec).Add(N, half), bigLog(N)))
+		v.Add(v, N)
+		v.Sub(v, new(big.Float).SetPrec(prec).Mul(half, bigLog(new(big.Float).SetPrec(prec).Add(pi, pi))))
+		want, _ := v.Float64()
+		if got := stirlingError(n); math.Abs(got-want) > 4*unit {
+			t.Errorf("Stirling error of %d is %.17g, want %.17g", n, got, want)
+		}
+	}
+}
+
+func TestBinomialLogErrorBound(t *testing.T) {
+	for _, n := range []int64{1, 7, 30, 200} {
+		for _, p := range []float64{1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9} {
+			for k := int64(0); k <= n; k++ {
+				exact := new(big.Rat).Sub(exactTail(n, k, p), exactTail(n, k+1, p))
+				x := new(big.Float).SetPrec(200).SetRat(exact)
+				want, _ := bigLog(x).Float64()
+				got, bound := binomialLog(n, k, p, 1-p)
+				if math.Abs(got-want) > bound+unit*math.Abs(want) {
+					t.Errorf("ln P(Bin(%d, %v) = %d) = %v, want %v: off by %v, stated %v", n, p, k, got, want, got-want, bound)
+				}
+			}
+		}
+	}
+}
+
+// Values of Φ from DLMF-type tables, computed with 40 digits: Φ(−z) for z.
+func TestNormalQuantileIsBelow(t *testing.T) {
+	for _, p := range []float64{1e-300, 1e-200, 1e-20, 1e-5, 0.01, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12, 1 - unit, 1} {
+		lo, hi := quantileLow(p), quantileHigh(p)
+		if v, e := normalCDF(lo); v*(1+e) > p {
+			t.Errorf("Φ(quantileLow(%v) = %v) may be above it", p, lo)
+		}
+		if v, e := normalCDF(hi); !math.IsInf(hi, 1) && v*(1-e) < p {
+			t.Errorf("Φ(quantileHigh(%v) = %v) may be below it", p, hi)
+		}
+		if p < 1-1e-13 && hi-lo > 1e-10*(1+math.Abs(lo)) {
+			t.Errorf("Φ⁻¹(%v) is enclosed in [%v, %v] only", p, lo, hi)
+		}
+	}
+	for _, c := range []struct{ p, z float64 }{ // Wichura 1988, AS 241, test values
+		{0.25, -0.6744897501960817}, {0.001, -3.090232306167814}, {1e-20, -9.262340089798408},
+	} {
+		if lo := quantileLow(c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
+			t.Errorf("quantileLow(%v) = %.17g, want %.17g", c.p, lo, c.z)
+		}
+	}
+	if lo := quantileLow(0); !math.IsInf(lo, -1) {
+		t.Errorf("quantileLow(0) = %v", lo)
+	}
+}
+
+// Φ itself against a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
+func TestNormalCDFErrorBound(t *testing.T) {
+	const prec = 400
+	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798", 10, prec, big.ToNearestEven)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range []float64{-9, -6.3, -4, -3.09, -1, -0.1, 0, 0.5, 1.7, 3.7, 6} {
+		Z := new(big.Float).SetPrec(prec).SetFloat64(z)
+		square := new(big.Float).SetPrec(prec).Mul(Z, Z)
+		sum, term := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).Set(Z)
+		for k := int64(1); k < 900; k += 2 {
+			sum.Add(sum, term)
+			term.Mul(term, square)
+			term.Quo(term, new(big.Float).SetInt64(k+2))
+		}
+		// e^(−z²/2) by its series at z²/2 and a division.
+		half := new(big.Float).SetPrec(prec).Quo(square, big.NewFloat(2))
+		exp, et := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).SetInt64(1)
+		for k := int64(1); k < 700; k++ {
+			exp.Add(exp, et)
+			et.Mul(et, half)
+			et.Quo(et, new(big.Float).SetInt64(k))
+		}
+		root := new(big.Float).SetPrec(prec).Sqrt(new(big.Float).SetPrec(prec).Add(pi, pi))
+		sum.Quo(sum, exp)
+		sum.Quo(sum, root)
+		sum.Add(sum, big.NewFloat(0.5))
+		got, relErr := normalCDF(z)
+		diff := new(big.Float).SetPrec(prec).Sub(new(big.Float).SetPrec(prec).SetFloat64(got), sum)
+		d, _ := diff.Quo(diff, sum).Float64()
+		if math.Abs(d) > relErr {
+			t.Errorf("Φ(%v): relative error %v, stated %v", z, d, relErr)
+		}
+	}
+}
+
+// The defining property, with the exact tail: at the lower bound it is ≤ α, and a
+// little above the bound it is > α.
+func TestLowerBoundIsExact(t *testing.T) {
+	for _, n := range []int64{1, 3, 10, 35} {
+		for _, alpha := range []float64{1e-30, 1e-6, 0.001, 0.05, 0.5, 0.99} {
+			A := new(big.Rat).SetFloat64(alpha)
+			for x := int64(1); x <= n; x++ {
+				p := LowerBound(x, n, alpha)
+				if exactTail(n, x, p).Cmp(A) > 0 {
+					t.Errorf("lower(%d, %d, %v) = %v is above the bound", x, n, alpha, p)
+				}
+				if above := p * (1 + 1e-9); above < 1 && exactTail(n, x, above).Cmp(A) <= 0 {
+					t.Errorf("lower(%d, %d, %v) = %v is not tight", x, n, alpha, p)
+				}
+				s := lowerSpan(x, n, alpha)
+				if s.lo != p || s.hi > p*(1+1e-9)+1e-15 || (s.hi < 1 && exactTail(n, x, s.hi).Cmp(A) < 0) {
+					t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v]", x, n, alpha, s.lo, s.hi)
+				}
+				u := UpperBound(n-x, n, alpha)
+				// P(Bin(n, u) ≤ n−x) ≤ α.
+				tail := new(big.Rat).Sub(big.NewRat(1, 1), exactTail(n, n-x+1, u))
+				if tail.Cmp(A) > 0 {
+					t.Errorf("upper(%d, %d, %v) = %v is below the bound", n-x, n, alpha, u)
+				}
+			}
+		}
+	}
+	if got := LowerBound(0, 10, 0.1); got != 0 {
+		t.Errorf("lower(0) = %v", got)
+	}
+	if got := UpperBound(10, 10, 0.1); got != 1 {
+		t.Errorf("upper(n) = %v", got)
+	}
+}
+
+// Closed forms: lower(n, n, α) = α^(1/n), lower(1, n, α) = 1 − (1−α)^(1/n).
+func TestLowerBoundClosedForms(t *testing.T) {
+	for _, n := range []int64{1, 10, 100, 100000, 1000000000} {
+		for _, alpha := range []float64{1e-50, 0.001, 0.3} {
+			want := math.Exp(math.Log(alpha) / float64(n))
+			if got := LowerBound(n, n, alpha); got > want*(1+1e-15) || got < want*(1-1e-9) {
+				t.Errorf("lower(%d, %d, %v) = %v, want %v", n, n, alpha, got, want)
+			}
+			want = -math.Expm1(math.Log1p(-alpha) / float64(n))
+			if got := LowerBound(1, n, alpha); got > want*(1+1e-14) || got < want*(1-1e-9) {
+				t.Errorf("lower(1, %d, %v) = %v, want %v", n, alpha, got, want)
+			}
+		}
+	}
+}
+
+func FuzzLowerBound(f *testing.F) {
+	f.Add(int64(100), int64(99), 0.001)
+	f.Add(int64(100000), int64(3), 0.0005)
+	f.Add(int64(1), int64(1), 0.999)
+	f.Add(int64(1)<<40, int64(1)<<39, 1e-100)
+	f.Fuzz(func(t *testing.T, n, x int64, alpha float64) {
+		if n < 1 || n > 1<<30 || x < 0 || x > n || !(alpha >= minAlpha && alpha < 1) {
+			t.Skip()
+		}
+		p := LowerBound(x, n, alpha)
+		if !(p >= 0 && p < 1) || (x > 0 && p == 0) {
+			t.Fatalf("lower(%d, %d, %v) = %v", x, n, alpha, p)
+		}
+		if tail := binomialTail(n, x, p); x > 0 && tail.hi > alpha {
+			t.Fatalf("lower(%d, %d, %v) = %v has a tail up to %v", x, n, alpha, p, tail.hi)
+		}
+	})
+}
+
+func BenchmarkLowerBound(b *testing.B) {
+	for _, n := range []int64{1000, 100000} {
+		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				LowerBound(n*9/10+int64(i%64), n, 0.001)
+			}
+		})
+	}
+}

@@ -1,0 +1,335 @@
+// Scores compares the ways to certify from scores with each other and with votes, and
+// the ways to bound the confidence, on a run of the bundled model, and the bounds on
+// means on synthetic data. It prints the tables of docs/scores.md and
+// docs/confidence.md:
+//
+//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
+//	    --n 1000 --scores --save-scores --out RUN
+//	go run ./studies/scores RUN
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "scores:", err)
+		os.Exit(1)
+	}
+}
+
+const (
+	alpha = 0.001
+	sigma = 0.5
+)
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: scores RUN")
+	}
+	r, err := runfolder.Read(args[0])
+	if err != nil {
+		return err
+	}
+	if r.Parameters.Sigma != sigma {
+		return fmt.Errorf("%s: σ = %v, want %v", args[0], r.Parameters.Sigma, sigma)
+	}
+	examples, err := readScores(filepath.Join(args[0], runfolder.ScoresFile))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
+	meanWidths()
+	radii := map[certify.MarginKind][]float64{
+		certify.SecondMargin: {0.25, 0.5, 0.75, 1, 1.25},
+		certify.FirstMargin:  {0.1, 0.2, 0.3, 0.4, 0.5},
+	}
+	for _, kind := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
+		for _, n := range []int{100, 300, 500, 1000} {
+			fmt.Printf("\n### %s margin, temperature 1, n = %d\n\n", kind, n)
+			if err := certifiedAccuracy(examples, kind, n, 1, certify.MeanBounds(), radii[kind]); err != nil {
+				return err
+			}
+		}
+		for _, temperature := range []float64{0.1, 0.5, 2, 4} {
+			for _, n := range []int{100, 1000} {
+				fmt.Printf("\n### %s margin, temperature %g, n = %d\n\n", kind, temperature, n)
+				if err := certifiedAccuracy(examples, kind, n, temperature, []certify.MeanBound{certify.Betting}, radii[kind]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, n := range []int{100, 300, 500, 1000} {
+		fmt.Printf("\n### confidence, n = %d\n\n", n)
+		if err := confidenceWidths(examples, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// example is an example with all its scores, at temperature 1.
+type example struct {
+	index, label, classes int
+	selection, estimation []float32
+}
+
+func readScores(path string) (examples []example, err error) {
+	r, err := scorefile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for {
+		index, label, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return examples, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e := example{index: index, label: label, classes: r.Classes}
+		err = errors.Join(
+			r.Selection(func(p []float32) error { e.selection = append(e.selection, p...); return nil }),
+			r.Estimation(func(p []float32) error { e.estimation = append(e.estimation, p...); return nil }),
+		)
+		if err != nil {
+			return nil, err
+		}
+		examples = append(examples, e)
+	}
+}
+
+// tempered returns the example at another temperature and with its first n samples.
+func (e example) tempered(n int, temperature float64) example {
+	e.selection = append([]float32(nil), e.selection...)
+	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
+	certify.Retemper(e.selection, e.classes, temperature)
+	certify.Retemper(e.estimation, e.classes, temperature)
+	return e
+}
+
+func temperedAll(examples []example, n int, temperature float64) []example {
+	all := make([]example, len(examples))
+	for i, e := range examples {
+		all[i] = e.tempered(n, temperature)
+	}
+	return all
+}
+
+func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []certify.ConfidenceBound, error) {
+	m := e.classes
+	a, err := c.Start(certify.ScoreExample{
+		Index: e.index, Label: e.label, Classes: m, N0: int64(len(e.selection) / m), N: int64(len(e.estimation) / m),
+	})
+	if err != nil {
+		return certify.Certificate{}, nil, err
+	}
+	if err := errors.Join(a.Selection(e.selection), a.Estimation(e.estimation)); err != nil {
+		return certify.Certificate{}, nil, err
+	}
+	cert, err := a.Certificate()
+	return cert, a.Confidence(cert), err
+}
+
+// votes are the votes of the same samples.
+func (e example) votes() certify.Votes {
+	count := func(rows []float32) []int64 {
+		counts := make([]int64, e.classes)
+		for ; len(rows) > 0; rows = rows[e.classes:] {
+			best := 0
+			for k, p := range rows[:e.classes] {
+				if p > rows[best] {
+					best = k
+				}
+			}
+			counts[best]++
+		}
+		return counts
+	}
+	return certify.Votes{
+		Index: e.index, Label: e.label,
+		N0: int64(len(e.selection) / e.classes), Counts0: count(e.selection),
+		N: int64(len(e.estimation) / e.classes), Counts: count(e.estimation),
+	}
+}
+
+// certifiedAccuracy prints a table in the form of moutaouakil 2024, Tables 2–3: certified
+// accuracy in % by radius, a row a method.
+func certifiedAccuracy(examples []example, kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
+	header := "| method | R = 0 |"
+	for _, r := range radii {
+		header += fmt.Sprintf(" %g |", r)
+	}
+	fmt.Println(header + " average radius |")
+	fmt.Println("| --- |" + strings.Repeat(" ---: |", len(radii)+2))
+	all := temperedAll(examples, n, temperature)
+	radii = append([]float64{0}, radii...)
+	print := func(certs []certify.Certificate) {
+		s := certify.Summarize(certs, radii)
+		line := "| " + s.Method
+		if !s.Sound {
+			line += " (not sound)"
+		}
+		for _, c := range s.Certified {
+			line += fmt.Sprintf(" | %.1f", 100*c.Accuracy)
+		}
+		fmt.Printf("%s | %.4f |\n", line, s.AverageRadius)
+	}
+	byVotes, err := certify.NewVoteCertifier(certify.VoteParams{Method: certify.Margin, Margin: kind, Alpha: alpha, Sigma: sigma})
+	if err != nil {
+		return err
+	}
+	var certs []certify.Certificate
+	for _, e := range all {
+		cert, err := byVotes.Certify(e.votes())
+		if err != nil {
+			return err
+		}
+		cert.Method = "votes, margin"
+		certs = append(certs, cert)
+	}
+	print(certs)
+	combines := []certify.Combine{certify.Directed, certify.Projected, certify.BonferroniScores, certify.Taylor}
+	for _, bound := range bounds {
+		for _, combine := range combines {
+			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
+				continue // directed is projected there
+			}
+			if combine == certify.Taylor && bound != certify.Betting {
+				continue
+			}
+			c, err := certify.NewScoreCertifier(certify.ScoreParams{Bound: bound, Combine: combine, Margin: kind, Alpha: alpha, Sigma: sigma})
+			if err != nil {
+				return err
+			}
+			certs = certs[:0]
+			for _, e := range all {
+				cert, _, err := e.certify(c)
+				if err != nil {
+					return err
+				}
+				certs = append(certs, cert)
+			}
+			print(certs)
+		}
+	}
+	return nil
+}
+
+// confidenceWidths prints the mean width of the confidence intervals by radius, over
+// the examples whose class every method certifies at the radius (emde 2025, Figure 8).
+func confidenceWidths(examples []example, n int) error {
+	radii := []float64{0, 0.1, 0.25, 0.5, 0.75}
+	methods := []certify.ConfidenceParams{
+		{Method: certify.ConfidenceStandard, Bound: certify.Hoeffding},
+		{Method: certify.ConfidenceStandard, Bound: certify.Bernstein},
+		{Method: certify.ConfidenceStandard, Bound: certify.Betting},
+		{Method: certify.ConfidenceCDF, Band: certify.BandDKW},
+		{Method: certify.ConfidenceCDF, Band: certify.BandBinomial},
+		{Method: certify.ConfidenceTangent, Bound: certify.Hoeffding},
+		{Method: certify.ConfidenceTangent, Bound: certify.Betting},
+	}
+	header := "| method |"
+	for _, r := range radii {
+		header += fmt.Sprintf(" R = %g |", r)
+	}
+	fmt.Println(header)
+	fmt.Println("| --- |" + strings.Repeat(" ---: |", len(radii)))
+	all := temperedAll(examples, n, 1)
+	var counts []int
+	for _, method := range methods {
+		method.Radii = radii
+		c, err := certify.NewScoreCertifier(certify.ScoreParams{Alpha: alpha, Sigma: sigma, Confidence: method})
+		if err != nil {
+			return err
+		}
+		widths := make([]float64, len(radii))
+		counts = make([]int, len(radii))
+		for _, e := range all {
+			_, bounds, err := e.certify(c)
+			if err != nil {
+				return err
+			}
+			for i, b := range bounds { // the certificate is the same for all methods
+				widths[i] += b.Upper - b.Lower
+				counts[i]++
+			}
+		}
+		line := "| " + method.String()
+		for i, w := range widths {
+			line += fmt.Sprintf(" | %.4f", w/math.Max(1, float64(counts[i])))
+		}
+		fmt.Println(line + " |")
+	}
+	line := "| examples"
+	for _, k := range counts {
+		line += fmt.Sprintf(" | %d", k)
+	}
+	fmt.Println(line + " |")
+	return nil
+}
+
+// meanWidths prints how far bounds at α = 0.001 are below the mean of data that are
+// nearly always near 1, averaged over repetitions.
+func meanWidths() {
+	fmt.Print("\n### mean − bound, α = 0.001\n\n")
+	fmt.Print("| data | n |")
+	for _, b := range certify.MeanBounds() {
+		fmt.Printf(" %s |", b)
+	}
+	fmt.Println("\n| --- | ---: |" + strings.Repeat(" ---: |", len(certify.MeanBounds())))
+	for _, d := range []struct {
+		name string
+		mean float64
+		draw func(r *rand.Rand) float64
+	}{
+		{"0 or 1, mean 0.999", 0.999, func(r *rand.Rand) float64 { return indicator(r.Float64() < 0.999) }},
+		{"0 or 1, mean 0.99", 0.99, func(r *rand.Rand) float64 { return indicator(r.Float64() < 0.99) }},
+		{"Beta(99,1), mean 0.99", 0.99, func(r *rand.Rand) float64 { return math.Pow(r.Float64(), 1.0/99) }},
+		{"99 % near 1, else uniform", 0.99*(1-1.0/1000) + 0.01*0.5, func(r *rand.Rand) float64 {
+			if r.Float64() < 0.99 {
+				return math.Pow(r.Float64(), 1.0/999)
+			}
+			return r.Float64()
+		}},
+	} {
+		for _, n := range []int{100, 1000, 10000, 100000} {
+			fmt.Printf("| %s | %d |", d.name, n)
+			repetitions := min(200, 1000000/n)
+			for _, b := range certify.MeanBounds() {
+				r := rand.New(rand.NewPCG(1, uint64(n)))
+				samples := make([]float64, n)
+				var width float64
+				for range repetitions {
+					for i := range samples {
+						samples[i] = d.draw(r)
+					}
+					width += (d.mean - certify.LowerMean(b, samples, alpha)) / float64(repetitions)
+				}
+				fmt.Printf(" %.3g |", width)
+			}
+			fmt.Println()
+		}
+	}
+}
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
