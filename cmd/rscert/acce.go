@@ -31,6 +31,7 @@ type acceOptions struct {
 	delta    float64
 	alpha    float64
 	examples int
+	adaptive bool
 	out      string
 	json     bool
 	quiet    bool
@@ -56,16 +57,21 @@ largest. They are estimates from below and certify nothing:
   dece   gradient ascent on the differentiable calibration error (appendix M)
   brier  calibration error of the confidences with the largest Brier score
 
-CBS and CCE hold if every bound in the file holds. Each holds with probability
-1 − alpha for itself; for all at once give --delta and --alpha: with probability
-1 − delta at most k of N bounds fail, k the 1 − delta quantile of Bin(N, alpha),
-so the Brier score is at most CBS + k/N and the calibration error at most
-CCE + 2k/N. This needs bounds from independent noise. N in Bin(N, alpha) counts
-every example that was sampled. 'rscert confidence' leaves out those whose class
-is not certified, a choice made by the same noise: then say N with --examples.
+With --adaptive, bounds from both sides on the largest calibration error with
+--bins bins of equal count (AdaECE): one that an attack attains, and one that
+holds for every way to bin.
+
+CBS and CCE hold if every bound in the file holds. Each bound holds with
+probability 1 − alpha for itself. For all at once give --delta, --alpha and
+--examples: with probability 1 − delta at most k of the n bounds fail, k the
+1 − delta quantile of Bin(examples, alpha), so the Brier score is at most
+CBS + k/n and the calibration error at most CCE + 2k/n. This needs independent
+noise for each example. --examples counts all that were sampled: 'rscert
+confidence' leaves out those whose class is not certified, which is decided by
+the same noise.
 
 The file has columns lower, upper (in [0,1]) and correct (0 or 1); index,
-confidence (without attack), radius and examples (the N above) where known.
+confidence (without attack), radius and examples (as --examples) where known.
 CSV, JSON lines or npz; .gz; - for stdin.`,
 		Example: `  rscert confidence run/ --radii 0.25,0.5 --out bounds.csv
   rscert acce bounds.csv
@@ -81,6 +87,7 @@ CSV, JSON lines or npz; .gz; - for stdin.`,
 	f.SortFlags = false
 	f.IntVar(&o.bins, "bins", 15, "equal-width bins of the calibration error")
 	f.StringSliceVar(&o.solvers, "solver", []string{"exact"}, "exact; admm, dece, brier (estimates from below)")
+	f.BoolVar(&o.adaptive, "adaptive", false, "bound the calibration error with equal-count bins too")
 	f.Float64SliceVar(&o.radii, "radius", nil, "take the rows with these `radii` (default all, each for itself)")
 	f.Float64Var(&o.delta, "delta", 0, "allowed failure probability of a statement about the whole dataset")
 	f.Float64Var(&o.alpha, "alpha", 0, "failure probability of each of the bounds, for --delta")
@@ -123,8 +130,9 @@ type acceResult struct {
 	ACCE   *struct {
 		ADMM float64 `json:"admm"`
 	} `json:"acce,omitempty"`
-	DECE     *float64 `json:"dece,omitempty"`
-	BrierECE *float64 `json:"brier_ece,omitempty"`
+	DECE     *float64      `json:"dece,omitempty"`
+	BrierECE *float64      `json:"brier_ece,omitempty"`
+	Adaptive *acceAdaptive `json:"adaptive_ece,omitempty"`
 	// Estimates are the values above that certify nothing: they are attained by
 	// some confidences within the bounds, and others may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
@@ -133,6 +141,12 @@ type acceResult struct {
 	Seconds     map[string]float64 `json:"seconds"`
 
 	attack []float64 // confidences that attain the largest value
+}
+
+// acceAdaptive encloses the largest calibration error with equal-count bins.
+type acceAdaptive struct {
+	Lower float64 `json:"lower"` // attained by an attack
+	Upper float64 `json:"upper"` // for every way to bin
 }
 
 // acceCertified holds with probability 1 − Delta for the dataset as a whole.
@@ -145,6 +159,7 @@ type acceCertified struct {
 	Failures        int64    `json:"failures"` // bounds that may not hold, at most
 	CBS             float64  `json:"cbs"`
 	CCE             *float64 `json:"cce,omitempty"`
+	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
 // acceRows are the rows of one radius.
@@ -411,6 +426,20 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		timed("brier", func() { e = problem.Brier() })
 		r.BrierECE = take("brier_ece", e)
 	}
+	if o.adaptive {
+		var a acceAdaptive
+		var e admm.Estimate
+		timed("adaptive", func() {
+			if a.Upper, err = admm.LargestGap(g.samples); err == nil {
+				e, err = problem.Adaptive()
+			}
+		})
+		if err != nil {
+			return r, err
+		}
+		a.Lower = min(e.ECE, a.Upper) // float64 sums against an exact one
+		r.Adaptive = &a
+	}
 	if o.delta > 0 {
 		k, err := certify.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
 		if err != nil {
@@ -419,10 +448,14 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		// No more bounds can fail than there are.
 		k = min(k, int64(n))
 		r.Certified = &acceCertified{Delta: o.delta, Alpha: o.alpha, Examples: sampled.examples, ExamplesAssumed: sampled.assumed, Failures: k,
-			CBS: calib.CBSWithFailures(r.CBS, k, n)}
+			CBS: calib.MeanWithFailures(r.CBS, k, n)}
 		if r.CCE != nil {
 			cce := admm.CCEWithFailures(*r.CCE, k, n)
 			r.Certified.CCE = &cce
+		}
+		if r.Adaptive != nil {
+			gap := calib.MeanWithFailures(r.Adaptive.Upper, k, n)
+			r.Certified.Adaptive = &gap
 		}
 	}
 	return r, nil
@@ -516,9 +549,12 @@ func printACCE(w io.Writer, results []acceResult, o acceOptions, solvers acceSol
 	column(solvers.admm, "ADMM*")
 	column(solvers.dece, "dECE*")
 	column(solvers.brier, "Brier*")
+	column(o.adaptive, "AdaECE ≥")
+	column(o.adaptive, "AdaECE ≤")
 	column(o.delta > 0, "failures ≤")
 	column(o.delta > 0, "CBS, all")
 	column(o.delta > 0 && solvers.exact, "CCE, all")
+	column(o.delta > 0 && o.adaptive, "AdaECE, all")
 	fmt.Fprintln(t)
 	// Bounds are printed rounded up, values that are attained rounded down.
 	up := func(x *float64) {
@@ -544,10 +580,15 @@ func printACCE(w io.Writer, results []acceResult, o acceOptions, solvers acceSol
 		}
 		down(r.DECE)
 		down(r.BrierECE)
+		if r.Adaptive != nil {
+			down(&r.Adaptive.Lower)
+			up(&r.Adaptive.Upper)
+		}
 		if c := r.Certified; c != nil {
 			fmt.Fprint(t, c.Failures, "\t")
 			up(&c.CBS)
 			up(c.CCE)
+			up(c.Adaptive)
 		}
 		fmt.Fprintln(t)
 	}
@@ -571,7 +612,10 @@ func printACCE(w io.Writer, results []acceResult, o acceOptions, solvers acceSol
 			}
 			also := ""
 			if c.CCE != nil {
-				also = fmt.Sprintf(" and the calibration error at most %s", ceilDecimals(*c.CCE, 4))
+				also += fmt.Sprintf(", the calibration error at most %s", ceilDecimals(*c.CCE, 4))
+			}
+			if c.Adaptive != nil {
+				also += fmt.Sprintf(", with bins of any kind at most %s", ceilDecimals(*c.Adaptive, 4))
 			}
 			fmt.Fprintf(w, "%s probability at least 1 − %s, at most %d of the %d bounds fail: the Brier score under attack is at most %s%s.\n",
 				where, formatFloat(c.Delta), c.Failures, r.N, ceilDecimals(c.CBS, 4), also)

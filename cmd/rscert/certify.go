@@ -275,7 +275,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", o.Temperature, o.model)
 	}
 	if note := data.Note(); note != "" && !o.quiet {
-		fmt.Fprintf(s.err, "%s: %s\n", o.data, note)
+		fmt.Fprintf(s.err, "data: %s\n", note)
 	}
 	for _, w := range model.Warnings() {
 		fmt.Fprintf(s.err, "warning: %s: %s\n", o.model, w)

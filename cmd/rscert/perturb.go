@@ -40,10 +40,10 @@ the classifier, P(y=1|s) of the perturbed score is smooth, with derivative at
 most 1/(2h): that is what 'rscert ce --method nw' and 'lipschitz' need. The
 bounds are then for the perturbed classifier, which is the one to use.
 
-A larger h gives smaller bounds and a worse classifier. --auroc shows how much
-worse: the area under the ROC curve before and after, for a list of h. Choose h
-on other data than the bound is computed from: a bound for an h that was chosen
-on the same labels does not hold with its stated probability.
+A larger h makes the bounds less uncertain and the classifier worse. --auroc
+shows how much worse: the area under the ROC curve before and after, for a list
+of h. Choose h on other data than the bound is computed from: a bound for an h
+that was chosen on the same labels does not hold with its stated probability.
 
 The perturbation of a row depends on its score, its number, h and --seed alone.
 Columns score and label (or confidence and correct) come out; label is needed

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/certify"
 )
 
 func mustBins(t testing.TB, m int) Bins {
@@ -413,6 +414,54 @@ func TestCCEWithFailures(t *testing.T) {
 	}
 	if at := bySigns(b, []calib.Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
 		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, 1, 2))
+	}
+}
+
+// The statement about a whole dataset fails with probability δ at most: each
+// interval fails with probability α, independently, and one that fails tells
+// nothing, not even of correctness. Without the allowance for failures it would
+// fail nearly always, so the simulation can tell.
+func TestDatasetWideCoverage(t *testing.T) {
+	const n, alpha, delta = 100, 0.05, 0.1
+	trials := 2000
+	if testing.Short() {
+		trials = 300
+	}
+	k, err := certify.FailureQuantile(n, alpha, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 7))
+	b := mustBins(t, 10)
+	var above, plain int
+	for range trials {
+		intervals, _ := certified(r, n)
+		stated, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range intervals {
+			if r.Float64() < alpha {
+				intervals[i] = calib.Bounded{Lower: 0, Upper: 1, Correct: !intervals[i].Correct}
+			}
+		}
+		attack, err := CCE(intervals, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attack.Value > CCEWithFailures(stated.Value, k, n) {
+			above++
+		}
+		if attack.Value > stated.Value {
+			plain++
+		}
+	}
+	// So many or more have a probability below 10⁻⁶ if the statement is true.
+	if limit, err := certify.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
+		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
+	}
+	if plain < trials*9/10 {
+		t.Errorf("the plug-in value failed in only %d of %d trials: failures do not matter here", plain, trials)
 	}
 }
 

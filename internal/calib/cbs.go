@@ -79,10 +79,11 @@ func CBS(intervals []Bounded) (float64, error) {
 	return sum.MeanUp(len(intervals)), nil
 }
 
-// CBSWithFailures bounds the Brier score under attack of n predictions when up to
-// failures of their intervals do not hold: a term is at most 1 whatever happens
-// to it, so each failure adds 1/n at most. Rounded up.
-func CBSWithFailures(cbs float64, failures int64, n int) float64 {
+// MeanWithFailures bounds a mean of n terms of [0, 1], one a prediction (the Brier
+// score, the largest gap), when up to failures of the intervals that it was
+// computed from do not hold: whatever happens to a term, it grows by 1 at most.
+// Rounded up.
+func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
-	return min(1, math.Nextafter(cbs+share, 2))
+	return min(1, math.Nextafter(mean+share, 2))
 }

@@ -142,7 +142,7 @@ func TestCBSBadIntervals(t *testing.T) {
 }
 
 // Whatever values up to k of the predictions take, the Brier score stays below.
-func TestCBSWithFailures(t *testing.T) {
+func TestMeanWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for range 300 {
 		n := 1 + r.IntN(30)
@@ -152,7 +152,7 @@ func TestCBSWithFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := CBSWithFailures(cbs, int64(k), n)
+		bound := MeanWithFailures(cbs, int64(k), n)
 		var sum float64
 		for i, v := range intervals {
 			d := v.BrierConfidence()

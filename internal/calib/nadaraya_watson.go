@@ -36,11 +36,12 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // over validation points, cross-fitted with δ/K a fold.
 //
 // As printed, the realised D = E_s|η̂(s)−η(s)| is replaced by its expectation
-// over Y. That step fails: where all scores are equal, η̂−η is one nearly
-// Gaussian error with standard deviation ≤ g, and for η = ½ it exceeds g in a
-// third of all samples, in half of them to the side that makes the bound too
-// small, however small δ is. So Printed is not sound. It keeps R = b1h′ + ½b2h′² + ½ and falls back to the nearest
-// training score where no weight is positive; each inequality has δ/2K.
+// over Y. That step fails: where all scores are equal, η̂−η is one nearly normal
+// error with standard deviation ≤ g, which for η = ½ exceeds g in a third of all
+// samples, in half of these to the side that makes the bound too small, however
+// small δ is. So Printed is not sound. It keeps R = b1h′ + ½b2h′² + ½ and falls
+// back to the nearest training score where no weight is positive; each of its
+// inequalities has δ/2K.
 //
 // Repaired adds what is missing. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,

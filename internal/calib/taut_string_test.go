@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -139,25 +140,53 @@ func TestTautStringKKT(t *testing.T) {
 					}
 					y[j] /= w[j]
 				}
-				v := solve(w, y, lambda)
-				u := 0.0
-				const eps = 1e-7
-				for j := range v {
-					u += w[j] * (y[j] - v[j])
-					switch {
-					case j == m-1:
-						if math.Abs(u) > eps {
-							t.Fatalf("%s λ %v: ends at %v", name, lambda, u)
-						}
-					case math.Abs(u) > lambda+eps:
-						t.Fatalf("%s λ %v: dual %v at %d", name, lambda, u, j)
-					case v[j] > v[j+1] && math.Abs(u-lambda) > eps, v[j] < v[j+1] && math.Abs(u+lambda) > eps:
-						t.Fatalf("%s λ %v: dual %v at the jump %v → %v", name, lambda, u, v[j], v[j+1])
-					}
+				if err := kkt(w, y, solve(w, y, lambda), lambda); err != nil {
+					t.Fatalf("%s, ties %d, λ %v: %v", name, ties, lambda, err)
 				}
 			}
 		}
 	}
+}
+
+func kkt(w, y, v []float64, lambda float64) error {
+	u := 0.0
+	const eps = 1e-7
+	for j := range v {
+		u += w[j] * (y[j] - v[j])
+		switch {
+		case j == len(v)-1:
+			if math.Abs(u) > eps {
+				return fmt.Errorf("the dual ends at %v", u)
+			}
+		case math.Abs(u) > lambda+eps:
+			return fmt.Errorf("dual %v at %d", u, j)
+		// Equal values can come out one unit in the last place apart.
+		case v[j] > v[j+1]+1e-9 && math.Abs(u-lambda) > eps, v[j] < v[j+1]-1e-9 && math.Abs(u+lambda) > eps:
+			return fmt.Errorf("dual %v at the jump %v → %v", u, v[j], v[j+1])
+		}
+	}
+	return nil
+}
+
+// FuzzTautString: the solution is optimal for every input: a byte is a tie of
+// up to 15 labels, of which its upper half are 1.
+func FuzzTautString(f *testing.F) {
+	f.Add([]byte{0x01, 0x11, 0x2f, 0xff}, 1.5)
+	f.Add([]byte("0000111100110101"), 0.3)
+	f.Add([]byte("1\x05\xff"), 1.2) // two slopes that differ by rounding alone
+	f.Fuzz(func(t *testing.T, ties []byte, lambda float64) {
+		if len(ties) == 0 || !(lambda > 1e-3 && lambda < 1e6) {
+			return
+		}
+		w, y := make([]float64, len(ties)), make([]float64, len(ties))
+		for j, b := range ties {
+			w[j] = float64(1 + b&15)
+			y[j] = min(1, float64(b>>4)/w[j])
+		}
+		if err := kkt(w, y, solve(w, y, lambda), lambda); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Merging ties is the same as forcing equal scores to one value: the merged

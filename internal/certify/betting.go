@@ -14,7 +14,7 @@ import "math"
 // that begins at 0: if it is above the true mean μ, then μ itself was rejected.
 // This needs no monotony of K in m, so the bets may differ between values of m.
 // The samples come in a fixed order and are independent; they need not have one
-// distribution as long as the mean of all is ≤ m.
+// distribution as long as each has a mean ≤ m.
 //
 // Three ways to bet:
 //
@@ -30,9 +30,9 @@ import "math"
 //   - Chernoff: λ = c/m with the fraction c fixed by (n, α, m) alone. With X in
 //     {0,1} the best one is c = (x−m)/(1−m), x the root above m of
 //     n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) +
-//     (1−x̄) ln((1−x)/(1−m))]), which is 1/α at x̄ = x: the bound is never below
-//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and above it wherever X
-//     is not 0 or 1. The order of the samples does not matter.
+//     (1−x̄) ln((1−x)/(1−m))]), which is 1/α at x̄ = x: but for the grid's loss, the
+//     bound is never below Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and
+//     above it wherever X is not 0 or 1. K after the last sample does not depend on their order.
 //
 // (The order-free form with the best λ chosen afterwards, sup_λ Π(1+λ(X_i−m)) ≥
 // 1/α, which Chernoff's inequality gives for Gaffke's bound, is not offered: no

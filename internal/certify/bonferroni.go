@@ -26,9 +26,6 @@ func bonferroniMargin(kind MarginKind, a, b float64) float64 {
 		// a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
 		return (a - 0.5) + (b - 0.5) - 4*unit
 	}
-	if a == 0 || b == 0 {
-		return math.Inf(-1)
-	}
 	m := quantileLow(a) + quantileLow(b)
 	return m - math.Abs(m)*2*unit
 }

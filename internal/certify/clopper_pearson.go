@@ -75,11 +75,7 @@ func lowerSpan(x, n int64, alpha float64) span {
 // upper(x, n, α) = BetaInv(1−α; x+1, n−x) = 1 − lower(n−x, n, α), 1 for x = n.
 // Never below that number.
 func UpperBound(x, n int64, alpha float64) float64 {
-	p := LowerBound(n-x, n, alpha)
-	if p == 0 {
-		return 1
-	}
-	return math.Nextafter(1-p, 2)
+	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }
 
 // lowerGuess is a starting point for LowerBound, in (0, 1): Wilson's interval.

@@ -7,7 +7,8 @@ import (
 // ConfidenceBound bounds the confidence of a certified class under attack, a row of
 // bounds.csv: for every δ with ‖δ‖ ≤ Radius, the mean score z(x+δ) = E f_A(x+δ+ε) of the
 // class A = Prediction is in [Lower, Upper], and A is the class with the largest one.
-// Both together, at all radii, fail with probability ≤ Alpha.
+// Both together fail with probability ≤ Alpha. (By standard and cdf the rows of one
+// example hold at all radii at once; by tangent each has its own event.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`

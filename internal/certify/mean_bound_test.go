@@ -277,7 +277,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			if (b == Hoeffding || b == Bernstein || b == Chernoff) && got > mean+1e-12 {
+			// Bounds that hold at every count may come from samples before the last.
+			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}
 		}

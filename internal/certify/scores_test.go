@@ -2,6 +2,7 @@ package certify
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -397,4 +398,109 @@ func TestRetemper(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Estimation samples leave nothing behind: memory does not grow with n.
+func TestScoreMemory(t *testing.T) {
+	s := scoreModels[3]
+	for _, p := range []ScoreParams{
+		{Combine: Directed}, {Combine: BonferroniScores},
+		{Confidence: ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceTangent}},
+		{Confidence: ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF}},
+	} {
+		p.Alpha, p.Sigma = 0.001, 1
+		c, err := NewScoreCertifier(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(1, 1))
+		a, err := c.Start(ScoreExample{Classes: len(s.mean), N0: 10, N: 1 << 30})
+		if err == nil {
+			err = a.Selection(s.rows(r, 10))
+		}
+		rows := s.rows(r, 64)
+		if err == nil {
+			err = a.Estimation(rows) // fixes the class and makes room
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := testing.AllocsPerRun(100, func() { err = a.Estimation(rows) }); got != 0 || err != nil {
+			t.Errorf("%v: %v allocations a call, error %v", p.Combine, got, err)
+		}
+	}
+}
+
+// What score statistics add to the sampling of one image: the softmax and all that a
+// certificate and the confidence at two radii need. Memory must not grow with n.
+func BenchmarkScoreSampling(b *testing.B) {
+	for _, m := range []int{10, 1000} {
+		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
+			b.Run(fmt.Sprintf("m=%d/radii=%d", m, len(confidence.Radii)), func(b *testing.B) {
+				const n = 100000
+				c, err := NewScoreCertifier(ScoreParams{Alpha: 0.001, Sigma: 0.5, Confidence: confidence})
+				if err != nil {
+					b.Fatal(err)
+				}
+				const rows = 64
+				r := rand.New(rand.NewPCG(1, 2))
+				logits, probs := make([]float32, rows*m), make([]float32, rows*m)
+				for i := range logits {
+					logits[i] = float32(r.NormFloat64())
+					if i%m == 3 {
+						logits[i] += 8
+					}
+				}
+				var a *ScoreAccumulator
+				left := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					if left < rows {
+						if a, err = c.Start(ScoreExample{Classes: m, N0: rows, N: n}); err != nil {
+							b.Fatal(err)
+						}
+						Softmax(logits, probs, m, 1)
+						if err := a.Selection(probs); err != nil {
+							b.Fatal(err)
+						}
+						left = n
+					}
+					Softmax(logits, probs, m, 1)
+					if err := a.Estimation(probs); err != nil {
+						b.Fatal(err)
+					}
+					left -= rows
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/sample")
+			})
+		}
+	}
+}
+
+// The betting bound of one example and class pair at n = 100,000, from saved scores.
+func BenchmarkBettingExample(b *testing.B) {
+	const n = 100000
+	c, err := NewScoreCertifier(ScoreParams{Alpha: 0.001, Sigma: 0.5})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := scoreModels[2]
+	r := rand.New(rand.NewPCG(1, 2))
+	selection, estimation := s.rows(r, 100), s.rows(r, n)
+	for b.Loop() {
+		a, err := c.Start(ScoreExample{Classes: len(s.mean), N0: 100, N: n})
+		if err == nil {
+			err = a.Selection(selection)
+		}
+		if err == nil {
+			err = a.Estimation(estimation)
+		}
+		if err == nil {
+			_, err = a.Certificate()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }

@@ -138,10 +138,9 @@ func TestVectorsOfRareWords(t *testing.T) {
 			}
 		}
 	}
-	// A product fused into a sum would move values by 1e-16 and hardly ever a
-	// float32. Where r is small but found by cancellation it is 100 times as
-	// often; there are 10 such cases here if t is computed with MulAdd. (For the
-	// angle, the cases above with θ a quarter turn do.)
+	// A product fused into a sum moves a value by 1e-16 and hardly ever a float32.
+	// It does often enough where a value is small but found by cancellation: above
+	// θ a quarter turn, here r.
 	for range 1 << 24 {
 		check(1<<39+253<<31+rng.Uint64N(2<<31), rng.Uint32N(1<<24))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -13,15 +14,37 @@ import (
 	"github.com/rscert/rscert/internal/tabular"
 )
 
+// curve is one panel of the figure: every value by radius.
+type curve struct {
+	title string
+	radii []float64
+	found []found
+}
+
 // model computes every value at every radius of bounds files, each named by the
-// σ of its run, and draws them by radius in the style of the paper's Figure 3.
+// σ of its run, and for a simulated classifier, and draws them by radius in the
+// style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")
 	}
-	var panels []*plot.Plot
-	fmt.Println("| σ | radius | certified | clean | Brier | dECE | ADMM, best of grid | exact CCE | CBS | seconds: dECE | grid | exact |")
+	var curves []curve
+	fmt.Println("| classifier | radius | certified | clean | Brier | dECE | ADMM, best of grid | exact CCE | CBS | seconds: dECE | grid | exact |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	add := func(c *curve, radius float64, intervals []calib.Bounded, clean []float64) error {
+		f, err := solve(intervals, clean, false, true)
+		if err != nil {
+			return err
+		}
+		cbs, err := calib.CBS(intervals)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("| %s | %g | %d | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.2g | %.2g | %.2g |\n", c.title, radius, len(intervals),
+			f.clean, f.brier, f.dece, f.grid, f.exact, cbs, f.deceTime, f.gridTime, f.exactSeconds)
+		c.radii, c.found = append(c.radii, radius), append(c.found, f)
+		return nil
+	}
 	for ; len(args) > 0; args = args[2:] {
 		t, err := tabular.Read(context.Background(), args[0], tabular.Options{Required: []string{"lower", "upper", "correct", "confidence", "radius"}})
 		if err != nil {
@@ -29,10 +52,8 @@ func model(args []string, file string) error {
 		}
 		column := func(name string) []float64 { c, _ := t.Column(name); return c }
 		lower, upper, correct, confidence, radius := column("lower"), column("upper"), column("correct"), column("confidence"), column("radius")
-		radii := slices.Compact(slices.Sorted(slices.Values(radius)))
-		names := []string{"exact", "ADMM, best of 16", "dECE", "Brier confidences", "no attack"}
-		lines := make([]plotter.XYs, len(names))
-		for _, r := range radii {
+		c := curve{title: "bundled model, σ = " + args[1]}
+		for _, r := range slices.Compact(slices.Sorted(slices.Values(radius))) {
 			var intervals []calib.Bounded
 			var clean []float64
 			for i := range radius {
@@ -41,29 +62,56 @@ func model(args []string, file string) error {
 					clean = append(clean, confidence[i])
 				}
 			}
-			f, err := solve(intervals, clean, false, true)
-			if err != nil {
-				return err
-			}
-			cbs, err := calib.CBS(intervals)
-			if err != nil {
-				return err
-			}
-			fmt.Printf("| %s | %g | %d | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.2g | %.2g | %.2g |\n", args[1], r, len(intervals),
-				f.clean, f.brier, f.dece, f.grid, f.exact, cbs, f.deceTime, f.gridTime, f.exactSeconds)
-			for k, y := range []float64{f.exact, f.grid, f.dece, f.brier, f.clean} {
-				lines[k] = append(lines[k], plotter.XY{X: r, Y: y})
-			}
-		}
-		p := newPlot("σ = "+args[1], "certified radius", "calibration error")
-		for k, name := range names {
-			if err := addLine(p, name, lines[k], k, true); err != nil {
+			if err := add(&c, r, intervals, clean); err != nil {
 				return err
 			}
 		}
-		p.Legend.Left = true
-		p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
-		panels = append(panels, p)
+		curves = append(curves, c)
 	}
-	return save([][]*plot.Plot{panels}, vg.Length(len(panels))*10*vg.Centimeter, 9*vg.Centimeter, file)
+	simulated := curve{title: "simulated, radius in σ"}
+	for _, ratio := range []float64{0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1} {
+		// The same seed: the same classifier at every radius.
+		intervals, clean := instance(rand.New(rand.NewPCG(2025, 1000)), 2000, ratio)
+		if err := add(&simulated, ratio, intervals, clean); err != nil {
+			return err
+		}
+	}
+	return drawCurves(append(curves, simulated), file)
+}
+
+// drawCurves makes a figure of panels, two a row.
+func drawCurves(curves []curve, file string) error {
+	var panels [][]*plot.Plot
+	for i, c := range curves {
+		p := newPlot(c.title, "certified radius", "calibration error")
+		p.Legend.Left = true
+		for k, l := range []struct {
+			name  string
+			value func(found) float64
+		}{
+			{"exact", func(f found) float64 { return f.exact }},
+			{"ADMM, best of 16", func(f found) float64 { return f.grid }},
+			{"dECE", func(f found) float64 { return f.dece }},
+			{"Brier confidences", func(f found) float64 { return f.brier }},
+			{"no attack", func(f found) float64 { return f.clean }},
+		} {
+			var xy plotter.XYs
+			for j, f := range c.found {
+				xy = append(xy, plotter.XY{X: c.radii[j], Y: l.value(f)})
+			}
+			if err := addLine(p, l.name, xy, k, true); err != nil {
+				return err
+			}
+		}
+		p.X.Min, p.Y.Min = 0, 0
+		p.Y.Max *= 1.3 // room for the legend
+		if i%2 == 0 {
+			panels = append(panels, nil)
+		}
+		panels[i/2] = append(panels[i/2], p)
+	}
+	if len(curves)%2 == 1 {
+		panels[len(panels)-1] = append(panels[len(panels)-1], nil)
+	}
+	return save(panels, 24*vg.Centimeter, vg.Length(len(panels))*9*vg.Centimeter, file)
 }

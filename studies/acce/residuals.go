@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -11,8 +12,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"os"
 
 	"github.com/rscert/rscert/internal/admm"
 )
@@ -68,13 +67,13 @@ func residuals(file string) error {
 			}
 		})
 		d := newPlot(s.name, "step", "mean deviation")
-		d.Y.Scale, d.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		d.Y.Scale, d.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 1}
 		for k, name := range names {
 			if err := addLine(d, name, lines[k], k, false); err != nil {
 				return err
 			}
 		}
-		d.Y.Min, d.Y.Max = 1e-6, 10
+		d.Y.Min, d.Y.Max = 1e-5, 1000
 		v := newPlot("", "step", "calibration error")
 		flat := plotter.XYs{{X: 0, Y: worst.Value}, {X: admm.Steps, Y: worst.Value}}
 		for k, l := range []struct {
@@ -131,7 +130,9 @@ func save(panels [][]*plot.Plot, width, height vg.Length, file string) error {
 		PadTop: vg.Points(4), PadBottom: vg.Points(4), PadLeft: vg.Points(4), PadRight: vg.Points(8)}
 	for j, row := range plot.Align(panels, tiles, draw.New(c)) {
 		for i, part := range row {
-			panels[j][i].Draw(part)
+			if panels[j][i] != nil {
+				panels[j][i].Draw(part)
+			}
 		}
 	}
 	f, err := os.Create(file)

@@ -194,7 +194,19 @@ func table1(curves [][]curve) {
 	}
 }
 
-// draw writes the four panels of Figure 3.
+// decades are ticks at the powers of ten.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	for k := math.Ceil(math.Log10(lo) - 1e-9); k <= math.Log10(hi)+1e-9; k++ {
+		ticks = append(ticks, plot.Tick{Value: math.Pow(10, k), Label: fmt.Sprintf("1e%g", k)})
+	}
+	return ticks
+}
+
+// drawCurves writes the four panels of Figure 3.
 func drawCurves(curves [][]curve, path string) error {
 	const width, height = 18 * vg.Centimeter, 16 * vg.Centimeter
 	canvas := vgsvg.New(width, height)
@@ -204,7 +216,8 @@ func drawCurves(curves [][]curve, path string) error {
 		p.Title.Text = "η(s) = " + f.name
 		p.X.Label.Text, p.Y.Label.Text = "n", "gap"
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
+		p.Y.Min, p.Y.Max = 1e-4, 3 // the same in all panels, with room for the legend
 		for m, name := range methods {
 			c := curves[k][m]
 			points := make(plotter.XYs, len(c.n))
@@ -222,9 +235,11 @@ func drawCurves(curves [][]curve, path string) error {
 			}
 		}
 		p.Legend.Left = true
+		p.Legend.TextStyle.Font.Size = vg.Points(9)
 		panels[k/2][k%2] = p
 	}
 	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2}
+	tiles.PadRight = vg.Centimeter / 2
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
 		for j, c := range row {
 			panels[i][j].Draw(c)

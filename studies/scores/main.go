@@ -1,14 +1,15 @@
 // Scores compares the ways to certify from scores with each other and with votes, and
 // the ways to bound the confidence, on a run of the bundled model, and the bounds on
-// means on synthetic data. It prints the tables of docs/scores.md and
-// docs/confidence.md:
+// means on synthetic data. It writes docs/scores-tables.md, from which docs/scores.md
+// and docs/confidence.md quote, and docs/img/confidence-widths.svg:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
-//	    --n 1000 --scores --save-scores --out RUN
-//	go run ./studies/scores RUN
+//	    --n 1000 --save-scores --out RUN
+//	go run ./studies/scores RUN docs
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -36,8 +42,8 @@ const (
 )
 
 func run(args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: scores RUN")
+	if len(args) != 2 {
+		return errors.New("usage: scores RUN DOCS")
 	}
 	r, err := runfolder.Read(args[0])
 	if err != nil {
@@ -50,35 +56,50 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
-	meanWidths()
+	var b bytes.Buffer
+	s := study{&b, examples}
+	fmt.Fprint(&b, "# Certificates from scores: tables\n\nMade by `go run ./studies/scores RUN docs`; see its source for RUN.\n\n")
+	fmt.Fprintf(&b, "%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
+	s.meanWidths()
 	radii := map[certify.MarginKind][]float64{
 		certify.SecondMargin: {0.25, 0.5, 0.75, 1, 1.25},
 		certify.FirstMargin:  {0.1, 0.2, 0.3, 0.4, 0.5},
 	}
 	for _, kind := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
 		for _, n := range []int{100, 300, 500, 1000} {
-			fmt.Printf("\n### %s margin, temperature 1, n = %d\n\n", kind, n)
-			if err := certifiedAccuracy(examples, kind, n, 1, certify.MeanBounds(), radii[kind]); err != nil {
+			fmt.Fprintf(&b, "\n## %s margin, temperature 1, n = %d\n\n", kind, n)
+			if err := s.certifiedAccuracy(kind, n, 1, certify.MeanBounds(), radii[kind]); err != nil {
 				return err
 			}
 		}
 		for _, temperature := range []float64{0.1, 0.5, 2, 4} {
 			for _, n := range []int{100, 1000} {
-				fmt.Printf("\n### %s margin, temperature %g, n = %d\n\n", kind, temperature, n)
-				if err := certifiedAccuracy(examples, kind, n, temperature, []certify.MeanBound{certify.Betting}, radii[kind]); err != nil {
+				fmt.Fprintf(&b, "\n## %s margin, temperature %g, n = %d\n\n", kind, temperature, n)
+				if err := s.certifiedAccuracy(kind, n, temperature, []certify.MeanBound{certify.Betting}, radii[kind]); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	for _, n := range []int{100, 300, 500, 1000} {
-		fmt.Printf("\n### confidence, n = %d\n\n", n)
-		if err := confidenceWidths(examples, n); err != nil {
+		fmt.Fprintf(&b, "\n## width of the confidence interval, n = %d\n\n", n)
+		widths, err := s.confidenceWidths(n)
+		if err != nil {
 			return err
 		}
+		if n == 1000 {
+			if err := drawWidths(filepath.Join(args[1], "img", "confidence-widths.svg"), widths); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
+}
+
+// study is what the tables are made from and written to.
+type study struct {
+	*bytes.Buffer
+	examples []example
 }
 
 // example is an example with all its scores, at temperature 1.
@@ -169,25 +190,25 @@ func (e example) votes() certify.Votes {
 
 // certifiedAccuracy prints a table in the form of moutaouakil 2024, Tables 2–3: certified
 // accuracy in % by radius, a row a method.
-func certifiedAccuracy(examples []example, kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
+func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
 	header := "| method | R = 0 |"
 	for _, r := range radii {
 		header += fmt.Sprintf(" %g |", r)
 	}
-	fmt.Println(header + " average radius |")
-	fmt.Println("| --- |" + strings.Repeat(" ---: |", len(radii)+2))
-	all := temperedAll(examples, n, temperature)
+	fmt.Fprintln(s, header+" average radius |")
+	fmt.Fprintln(s, "| --- |"+strings.Repeat(" ---: |", len(radii)+2))
+	all := temperedAll(s.examples, n, temperature)
 	radii = append([]float64{0}, radii...)
 	print := func(certs []certify.Certificate) {
-		s := certify.Summarize(certs, radii)
-		line := "| " + s.Method
-		if !s.Sound {
+		summary := certify.Summarize(certs, radii)
+		line := "| " + summary.Method
+		if !summary.Sound {
 			line += " (not sound)"
 		}
-		for _, c := range s.Certified {
+		for _, c := range summary.Certified {
 			line += fmt.Sprintf(" | %.1f", 100*c.Accuracy)
 		}
-		fmt.Printf("%s | %.4f |\n", line, s.AverageRadius)
+		fmt.Fprintf(s, "%s | %.4f |\n", line, summary.AverageRadius)
 	}
 	byVotes, err := certify.NewVoteCertifier(certify.VoteParams{Method: certify.Margin, Margin: kind, Alpha: alpha, Sigma: sigma})
 	if err != nil {
@@ -231,9 +252,11 @@ func certifiedAccuracy(examples []example, kind certify.MarginKind, n int, tempe
 }
 
 // confidenceWidths prints the mean width of the confidence intervals by radius, over
-// the examples whose class every method certifies at the radius (emde 2025, Figure 8).
-func confidenceWidths(examples []example, n int) error {
-	radii := []float64{0, 0.1, 0.25, 0.5, 0.75}
+// the examples whose class betting+directed certifies at the radius: the same for all
+// methods (emde 2025, Figure 8).
+func (s study) confidenceWidths(n int) (map[string][]float64, error) {
+	drawn := map[string][]float64{}
+	radii := widthRadii
 	methods := []certify.ConfidenceParams{
 		{Method: certify.ConfidenceStandard, Bound: certify.Hoeffding},
 		{Method: certify.ConfidenceStandard, Bound: certify.Bernstein},
@@ -247,22 +270,22 @@ func confidenceWidths(examples []example, n int) error {
 	for _, r := range radii {
 		header += fmt.Sprintf(" R = %g |", r)
 	}
-	fmt.Println(header)
-	fmt.Println("| --- |" + strings.Repeat(" ---: |", len(radii)))
-	all := temperedAll(examples, n, 1)
+	fmt.Fprintln(s, header)
+	fmt.Fprintln(s, "| --- |"+strings.Repeat(" ---: |", len(radii)))
+	all := temperedAll(s.examples, n, 1)
 	var counts []int
 	for _, method := range methods {
 		method.Radii = radii
 		c, err := certify.NewScoreCertifier(certify.ScoreParams{Alpha: alpha, Sigma: sigma, Confidence: method})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		widths := make([]float64, len(radii))
 		counts = make([]int, len(radii))
 		for _, e := range all {
 			_, bounds, err := e.certify(c)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for i, b := range bounds { // the certificate is the same for all methods
 				widths[i] += b.Upper - b.Lower
@@ -270,28 +293,57 @@ func confidenceWidths(examples []example, n int) error {
 			}
 		}
 		line := "| " + method.String()
-		for i, w := range widths {
-			line += fmt.Sprintf(" | %.4f", w/math.Max(1, float64(counts[i])))
+		for i := range widths {
+			widths[i] /= math.Max(1, float64(counts[i]))
+			line += fmt.Sprintf(" | %.4f", widths[i])
 		}
-		fmt.Println(line + " |")
+		fmt.Fprintln(s, line+" |")
+		drawn[method.String()] = widths
 	}
 	line := "| examples"
 	for _, k := range counts {
 		line += fmt.Sprintf(" | %d", k)
 	}
-	fmt.Println(line + " |")
-	return nil
+	fmt.Fprintln(s, line+" |")
+	return drawn, nil
+}
+
+// widthRadii are the radii of the confidence intervals.
+var widthRadii = []float64{0, 0.1, 0.25, 0.5, 0.75}
+
+// drawWidths draws the widths by radius, a line a method.
+func drawWidths(path string, widths map[string][]float64) error {
+	p := plot.New()
+	p.Title.Text = "confidence under attack, n = 1,000"
+	p.X.Label.Text = "radius R"
+	p.Y.Label.Text = "mean width of the interval"
+	p.Y.Min = 0
+	p.Legend.Top, p.Legend.Left = true, true
+	for i, name := range []string{"standard+hoeffding", "cdf+dkw", "standard+betting", "cdf+binomial", "tangent+betting"} {
+		var points plotter.XYs
+		for j, w := range widths[name] {
+			points = append(points, plotter.XY{X: widthRadii[j], Y: w})
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return err
+		}
+		line.Color, line.Dashes, line.Width = plotutil.Color(i), plotutil.Dashes(i), vg.Points(1.5)
+		p.Add(line)
+		p.Legend.Add(name, line)
+	}
+	return p.Save(14*vg.Centimeter, 9*vg.Centimeter, path)
 }
 
 // meanWidths prints how far bounds at α = 0.001 are below the mean of data that are
 // nearly always near 1, averaged over repetitions.
-func meanWidths() {
-	fmt.Print("\n### mean − bound, α = 0.001\n\n")
-	fmt.Print("| data | n |")
+func (s study) meanWidths() {
+	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
+	fmt.Fprint(s, "| data | n |")
 	for _, b := range certify.MeanBounds() {
-		fmt.Printf(" %s |", b)
+		fmt.Fprintf(s, " %s |", b)
 	}
-	fmt.Println("\n| --- | ---: |" + strings.Repeat(" ---: |", len(certify.MeanBounds())))
+	fmt.Fprintln(s, "\n| --- | ---: |"+strings.Repeat(" ---: |", len(certify.MeanBounds())))
 	for _, d := range []struct {
 		name string
 		mean float64
@@ -308,7 +360,7 @@ func meanWidths() {
 		}},
 	} {
 		for _, n := range []int{100, 1000, 10000, 100000} {
-			fmt.Printf("| %s | %d |", d.name, n)
+			fmt.Fprintf(s, "| %s | %d |", d.name, n)
 			repetitions := min(200, 1000000/n)
 			for _, b := range certify.MeanBounds() {
 				r := rand.New(rand.NewPCG(1, uint64(n)))
@@ -320,9 +372,9 @@ func meanWidths() {
 					}
 					width += (d.mean - certify.LowerMean(b, samples, alpha)) / float64(repetitions)
 				}
-				fmt.Printf(" %.3g |", width)
+				fmt.Fprintf(s, " %.3g |", width)
 			}
-			fmt.Println()
+			fmt.Fprintln(s)
 		}
 	}
 }

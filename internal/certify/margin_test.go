@@ -1,0 +1,494 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+)
+
+func mustVotes(t testing.TB, p VoteParams) *VoteCertifier {
+	t.Helper()
+	if p.Sigma == 0 {
+		p.Sigma = 1
+	}
+	c, err := NewVoteCertifier(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
+	return c.bound(tally{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
+}
+
+// The values of MATH.md §1 for the second margin, to its four decimals. For the
+// first margin MATH.md's 0.6281 and 0.3736 belong to the order T = x1 − x2; with the
+// bonferroni first margin as T, which is what it asks for and what guarantees
+// "never below bonferroni", direct summation gives those here (see
+// TestMarginAgainstSummation).
+func TestMarginReferenceValues(t *testing.T) {
+	for _, c := range []struct {
+		kind             MarginKind
+		n, a, b          int64
+		want, bonferroni float64
+	}{
+		{SecondMargin, 100, 100, 0, 3.0010, math.NaN()},
+		{SecondMargin, 100, 99, 0, 2.9749, math.NaN()},
+		{SecondMargin, 100, 90, 5, 1.7991, 1.7061},
+		{SecondMargin, 100, 80, 15, 0.9834, 0.9007},
+		{SecondMargin, 1000, 950, 30, 3.0815, 3.0527},
+		{FirstMargin, 100, 90, 5, 0.6316, 0.6026},
+		{FirstMargin, 100, 80, 15, 0.3771, 0.3465},
+	} {
+		got := mustVotes(t, VoteParams{Method: Margin, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b)
+		if math.Abs(got-c.want) > 0.00006 {
+			t.Errorf("%v margin of (%d; %d, %d) = %.5f, want %.4f", c.kind, c.n, c.a, c.b, got, c.want)
+		}
+		got = mustVotes(t, VoteParams{Method: Bonferroni, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b)
+		if math.Abs(got-c.bonferroni) > 0.00006 {
+			t.Errorf("%v bonferroni margin of (%d; %d, %d) = %.5f, want %.4f", c.kind, c.n, c.a, c.b, got, c.bonferroni)
+		}
+	}
+}
+
+// outcomes are all (x1, x2) of n samples, with their log multinomial coefficients.
+type outcome struct {
+	x1, x2, x3 int64
+	logC       float64
+}
+
+func outcomes(n int64) (all []outcome) {
+	lg := func(k int64) float64 { v, _ := math.Lgamma(float64(k) + 1); return v }
+	for x1 := int64(0); x1 <= n; x1++ {
+		for x2 := int64(0); x1+x2 <= n; x2++ {
+			all = append(all, outcome{x1, x2, n - x1 - x2, lg(n) - lg(x1) - lg(x2) - lg(n-x1-x2)})
+		}
+	}
+	return all
+}
+
+func (o outcome) probability(q1, q2 float64) float64 {
+	q3 := 1 - q1 - q2
+	l := o.logC
+	for _, f := range []struct {
+		x int64
+		q float64
+	}{{o.x1, q1}, {o.x2, q2}, {o.x3, q3}} {
+		if f.x > 0 {
+			if f.q <= 1e-15 {
+				return 0
+			}
+			l += float64(f.x) * math.Log(f.q)
+		}
+	}
+	return math.Exp(l)
+}
+
+func marginAt(kind MarginKind, q1, q2 float64) float64 {
+	if kind == FirstMargin {
+		return q1 - q2
+	}
+	return quantileNear(q1) - quantileNear(q2)
+}
+
+// The oracle is the definition: sup of L with sup over the frontier of the sum of
+// all outcomes' probabilities ≤ α, on a grid of the frontier.
+func TestMarginAgainstSummation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int64{10, 40} {
+		all := outcomes(n)
+		for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+			for range 12 {
+				alpha := []float64{0.001, 0.05, 0.3}[rng.IntN(3)]
+				a := n/2 + rng.Int64N(n/2+1)
+				b := rng.Int64N(n - a + 1)
+				if a <= b {
+					continue
+				}
+				T := func(a, b int64) float64 {
+					return bonferroniMargin(kind, LowerBound(a, n, alpha/2), LowerBound(n-b, n, alpha/2))
+				}
+				var in []outcome
+				for _, o := range all {
+					if T(o.x1, o.x2) >= T(a, b)-1e-9 {
+						in = append(in, o)
+					}
+				}
+				sup := func(L float64) (most float64) {
+					f := frontier{kind, L}
+					for i := 0; i <= 400; i++ {
+						y := f.last() * float64(i) / 400
+						q1, q2 := 0.0, 0.0
+						if i > 0 || kind == FirstMargin {
+							q1, q2, _ = f.at(y)
+						}
+						p := 0.0
+						for _, o := range in {
+							p += o.probability(q1, q2)
+						}
+						most = max(most, p)
+					}
+					return most
+				}
+				lo, hi := 1e-6, 8.0
+				if kind == FirstMargin {
+					hi = 1
+				}
+				if sup(lo) > alpha {
+					lo = 0
+				} else {
+					for range 40 {
+						if mid := (lo + hi) / 2; sup(mid) <= alpha {
+							lo = mid
+						} else {
+							hi = mid
+						}
+					}
+				}
+				got := mustVotes(t, VoteParams{Method: Margin, Margin: kind, Alpha: alpha}).marginOf(n, a, b)
+				if lo == 0 && got <= 0 {
+					continue
+				}
+				// The grid misses the top of the probability by a little.
+				if got > lo+1e-6 || got < lo-2e-3 {
+					t.Errorf("%v margin of (%d; %d, %d) at α = %v is %.6f; by summation %.6f", kind, n, a, b, alpha, got, lo)
+				}
+			}
+		}
+	}
+}
+
+// probability against the sum over all outcomes.
+func TestEventProbability(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int64{1, 2, 9, 60} {
+		all := outcomes(n)
+		for range 200 {
+			a := rng.Int64N(n + 1)
+			b := rng.Int64N(n - a + 1)
+			kind := MarginKind(rng.IntN(2))
+			e := newEvent(bonferroniOrder(kind, n, 0.01), a, b)
+			q1 := rng.Float64()
+			q2 := rng.Float64() * (1 - q1)
+			switch rng.IntN(5) {
+			case 0:
+				q2 *= 1e-9
+			case 1:
+				q2 = 1 - q1
+			case 2:
+				q1, q2 = 1-1e-7, q2*1e-7
+			}
+			want := 0.0
+			for _, o := range all {
+				if o.x1 >= e.threshold(o.x2, 0) {
+					want += o.probability(q1, q2)
+				}
+			}
+			got := e.probability(q1, q2)
+			if got < want*(1-1e-11) || got > want*(1+1e-8)+1e-200 {
+				t.Errorf("n = %d, (%d, %d), %v, q = (%v, %v): %v, want %v", n, a, b, kind, q1, q2, got, want)
+			}
+			if crude := e.crude(q1, q2); crude < math.Log(want)-1e-9 {
+				t.Errorf("n = %d, (%d, %d), q = (%v, %v): crude bound %v below %v", n, a, b, q1, q2, crude, math.Log(want))
+			}
+		}
+	}
+}
+
+// The recurrences against sums of tails computed each on its own, for n where
+// thousands of steps are taken.
+func TestEventProbabilityLarge(t *testing.T) {
+	const n = 100000
+	for _, c := range []struct {
+		a, b   int64
+		q1, q2 float64
+	}{
+		{93642, 5279, 0.9345, 0.054}, {49328, 36952, 0.492, 0.371}, {99990, 3, 0.99985, 5e-5}, {60000, 40000, 0.597, 0.402},
+	} {
+		e := newEvent(bonferroniOrder(SecondMargin, n, 0.001), c.a, c.b)
+		mean, sd := n*c.q2, math.Sqrt(n*c.q2*(1-c.q2))
+		var lo, hi float64
+		for x2 := max(0, int64(mean-9*sd)); x2 <= int64(mean+9*sd)+9; x2++ {
+			logw, err := binomialLog(n, x2, c.q2, 1-c.q2)
+			s := binomialTail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
+			lo += math.Exp(logw-err) * s.lo
+			hi += math.Exp(logw+err) * s.hi
+		}
+		if got := e.probability(c.q1, c.q2); got < lo*(1-1e-9) || got > hi*(1+1e-8)+1e-15 {
+			t.Errorf("(%d, %d), q = (%v, %v): %v, want %v…%v", c.a, c.b, c.q1, c.q2, got, lo, hi)
+		}
+	}
+}
+
+// P_q on the line between two nodes is never above their bridge.
+func TestBridgeBoundsTheLine(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	const n = 80
+	for range 300 {
+		a := n/2 + rng.Int64N(n/2+1)
+		b := rng.Int64N(n - a + 1)
+		e := newEvent(bonferroniOrder(SecondMargin, n, 0.01), a, b)
+		s := newSearch(e, SecondMargin, 0.01)
+		node := func() node {
+			q1 := rng.Float64()
+			q2 := rng.Float64() * (1 - q1)
+			q := [3]float64{q1, q2, 1 - q1 - q2}
+			return struct {
+				q    [3]float64
+				logP float64
+			}{q, math.Log(e.probability(q1, q2))}
+		}
+		A, B := node(), node()
+		bound := s.bridge(A, B)
+		for i := 0; i <= 20; i++ {
+			w := float64(i) / 20
+			var q [3]float64
+			z := 0.0
+			for k := range q {
+				q[k] = math.Exp((1-w)*math.Log(A.q[k]) + w*math.Log(B.q[k]))
+				z += q[k]
+			}
+			if p := math.Log(e.probability(q[0]/z, q[1]/z)); p > bound+1e-9 && p > -500 {
+				t.Fatalf("between %v and %v at %v: ln P = %v above the bridge %v", A, B, w, p, bound)
+			}
+		}
+	}
+}
+
+// prove accepts only margins for which no point of a fine grid of the frontier
+// is above α, and accepts those a little below the exact bound.
+func TestProofAgreesWithGrid(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 40 {
+		n := []int64{20, 100, 1000}[rng.IntN(3)]
+		a := n/2 + 1 + rng.Int64N(n/2)
+		b := rng.Int64N(n - a + 1)
+		if b >= a {
+			continue
+		}
+		kind := MarginKind(rng.IntN(2))
+		const alpha = 0.01
+		s := newSearch(newEvent(bonferroniOrder(kind, n, alpha), a, b), kind, alpha)
+		exact, slope := s.locate(leastMargin, 0)
+		if !(exact > 0.01) {
+			continue
+		}
+		for _, off := range []float64{-3, -0.1, -1e-4, 1e-4, 0.01} { // in ln P
+			f := frontier{kind, exact + off/slope}
+			if !(f.margin > leastMargin) || (kind == FirstMargin && f.margin >= 1) {
+				continue
+			}
+			most := math.Inf(-1)
+			for i := 1; i <= 1000; i++ {
+				most = math.Max(most, s.value(f, float64(i)/1000))
+			}
+			proved := s.prove(f) < 0
+			if proved && most > s.logAlpha {
+				t.Errorf("(%d; %d, %d), %v margin %v: proved, but ln P − ln α = %v somewhere", n, a, b, kind, f.margin, most-s.logAlpha)
+			}
+			if !proved && off <= -1e-4 && most < s.logAlpha-1e-4 {
+				t.Errorf("(%d; %d, %d), %v margin %v: not proved with ln P − ln α = %v", n, a, b, kind, f.margin, most-s.logAlpha)
+			}
+		}
+	}
+}
+
+func TestMarginProperties(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+		certifiers := map[float64][2]*VoteCertifier{}
+		alphas := []float64{1e-9, 0.001, 0.01, 0.1}
+		for _, alpha := range alphas {
+			certifiers[alpha] = [2]*VoteCertifier{
+				mustVotes(t, VoteParams{Method: Margin, Margin: kind, Alpha: alpha}),
+				mustVotes(t, VoteParams{Method: Bonferroni, Margin: kind, Alpha: alpha}),
+			}
+		}
+		for range 60 {
+			n := 1 + int64(math.Exp(rng.Float64()*math.Log(3000)))
+			a := rng.Int64N(n + 1)
+			b := rng.Int64N(n - a + 1)
+			alpha := alphas[rng.IntN(len(alphas))]
+			c := certifiers[alpha]
+			m := c[0].marginOf(n, a, b)
+			// Search leaves up to this much of the exact margin, which is monotone.
+			const left = 1e-5
+			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
+				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
+			}
+			if m <= 0 {
+				continue
+			}
+			for _, larger := range alphas {
+				if other := certifiers[larger][0].marginOf(n, a, b); larger > alpha && other < m-left {
+					t.Errorf("%v margin of (%d; %d, %d): %v at α = %v, %v at %v", kind, n, a, b, m, alpha, other, larger)
+				}
+			}
+			if a+b < n {
+				if other := c[0].marginOf(n, a+1, b); other < m-left {
+					t.Errorf("%v margin at α = %v falls from (%d; %d, %d) %v to %v with a vote more", kind, alpha, n, a, b, m, other)
+				}
+				if other := c[0].marginOf(n, a, b+1); other > m+left {
+					t.Errorf("%v margin at α = %v rises from (%d; %d, %d) %v to %v with a vote against", kind, alpha, n, a, b, m, other)
+				}
+			}
+		}
+	}
+}
+
+// With two classes the margin is Clopper–Pearson's, not bonferroni's.
+func TestTwoClasses(t *testing.T) {
+	votes := Votes{N0: 1, Counts0: []int64{1, 0}, N: 100, Counts: []int64{90, 10}}
+	var margins []float64
+	for _, m := range []VoteMethod{Bonferroni, Margin, ClopperPearson} {
+		cert, err := mustVotes(t, VoteParams{Method: m, Alpha: 0.001}).Certify(votes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		margins = append(margins, cert.Margin)
+	}
+	if !(margins[0] < margins[1] && margins[1] == margins[2]) {
+		t.Errorf("bonferroni, margin, clopper-pearson of 90:10 votes: %v", margins)
+	}
+}
+
+func TestMoutaouakil(t *testing.T) {
+	for _, c := range []struct {
+		kind      MarginKind
+		n, a, b   int64
+		unbounded bool
+	}{
+		{SecondMargin, 100, 100, 0, true}, {SecondMargin, 100, 99, 1, false}, {FirstMargin, 100, 100, 0, false},
+	} {
+		b := mustVotes(t, VoteParams{Method: Moutaouakil, Margin: c.kind, Alpha: 0.001}).bound(tally{n: c.n, a: c.a, b: c.b, alpha: 0.001})
+		if b.unbounded != c.unbounded {
+			t.Errorf("%v margin of (%d; %d, %d): unbounded %v", c.kind, c.n, c.a, c.b, b.unbounded)
+		}
+		if c.a == c.n && b.margin != 1 {
+			t.Errorf("%v margin of x1 = n: %v, want the largest possible", c.kind, b.margin)
+		}
+		if sound := mustVotes(t, VoteParams{Method: Margin, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b); c.a < c.n && b.margin <= sound {
+			t.Errorf("%v margin of (%d; %d, %d): %v, the sound one is %v", c.kind, c.n, c.a, c.b, b.margin, sound)
+		}
+	}
+}
+
+func TestEqualCountsOnce(t *testing.T) {
+	c := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
+	for range 3 {
+		if _, err := c.Certify(Votes{N: 50, Counts: []int64{45, 3, 2}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Certify(Votes{N: 50, Label: 2, Counts: []int64{2, 3, 45}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.known) != 1 || len(c.orders) != 1 {
+		t.Errorf("%d bounds and %d orders for equal counts", len(c.known), len(c.orders))
+	}
+}
+
+// realVotes are the votes of Cohen et al.'s ResNet-110 on 500 CIFAR-10 images,
+// σ = 0.25, n = 100,000 (Jia et al. 2020).
+func realVotes(t testing.TB) (votes []Votes) {
+	t.Helper()
+	data, err := os.ReadFile("../../../shared/data/cifar10-votes/resnet110-sigma0.25-n100000.txt")
+	if err != nil {
+		t.Skip("needs ../shared: ", err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		v := Votes{Index: 20 * i, Counts: make([]int64, 10)}
+		fields := strings.Fields(line)
+		for k := range v.Counts {
+			if _, err := fmt.Sscan(fields[k], &v.Counts[k]); err != nil {
+				t.Fatal(err)
+			}
+			v.N += v.Counts[k]
+		}
+		if _, err := fmt.Sscan(fields[10], &v.Label); err != nil {
+			t.Fatal(err)
+		}
+		votes = append(votes, v)
+	}
+	return votes
+}
+
+// On every tenth of the real votes: margin is strictly above bonferroni wherever
+// something is certified, so the proof succeeds and is not replaced.
+func TestMarginOnRealVotes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	margin := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001})
+	bonf := mustVotes(t, VoteParams{Method: Bonferroni, Alpha: 0.001})
+	certified := 0
+	for i, v := range realVotes(t) {
+		if i%10 != 0 {
+			continue
+		}
+		a, b := v.Counts[v.Label], runnerUp(v.Counts, v.Label)
+		m, f := margin.marginOf(v.N, a, b), bonf.marginOf(v.N, a, b)
+		if f > 0 {
+			certified++
+			if !(m > f) {
+				t.Errorf("example %d, (%d; %d, %d): margin %v, bonferroni %v", v.Index, v.N, a, b, m, f)
+			}
+		}
+	}
+	if certified < 30 {
+		t.Errorf("%d of 50 certified", certified)
+	}
+}
+
+// BenchmarkMargin is the time of an example: over all real votes, equal counts
+// once, the table of the order filled on the way.
+func BenchmarkMargin(b *testing.B) {
+	votes := realVotes(b)
+	for _, n := range []int64{1000, 100000} {
+		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
+			examples := 0
+			for b.Loop() {
+				c := mustVotes(b, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
+				rng := rand.New(rand.NewPCG(1, 1))
+				for _, v := range votes {
+					if v.N < n {
+						continue
+					}
+					if n < v.N {
+						v = subsample(rng, v, n)
+					}
+					if _, err := c.Certify(v); err != nil {
+						b.Fatal(err)
+					}
+					examples++
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(examples), "ms/example")
+		})
+	}
+}
+
+// subsample draws n of v's votes without replacement.
+func subsample(rng *rand.Rand, v Votes, n int64) Votes {
+	out := v
+	out.N, out.Counts = n, make([]int64, len(v.Counts))
+	left := append([]int64(nil), v.Counts...)
+	total := v.N
+	for range n {
+		r := rng.Int64N(total)
+		for k := range left {
+			if r < left[k] {
+				left[k]--
+				out.Counts[k]++
+				break
+			}
+			r -= left[k]
+		}
+		total--
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package certify
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestValidateVotes(t *testing.T) {
+	good := func() Votes {
+		return Votes{Label: 1, N0: 3, Counts0: []int64{1, 2}, N: 10, Counts: []int64{4, 6}}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*Votes)
+		want string
+	}{
+		{"good", func(*Votes) {}, ""},
+		{"no label", func(v *Votes) { v.Label = UnknownLabel }, ""},
+		{"no selection", func(v *Votes) { v.N0, v.Counts0 = 0, nil }, ""},
+		{"sum", func(v *Votes) { v.Counts[0] = 5 }, "counts sum to 11 and n is 10"},
+		{"sum 0", func(v *Votes) { v.Counts0[0] = 0 }, "counts0 sum to 2 and n0 is 3"},
+		{"negative", func(v *Votes) { v.Counts = []int64{-4, 14} }, "class 0 has -4 votes"},
+		{"overflow", func(v *Votes) { v.Counts = []int64{math.MaxInt64, math.MaxInt64} }, "of n = 10"},
+		{"n", func(v *Votes) { v.N, v.Counts = 0, []int64{0, 0} }, "n is 0"},
+		{"large n", func(v *Votes) { v.N = 1 << 41 }, "above"},
+		{"one class", func(v *Votes) { v.Counts = []int64{10} }, "at least 2"},
+		{"label", func(v *Votes) { v.Label = 2 }, "label 2"},
+		{"low label", func(v *Votes) { v.Label = -2 }, "label -2"},
+		{"classes", func(v *Votes) { v.Counts0 = []int64{1, 1, 1} }, "counts0 has 3 classes"},
+		{"no counts0", func(v *Votes) { v.Counts0 = nil }, "counts0 has 0 classes"},
+		{"no n0", func(v *Votes) { v.N0 = 0 }, "n0 is 0"},
+		{"stop without share", func(v *Votes) { v.Stop = "radius>=1" }, "alpha_share"},
+		{"share without stop", func(v *Votes) { v.AlphaShare = 1 }, "without stop"},
+	} {
+		v := good()
+		c.edit(&v)
+		err := v.Validate()
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestClassNeedsItsVotes(t *testing.T) {
+	v := Votes{Label: UnknownLabel, N: 2, Counts: []int64{1, 1}}
+	if _, err := mustVotes(t, VoteParams{Alpha: 0.1, Class: Predicted}).Certify(v); !errors.Is(err, ErrNoSelection) {
+		t.Errorf("predicted class without selection: %v", err)
+	}
+	if _, err := mustVotes(t, VoteParams{Alpha: 0.1, Class: Label}).Certify(v); !errors.Is(err, ErrNoLabel) {
+		t.Errorf("label without label: %v", err)
+	}
+	var read Votes
+	if err := json.Unmarshal([]byte(`{"n":2,"counts":[1,1]}`), &read); err != nil || read.Label != UnknownLabel {
+		t.Errorf("a missing label is read as %d (%v)", read.Label, err)
+	}
+}
+
+func TestVoteParams(t *testing.T) {
+	for _, p := range []VoteParams{
+		{Alpha: 0, Sigma: 1}, {Alpha: 1, Sigma: 1}, {Alpha: math.NaN(), Sigma: 1}, {Alpha: 1e-200, Sigma: 1},
+		{Alpha: 0.1, Sigma: 0}, {Alpha: 0.1, Sigma: math.Inf(1)}, {Alpha: 0.1, Sigma: 1, Lipschitz: 2},
+		{Alpha: 0.1, Sigma: 1, Margin: FirstMargin, Lipschitz: -1},
+	} {
+		if _, err := NewVoteCertifier(p); err == nil {
+			t.Errorf("%+v is accepted", p)
+		}
+	}
+}
+
+// The class is the arg max of the selection, ties to the lowest; never that of
+// the estimation samples.
+func TestPredictedClass(t *testing.T) {
+	v := Votes{Label: 2, N0: 4, Counts0: []int64{0, 2, 2}, N: 100, Counts: []int64{0, 0, 100}}
+	cert, err := mustVotes(t, VoteParams{Alpha: 0.001}).Certify(v)
+	if err != nil || cert.Prediction != Abstained || cert.Correct || cert.Radius != 0 || cert.Margin != 0 {
+		t.Errorf("%+v, %v: want class 1 chosen and no certificate for it", cert, err)
+	}
+	v.Counts = []int64{0, 100, 0}
+	cert, err = mustVotes(t, VoteParams{Alpha: 0.001}).Certify(v)
+	if err != nil || cert.Prediction != 1 || cert.Correct || !(cert.Radius > 1.5) {
+		t.Errorf("%+v, %v: want class 1", cert, err)
+	}
+}
+
+// Cohen et al.: n = 100,000, all votes for the class, α = 0.001 gives R = 3.8115σ
+// (their Section 3.2.2: "about 4σ" is the most n = 10⁵ can certify).
+func TestClopperPearsonRadius(t *testing.T) {
+	v := Votes{N: 100000, Counts: []int64{100000, 0, 0}}
+	cert, err := mustVotes(t, VoteParams{Alpha: 0.001, Class: Label, Sigma: 0.5}).Certify(v)
+	// p = 0.001^(1/100000), Φ⁻¹(p) = 3.81145…
+	want := 0.5 * quantileNear(math.Exp(math.Log(0.001)/100000))
+	if err != nil || cert.Radius > want || cert.Radius < want*(1-2e-9) {
+		t.Errorf("radius %v, want %v (%v)", cert.Radius, want, err)
+	}
+}
+
+func TestRadii(t *testing.T) {
+	for _, c := range []struct{ got, want float64 }{
+		{RadiusSecond(3, 0.5), 0.75},
+		{RadiusFirst(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
+		{RadiusFirst(0.5, 2, 4), 0.5 / (math.Sqrt2 * 4)},
+		{RadiusSecond(0, 1), 0}, {RadiusSecond(-1, 1), 0}, {RadiusFirst(math.NaN(), 1, 0), 0},
+	} {
+		if c.got > c.want || c.got < c.want*(1-1e-8) {
+			t.Errorf("radius %v, want %v rounded down", c.got, c.want)
+		}
+	}
+	// The first margin never certifies more than the second: 2Φ⁻¹((1+m)/2) ≥ √(2π)·m.
+	for m := 0.01; m < 1; m += 0.01 {
+		if RadiusFirst(m, 1, 0) > RadiusSecond(2*quantileNear((1+m)/2), 1)*(1+1e-8) {
+			t.Errorf("R1 of the first margin %v is above R2", m)
+		}
+	}
+}
+
+func TestRoundDown(t *testing.T) {
+	for _, c := range []struct{ x, want float64 }{
+		{1, 1}, {0.1234567899, 0.123456789}, {0.123456789, 0.123456789}, {-0.1234567891, -0.12345679}, {0, 0},
+		{9.9999999999, 9.99999999}, {1.0000000001e-30, 1e-30}, {math.MaxFloat64, math.MaxFloat64},
+	} {
+		if got := RoundDown(c.x); got > c.x || (got != c.want && c.x < 1e300) {
+			t.Errorf("RoundDown(%v) = %v, want %v", c.x, got, c.want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 100000 {
+		x := (rng.Float64() - 0.5) * math.Pow(10, float64(rng.IntN(40)-20))
+		down, up := RoundDown(x), RoundUp(x)
+		if down > x || up < x || up-down > math.Abs(x)*2.1e-8 {
+			t.Fatalf("%v is rounded to [%v, %v]", x, down, up)
+		}
+	}
+}
+
+// R = σ√(π/2)·m rests on √(π/2) rounded down or up; check the constant.
+func TestSqrtHalfPi(t *testing.T) {
+	c := new(big.Float).SetPrec(200)
+	c.SetString("3.14159265358979323846264338327950288419716939937510")
+	c.Sqrt(c.Quo(c, big.NewFloat(2)))
+	if want, _ := c.Float64(); want != sqrtHalfPi {
+		t.Errorf("√(π/2) = %v, not %v", want, sqrtHalfPi)
+	}
+}
+
+func TestParseNames(t *testing.T) {
+	for _, m := range []VoteMethod{ClopperPearson, Bonferroni, Margin, Moutaouakil} {
+		if got, err := ParseVoteMethod(m.String()); got != m || err != nil {
+			t.Errorf("%v is read as %v (%v)", m, got, err)
+		}
+		if m.Sound() != (m != Moutaouakil) {
+			t.Errorf("%v: sound %v", m, m.Sound())
+		}
+	}
+	if _, err := ParseVoteMethod("cohen"); err == nil || !strings.Contains(err.Error(), "clopper-pearson") {
+		t.Errorf("unknown method: %v", err)
+	}
+}
