@@ -29,6 +29,9 @@ func findScores(path string) (scoreSource, error) {
 		return scoreSource{}, badInput(err)
 	}
 	if !info.IsDir() {
+		if run, err := runfolder.Read(filepath.Dir(path)); err == nil && filepath.Base(path) == runfolder.ScoresFile {
+			return scoreSource{path, &run}, nil // named by its file
+		}
 		return scoreSource{path: path}, nil
 	}
 	run, err := runfolder.Read(path)

@@ -404,14 +404,10 @@ func realVotes(t testing.TB) (votes []Votes) {
 		v := Votes{Index: 20 * i, Counts: make([]int64, 10)}
 		fields := strings.Fields(line)
 		for k := range v.Counts {
-			if _, err := fmt.Sscan(fields[k], &v.Counts[k]); err != nil {
-				t.Fatal(err)
-			}
+			scan(t, fields[k], &v.Counts[k])
 			v.N += v.Counts[k]
 		}
-		if _, err := fmt.Sscan(fields[10], &v.Label); err != nil {
-			t.Fatal(err)
-		}
+		scan(t, fields[10], &v.Label)
 		votes = append(votes, v)
 	}
 	return votes

@@ -3,6 +3,7 @@ package certify
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -158,5 +159,12 @@ func TestParseNames(t *testing.T) {
 	}
 	if _, err := ParseVoteMethod("cohen"); err == nil || !strings.Contains(err.Error(), "clopper-pearson") {
 		t.Errorf("unknown method: %v", err)
+	}
+}
+
+func scan(t testing.TB, s string, to any) {
+	t.Helper()
+	if _, err := fmt.Sscan(s, to); err != nil {
+		t.Fatal(err)
 	}
 }
