@@ -17,14 +17,14 @@ import (
 
 // confidenceOptions are the flags of confidence as given.
 type confidenceOptions struct {
-	radii                             []float64
-	method, bound, band               string
-	combine, class                    string
-	alpha, sigma, temperature         float64
-	n0                                int64
-	out                               string
-	json, quiet                       bool
-	alphaGiven, sigmaGiven, classWant bool
+	radii                              []float64
+	method, bound, band                string
+	combine, class                     string
+	alpha, sigma, temperature          float64
+	n0                                 int64
+	out                                string
+	json, quiet                        bool
+	alphaGiven, sigmaGiven, classGiven bool
 }
 
 func newConfidence(s streams) *cobra.Command {
@@ -57,7 +57,7 @@ a mean, which needs no band.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.alphaGiven = cmd.Flags().Changed("alpha")
 			o.sigmaGiven = cmd.Flags().Changed("sigma")
-			o.classWant = cmd.Flags().Changed("class")
+			o.classGiven = cmd.Flags().Changed("class")
 			return runConfidence(cmd.Context(), s, args[0], o)
 		},
 	}
@@ -88,7 +88,7 @@ func (o confidenceOptions) params(run *runfolder.Run) (certify.ScoreParams, erro
 		if !o.alphaGiven {
 			o.alpha = run.Parameters.Alpha
 		}
-		if !o.classWant {
+		if !o.classGiven {
 			o.class = run.Parameters.Class
 		}
 		if o.sigmaGiven && o.sigma != run.Parameters.Sigma {

@@ -1,0 +1,16 @@
+//go:build audit
+
+package certify
+
+import "testing"
+
+// The large grids of TestVoteCoverageExact, TestVoteCoverageSimulated and
+// TestStoppingCoverage.
+
+func TestAuditVoteCoverageExact(t *testing.T) {
+	checkCoverage(t, []int64{8, 16, 30, 45, 60}, []float64{1e-6, 0.001, 0.01, 0.05, 0.2}, 400)
+}
+
+func TestAuditVoteCoverageSimulated(t *testing.T) {
+	simulateCoverage(t, 4000, []int64{100, 1000, 10000})
+}
