@@ -195,7 +195,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	start := time.Now()
 	table, err := readTable(ctx, s, path, o.quiet, tabular.Options{
 		Required: []string{"lower", "upper", "correct"},
-		Optional: []string{"index", "label", "prediction", "confidence", "radius", "examples"},
+		Optional: []string{"index", "confidence", "radius", "examples"},
 	})
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	}
 	var sampled sampled
 	if wantDelta {
-		if sampled, err = countSampled(table, groups, o.examples); err != nil {
+		if sampled, err = countSampled(table, o.examples); err != nil {
 			return err
 		}
 	}
@@ -313,32 +313,37 @@ type sampled struct {
 }
 
 // countSampled takes the number from --examples or the column examples. Without
-// them the file's own examples are taken as all, unless its indices have gaps.
-func countSampled(t *tabular.Table, groups []acceRows, given int) (sampled, error) {
-	rows := 0
-	for _, g := range groups {
-		rows = max(rows, len(g.rows))
-	}
+// them the file's own examples are taken as all, unless it shows that some are
+// left out: by gaps in its indices or fewer rows at some radii.
+func countSampled(t *tabular.Table, given int) (sampled, error) {
+	radius, haveRadius := t.Column("radius")
 	index, haveIndex := t.Column("index")
-	distinct := map[float64]bool{}
+	rows := map[float64]int{} // by radius
+	type key struct{ radius, index float64 }
+	seen, distinct := map[key]bool{}, map[float64]bool{}
 	highest := 0.0
-	if haveIndex {
-		for _, x := range index {
-			distinct[x] = true
-			highest = max(highest, x)
+	for i := range t.N {
+		var k key
+		if haveRadius {
+			k.radius = radius[i]
 		}
-		rows = max(rows, len(distinct))
-		for _, g := range groups {
+		rows[k.radius]++
+		if !haveIndex {
+			continue
+		}
+		k.index = index[i]
+		if seen[k] {
 			// An example twice is one draw of noise, not two independent ones.
-			seen := make(map[float64]bool, len(g.rows))
-			for _, i := range g.rows {
-				if seen[index[i]] {
-					return sampled{}, badInput(t.Errorf(i, "index %v appears twice at one radius: --delta needs independent bounds", index[i]))
-				}
-				seen[index[i]] = true
-			}
+			return sampled{}, badInput(t.Errorf(i, "index %v appears twice at one radius: --delta needs independent bounds", k.index))
 		}
+		seen[k], distinct[k.index] = true, true
+		highest = max(highest, k.index)
 	}
+	fewest, most := t.N, len(distinct)
+	for _, n := range rows {
+		fewest, most = min(fewest, n), max(most, n)
+	}
+	leavesOut := fewest != most || haveIndex && highest+1 != float64(len(distinct))
 	if column, ok := t.Column("examples"); ok && given == 0 {
 		for i, x := range column {
 			if x != column[0] || x < 1 || x != float64(int(x)) {
@@ -348,15 +353,15 @@ func countSampled(t *tabular.Table, groups []acceRows, given int) (sampled, erro
 		given = int(column[0])
 	}
 	switch {
-	case given >= rows:
+	case given >= most:
 		return sampled{given, false}, nil
 	case given != 0:
-		return sampled{}, badInputf("%s: %d examples were sampled, but the file has %d", t.Path, given, rows)
-	case haveIndex && highest+1 != float64(len(distinct)):
-		return sampled{}, withHint(badInputf("%s: --delta needs --examples: the indices have gaps, so the file may leave examples out", t.Path),
+		return sampled{}, badInputf("%s: %d examples were sampled, but the file has %d", t.Path, given, most)
+	case leavesOut:
+		return sampled{}, withHint(badInputf("%s: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)", t.Path),
 			"give the number of all examples that were sampled, also of those whose class was not certified")
 	}
-	return sampled{rows, true}, nil
+	return sampled{most, true}, nil
 }
 
 func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers acceSolvers, bins admm.Bins, sampled sampled) (acceResult, error) {
@@ -490,7 +495,7 @@ func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) 
 // 'rscert metrics'.
 func attackCSV(t *tabular.Table, bins admm.Bins, groups []acceRows, results []acceResult) []byte {
 	var kept []string
-	for _, name := range []string{"index", "label", "prediction", "radius"} {
+	for _, name := range []string{"index", "radius"} {
 		if _, ok := t.Column(name); ok {
 			kept = append(kept, name)
 		}

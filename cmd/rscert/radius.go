@@ -335,6 +335,7 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 func writeCertificates(path string, certs []certify.Certificate) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // as in a run folder
 	for _, c := range certs {
 		if err := e.Encode(c); err != nil {
 			return err

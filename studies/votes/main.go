@@ -1,0 +1,483 @@
+// Votes compares the ways to certify from votes on real ones: those of Cohen et
+// al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images, n = 100,000 (Jia et al. 2020),
+// in ../shared, and on the votes of runs of the bundled model. It writes
+// docs/votes-tables.md, from which docs/votes.md quotes, and docs/img/votes.svg:
+//
+//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
+//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 \
+//	    --stop 'radius>=0.5' --out STOPPED
+//	go run ./studies/votes docs FULL STOPPED…
+//
+// Smaller n are drawn from the votes without replacement. The class is the label:
+// the file has no selection samples.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+const (
+	votesFile = "../shared/data/cifar10-votes/resnet110-sigma0.25-n100000.txt"
+	alpha     = 0.001
+	sigma     = 0.25
+	budget    = 100000
+)
+
+var sound = []certify.VoteMethod{certify.ClopperPearson, certify.Bonferroni, certify.Margin}
+
+func main() {
+	log.SetFlags(0)
+	repeats := flag.Int("repeats", 200, "subsamples at n = 100; fewer at larger n")
+	streams := flag.Int("streams", 5, "streams an image for early stopping")
+	flag.Parse()
+	if flag.NArg() < 1 {
+		log.Fatal("usage: votes [flags] docs [FULL STOPPED…]")
+	}
+	docs := flag.Arg(0)
+	images, err := readImages(votesFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var b bytes.Buffer
+	fmt.Fprint(&b, "# Tables of docs/votes.md\n\nMade by `go run ./studies/votes docs FULL STOPPED…`, see there.\n")
+	for _, step := range []func() error{
+		func() error { return accuracies(&b, images, *repeats, certify.SecondMargin) },
+		func() error { return accuracies(&b, images, *repeats, certify.FirstMargin) },
+		func() error { return table1(&b, images, *repeats) },
+		func() error { return stopping(&b, images, *streams) },
+		func() error { return runs(&b, flag.Args()[1:]) },
+		func() error { return figure(images, filepath.Join(docs, "img", "votes.svg")) },
+	} {
+		if err := step(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(docs, "votes-tables.md"), b.Bytes(), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// image is the label of an image and one byte a vote.
+type image struct {
+	certify.Votes
+	votes []byte
+}
+
+func readImages(path string) (images []image, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		im := image{Votes: certify.Votes{Index: 20 * i, Counts: make([]int64, 10)}}
+		r := strings.NewReader(line)
+		for k := range im.Counts {
+			if _, err := fmt.Fscan(r, &im.Counts[k]); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+			}
+			im.N += im.Counts[k]
+			im.votes = append(im.votes, bytes.Repeat([]byte{byte(k)}, int(im.Counts[k]))...)
+		}
+		if _, err := fmt.Fscan(r, &im.Label); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+		if err := im.Validate(); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+		images = append(images, im)
+	}
+	return images, nil
+}
+
+// stream draws an image's votes in a random order, without replacement: the votes
+// drawn so far are a multivariate hypergeometric sample.
+type stream struct {
+	certify.Votes
+	rng  *rand.Rand
+	left []byte
+}
+
+// newStream begins a stream; it permutes the image's votes as it goes.
+func (im image) newStream(rng *rand.Rand) *stream {
+	s := &stream{Votes: im.Votes, rng: rng, left: im.votes}
+	s.N, s.Counts = 0, make([]int64, len(im.Counts))
+	return s
+}
+
+func (s *stream) drawTo(n int64) certify.Votes {
+	for ; s.N < n; s.N++ {
+		k := s.rng.IntN(len(s.left))
+		s.left[0], s.left[k] = s.left[k], s.left[0]
+		s.Counts[s.left[0]]++
+		s.left = s.left[1:]
+	}
+	v := s.Votes
+	v.Counts = append([]int64(nil), s.Counts...)
+	return v
+}
+
+func certifier(m certify.VoteMethod, k certify.MarginKind) (*certify.VoteCertifier, error) {
+	return certify.NewVoteCertifier(certify.VoteParams{Method: m, Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma})
+}
+
+// repeatsAt is how many subsamples of each image are drawn at n.
+func repeatsAt(n int64, repeats int) int {
+	switch {
+	case n == budget:
+		return 1
+	case n > 1000:
+		return max(1, repeats/20)
+	case n > 100:
+		return max(1, repeats/4)
+	}
+	return repeats
+}
+
+// accuracies prints certified accuracy and average certified radius of the sound
+// methods for every n.
+func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKind) error {
+	radii := []float64{0, 0.25, 0.5, 0.75, 0.9}
+	if kind == certify.FirstMargin {
+		radii = []float64{0, 0.1, 0.2, 0.25, 0.3}
+	}
+	fmt.Fprintf(w, "\n## Certified accuracy (%%), %v margin, σ = %g, α = %g\n\n", kind, sigma, alpha)
+	fmt.Fprint(w, "| n | method |")
+	for _, r := range radii {
+		fmt.Fprintf(w, " r = %g |", r)
+	}
+	fmt.Fprintf(w, " average radius | repeats |\n| --- | --- |%s\n", strings.Repeat(" ---: |", len(radii)+2))
+	for _, n := range []int64{100, 300, 1000, 10000, budget} {
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		var certifiers []*certify.VoteCertifier
+		for _, m := range sound {
+			c, err := certifier(m, kind)
+			if err != nil {
+				return err
+			}
+			certifiers = append(certifiers, c)
+		}
+		count := repeatsAt(n, repeats)
+		// Means over the repeats, and of the differences in radius to bonferroni.
+		sum := make([]certify.Summary, len(sound))
+		gains := make([][]float64, len(sound))
+		for range count {
+			certs := make([][]certify.Certificate, len(sound))
+			for _, im := range images {
+				v := im.newStream(rng).drawTo(n)
+				for i, c := range certifiers {
+					cert, err := c.Certify(v)
+					if err != nil {
+						return err
+					}
+					certs[i] = append(certs[i], cert)
+				}
+			}
+			base := certify.Summarize(certs[1], radii).AverageRadius
+			for i := range sound {
+				s := certify.Summarize(certs[i], radii)
+				if sum[i].Certified == nil {
+					sum[i].Certified = make([]certify.CertifiedAccuracy, len(radii))
+				}
+				for k := range radii {
+					sum[i].Certified[k].Accuracy += s.Certified[k].Accuracy / float64(count)
+				}
+				sum[i].AverageRadius += s.AverageRadius / float64(count)
+				gains[i] = append(gains[i], s.AverageRadius-base)
+			}
+		}
+		for i, m := range sound {
+			fmt.Fprintf(w, "| %d | %v |", n, m)
+			for _, a := range sum[i].Certified {
+				fmt.Fprintf(w, " %.1f |", 100*a.Accuracy)
+			}
+			fmt.Fprintf(w, " %.4f", sum[i].AverageRadius)
+			if m == certify.Margin && count > 1 {
+				fmt.Fprintf(w, " (%+.4f ± %.4f)", stat.Mean(gains[i], nil), 2*stat.StdErr(stat.StdDev(gains[i], nil), float64(count)))
+			}
+			fmt.Fprintf(w, " | %d |\n", count)
+		}
+	}
+	fmt.Fprintln(w, "\nIn brackets: margin's average radius less bonferroni's on the same votes, ± 2 standard errors over the repeats.")
+	return nil
+}
+
+// table1 is moutaouakil 2024, Table 1: n = 100, the second margin itself for the
+// radius.
+func table1(w io.Writer, images []image, repeats int) error {
+	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
+	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.Margin}
+	fmt.Fprint(w, "\n## moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
+	for _, r := range margins {
+		fmt.Fprintf(w, " %g |", r)
+	}
+	fmt.Fprintf(w, "\n| --- |%s\n", strings.Repeat(" ---: |", len(margins)))
+	fmt.Fprint(w, "| paper (σ = 0.12): CP + Bonferroni | .774 | .744 | .720 | .662 | .582 | 0 | 0 | 0 | 0 |\n")
+	fmt.Fprint(w, "| paper (σ = 0.12): Ours | .780 | .746 | .726 | .670 | .614 | .538 | .538 | .538 | .538 |\n")
+	for _, m := range methods {
+		c, err := certifier(m, certify.SecondMargin)
+		if err != nil {
+			return err
+		}
+		rng := rand.New(rand.NewPCG(100, 2))
+		counts := make([]int, len(margins))
+		for range repeats {
+			for _, im := range images {
+				cert, err := c.Certify(im.newStream(rng).drawTo(100))
+				if err != nil {
+					return err
+				}
+				for k, r := range margins {
+					if cert.Correct && cert.Margin >= r {
+						counts[k]++
+					}
+				}
+			}
+		}
+		name := m.String()
+		if !m.Sound() {
+			name += " (not sound)"
+		}
+		fmt.Fprintf(w, "| these votes (σ = 0.25): %s |", name)
+		for _, k := range counts {
+			fmt.Fprintf(w, " %.3f |", float64(k)/float64(repeats*len(images)))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "\nMeans over %d subsamples of each image.\n", repeats)
+	return nil
+}
+
+// stopping compares early stopping with the fixed n.
+func stopping(w io.Writer, images []image, streams int) error {
+	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
+	fmt.Fprintf(w, "Streams are the real votes in a random order, %d an image. Certified: images (%%) with the radius, and with\nall n = %d samples; average certified radius for precision. Samples: mean an image, and as a part of n.\n\n", streams, budget)
+	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
+		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.Margin} {
+			if err := stopRow(w, images, streams, rule, m); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprint(w, "\nThe same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov (threshold 1/α, looked at\nafter every 1 % more samples, given up when the martingale rejects the other side), for comparison:\n\n")
+	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
+	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
+		martingale(w, images, streams, radius)
+	}
+	return nil
+}
+
+func stopRow(w io.Writer, images []image, streams int, name string, m certify.VoteMethod) error {
+	rule, err := certify.ParseStop(name)
+	if err != nil {
+		return err
+	}
+	p := certify.VoteParams{Method: m, Class: certify.Label, Alpha: alpha, Sigma: sigma}
+	s, err := certify.NewStopping(p, rule, budget)
+	if err != nil {
+		return err
+	}
+	c, err := certify.NewVoteCertifier(p)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	var radius float64
+	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
+	var samples, atBudget, stopped, fixed float64
+	// What an image adds: 1 if it has the radius, or its radius.
+	value := func(cert certify.Certificate) float64 {
+		if byRadius == 0 {
+			return cert.Radius
+		}
+		if cert.Radius >= radius {
+			return 1
+		}
+		return 0
+	}
+	for _, im := range images {
+		full, err := c.Certify(im.Votes)
+		if err != nil {
+			return err
+		}
+		fixed += value(full)
+		for range streams {
+			st := im.newStream(rng)
+			v := st.Votes
+			for {
+				next, err := s.Next(v)
+				if err != nil {
+					return err
+				}
+				if next == v.N {
+					break
+				}
+				v = st.drawTo(next)
+			}
+			if err := s.Mark(&v); err != nil {
+				return err
+			}
+			cert, err := c.Certify(v)
+			if err != nil {
+				return err
+			}
+			stopped += value(cert)
+			samples += float64(v.N)
+			if v.N == budget {
+				atBudget++
+			}
+		}
+	}
+	n, k := float64(len(images)), float64(len(images)*streams)
+	show := func(x float64) string {
+		if byRadius == 0 {
+			return fmt.Sprintf("%.4f", x)
+		}
+		return fmt.Sprintf("%.1f", 100*x)
+	}
+	fmt.Fprintf(w, "| %s | %v | %s | %s | %.0f | %.1f %% | %.1f %% |\n", name, m, show(stopped/k), show(fixed/n), samples/k, 100*samples/k/budget, 100*atBudget/k)
+	return nil
+}
+
+// martingale stops at the first look at which the mixture over p of the likelihoods,
+// B(x+½, n−x+½)/B(½, ½), is 1/α times that of p = Φ(R/σ).
+func martingale(w io.Writer, images []image, streams int, radius float64) {
+	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
+	rng := rand.New(rand.NewPCG(7, 7))
+	var certified, samples float64
+	beta := func(a, b float64) float64 {
+		la, _ := math.Lgamma(a)
+		lb, _ := math.Lgamma(b)
+		lab, _ := math.Lgamma(a + b)
+		return la + lb - lab
+	}
+	for _, im := range images {
+		for range streams {
+			st := im.newStream(rng)
+			for n := int64(10); ; n = min(budget, max(n+1, n*101/100)) {
+				v := st.drawTo(n)
+				x, y := float64(v.Counts[v.Label]), float64(n-v.Counts[v.Label])
+				value := beta(x+0.5, y+0.5) - beta(0.5, 0.5) - x*math.Log(p) - y*math.Log1p(-p)
+				decided := value >= math.Log(1/alpha)
+				if decided && x > p*float64(n) {
+					certified++
+				}
+				if decided || n == budget {
+					samples += float64(n)
+					break
+				}
+			}
+		}
+	}
+	k := float64(len(images) * streams)
+	fmt.Fprintf(w, "| radius>=%g | %.1f | %.0f | %.1f %% |\n", radius, 100*certified/k, samples/k, 100*samples/k/budget)
+}
+
+// runs compares runs of one model on the same examples: the first with all samples,
+// the others stopped early.
+func runs(w io.Writer, dirs []string) error {
+	if len(dirs) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	full, err := runfolder.ReadCertificates(dirs[0])
+	if err != nil {
+		return err
+	}
+	var all float64
+	for _, c := range full {
+		all += float64(c.N)
+	}
+	for i, dir := range dirs {
+		certs, err := runfolder.ReadCertificates(dir)
+		if err != nil {
+			return err
+		}
+		if len(certs) != len(full) {
+			return fmt.Errorf("%s has %d examples, %s %d", dir, len(certs), dirs[0], len(full))
+		}
+		rule := "all samples"
+		if i > 0 {
+			rule = certs[0].Stop
+		}
+		var radius, mean, samples float64
+		_, _ = fmt.Sscanf(rule, "radius>=%g", &radius)
+		has, had := 0, 0
+		for k, c := range certs {
+			if c.Correct && c.Radius >= radius {
+				has++
+			}
+			if full[k].Correct && full[k].Radius >= radius {
+				had++
+			}
+			samples += float64(c.N)
+			if c.Correct {
+				mean += c.Radius / float64(len(certs))
+			}
+		}
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %.4f | %.0f | %.2f %% |\n", rule, len(certs), has, had, mean, samples/float64(len(certs)), 100*samples/all)
+	}
+	return nil
+}
+
+// figure draws certified accuracy by radius at n = 100 and 1,000.
+func figure(images []image, path string) error {
+	p := plot.New()
+	p.X.Label.Text, p.Y.Label.Text = "L2 radius", "certified accuracy"
+	p.Title.Text = "ResNet-110 on CIFAR-10, σ = 0.25, α = 0.001, second margin"
+	p.Legend.Top = true
+	p.Y.Min, p.Y.Max = 0, 0.9
+	const repeats = 20
+	for color, n := range []int64{100, 1000} {
+		for dash, m := range sound {
+			c, err := certifier(m, certify.SecondMargin)
+			if err != nil {
+				return err
+			}
+			rng := rand.New(rand.NewPCG(uint64(n), 3))
+			points := make(plotter.XYs, 161)
+			for k := range points {
+				points[k].X = float64(k) / 200
+			}
+			for range repeats {
+				for _, im := range images {
+					cert, err := c.Certify(im.newStream(rng).drawTo(n))
+					if err != nil {
+						return err
+					}
+					for k := range points {
+						if cert.Correct && cert.Radius >= points[k].X {
+							points[k].Y += 1 / float64(repeats*len(images))
+						}
+					}
+				}
+			}
+			line, err := plotter.NewLine(points)
+			if err != nil {
+				return err
+			}
+			line.Color, line.Dashes = plotutil.Color(color), [][]vg.Length{{1, 2}, {6, 3}, nil}[dash]
+			p.Add(line)
+			p.Legend.Add(fmt.Sprintf("n = %d, %v", n, m), line)
+		}
+	}
+	return p.Save(16*vg.Centimeter, 10*vg.Centimeter, path)
+}
