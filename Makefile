@@ -13,11 +13,14 @@ ifneq ($(filter go1.26 go1.26.%,$(shell $(GO) env GOVERSION 2>/dev/null)),)
 export GOEXPERIMENT := simd
 endif
 
-# The packages that share memory between goroutines; their tests run under the race detector, the others without it.
+# The packages that are made of goroutines: all their tests run under the race detector.
 RACE := ./cmd/... ./internal/onnx/... ./internal/progress/... ./internal/runfolder/... ./internal/smoothing/...
 
 # Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
+
+# Packages with heavy statistics and a little sharing: their short tests do.
+RACE_SHORT := ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
 .PHONY: help
 help: ## this list
@@ -59,6 +62,7 @@ check: tools
 .PHONY: test-race
 test-race: tools
 	$(GO) test -race -timeout 15m $(RACE)
+	$(GO) test -race -short -timeout 15m $(RACE_SHORT)
 
 .PHONY: test-plain
 test-plain: tools

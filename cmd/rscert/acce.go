@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +42,7 @@ type acceOptions struct {
 func newACCE(s streams) *cobra.Command {
 	var o acceOptions
 	cmd := &cobra.Command{
-		Use:   "acce bounds.csv",
+		Use:   "acce bounds.csv | RUN",
 		Short: "Bound the calibration under attack: CBS, exact CCE, ADMM, dECE",
 		Long: `ACCE takes bounds on each prediction's confidence within a radius and tells how
 bad calibration can get when an adversary moves every confidence within its
@@ -72,8 +74,11 @@ the same noise.
 
 The file has columns lower, upper (in [0,1]) and correct (0 or 1); index,
 confidence (without attack), radius and examples (as --examples) where known.
-CSV, JSON lines or npz; .gz; - for stdin.`,
-		Example: `  rscert confidence run/ --radii 0.25,0.5 --out bounds.csv
+CSV, JSON lines or npz; .gz; - for stdin. Of a run folder, bounds.csv is read;
+alpha and the number of examples are the run's.`,
+		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
+  rscert acce run --delta 0.05
+  rscert confidence scores.npz --sigma 0.5 --radii 0.25,0.5 --out bounds.csv
   rscert acce bounds.csv
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
   rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv`,
@@ -179,18 +184,31 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	if err != nil {
 		return badInputf("--bins %w", err)
 	}
+	run, err := findACCERun(path)
+	if err != nil {
+		return err
+	}
 	switch {
 	case wantDelta && !(o.delta > 0 && o.delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", o.delta)
 	case haveAlpha && !(o.alpha > 0 && o.alpha < 1):
 		return badInputf("--alpha %v: want a number between 0 and 1", o.alpha)
-	case wantDelta && !haveAlpha:
+	case wantDelta && !haveAlpha && run == nil:
 		return withHint(badInputf("--delta needs --alpha, the failure probability of each bound in the file"),
 			"it is the --alpha that 'rscert confidence' was given")
 	case !wantDelta && (haveAlpha || o.examples != 0):
 		return badInputf("--alpha and --examples are for --delta")
 	case o.examples < 0:
 		return badInputf("--examples %d: want at least 1", o.examples)
+	}
+	if run != nil {
+		path = run.bounds
+		if !haveAlpha {
+			o.alpha = run.alpha
+		}
+		if o.examples == 0 {
+			o.examples = run.examples
+		}
 	}
 	start := time.Now()
 	table, err := readTable(ctx, s, path, o.quiet, tabular.Options{
@@ -240,6 +258,33 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 		return err
 	}
 	return ctx.Err()
+}
+
+// acceRun is what a run folder knows beyond its bounds.csv.
+type acceRun struct {
+	bounds   string // the file
+	alpha    float64
+	examples int
+}
+
+// findACCERun returns nil if path is not a folder.
+func findACCERun(path string) (*acceRun, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil, nil // reading it will say what is wrong
+	}
+	run, err := runfolder.Read(path)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	if run.Parameters.ConfidenceRadii == nil {
+		return nil, withHint(badInputf("%s: the run has no bounds on the confidence", path),
+			"give certify --confidence-radii, or make bounds with 'rscert confidence'")
+	}
+	certificates, err := runfolder.ReadCertificates(path)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return &acceRun{filepath.Join(path, runfolder.BoundsFile), run.Parameters.Alpha, len(certificates)}, nil
 }
 
 // splitByRadius checks the rows and puts those of each radius that is asked for

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -58,11 +59,11 @@ func TestACCEInterrupted(t *testing.T) {
 // read: the first searches find it cancelled.
 type cancelledAfterReading struct {
 	context.Context
-	asked int
+	asked atomic.Int64
 }
 
 func (c *cancelledAfterReading) Err() error {
-	if c.asked++; c.asked > 3 {
+	if c.asked.Add(1) > 3 {
 		return context.Canceled
 	}
 	return nil

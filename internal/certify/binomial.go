@@ -104,30 +104,56 @@ func binomialTail(n, k int64, p float64) span {
 	return span{math.Max(0, (1-c.hi)*(1-2*unit)), math.Min(1, (1-c.lo)*(1+2*unit))}
 }
 
-// binomialSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p: the term
-// at k times 1 + r_k + r_k·r_{k+1} + …, r_j = (n−j)p/((j+1)q) < 1. All terms are
-// positive and r_j falls, so the part left out is below a geometric series;
-// J factors of relative error 6·unit each leave the sum within 7J·unit.
+// binomialSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
+//
+// It is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris
+// (1992, eq. 9; I_p(a, b) with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0):
+//
+//	1/(β_1 + α_2/(β_2 + α_3/(β_3 + …)))
+//	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
+//	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
+//
+// b is an integer, so all α and β are positive until α_{b+1} = 0 ends it, and
+// successive convergents enclose the value. Each step adds positive numbers only:
+// J steps leave a relative error of 32J·unit. λ is rounded once, by FMA.
 func binomialSum(n, k int64, p, q float64) span {
-	logp, e := binomialLog(n, k, p, q)
-	sum, term := 1.0, 1.0
-	odds := p / q
-	j := k
-	var rest float64
-	for ; j < n; j++ {
-		r := float64(n-j) / float64(j+1) * odds
-		term *= r
-		sum += term
-		if term < 0x1p-60*sum*(1-r) {
-			rest = 2 * term * r / (1 - r)
+	a, b := float64(k), float64(n-k+1)
+	lambda := math.Max(0, math.FMA(-(a+b), p, a))
+	beta := func(m float64) float64 {
+		return m + m*(b-m)*p/(a+2*m-1) + (a+m)*(lambda+1+m*(1+q))/(a+2*m+1)
+	}
+	// Convergents A/B.
+	a0, b0 := 0.0, 1.0
+	a1, b1 := 1.0, beta(0)
+	last := a1 / b1
+	value := span{last, last}
+	steps := 1
+	for m := 1.0; m < b; m++ {
+		d := (a + 2*m - 1) / p
+		alpha := (a + m - 1) * (a + b + m - 1) / d * m * (b - m) / d
+		be := beta(m)
+		a0, a1 = a1, be*a1+alpha*a0
+		b0, b1 = b1, be*b1+alpha*b0
+		steps++
+		next := a1 / b1
+		value = span{math.Min(last, next), math.Max(last, next)}
+		if value.hi-value.lo <= 0x1p-52*value.lo {
 			break
 		}
+		last = next
+		if b1 > 0x1p500 {
+			a0, b0, a1, b1 = a0*0x1p-500, b0*0x1p-500, a1*0x1p-500, b1*0x1p-500
+		}
 	}
-	rel := e + 7*float64(j-k+2)*unit
-	v := math.Exp(logp)
+	if float64(steps) >= b { // it ended: the last convergent is the value
+		value = span{a1 / b1, a1 / b1}
+	}
+	logp, e := binomialLog(n, k, p, q)
+	factor := math.Exp(logp) * a * q
+	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
 		// Out of the range of normal numbers: only the upper end is promised.
-		return span{0, math.Exp(-700) * (sum + rest) * 2}
+		return span{0, math.Exp(-700) * a * q * value.hi * 2}
 	}
-	return span{v * sum * (1 - 2*rel), v * (sum + rest) * (1 + 2*rel)}
+	return span{factor * value.lo * (1 - 2*rel), factor * value.hi * (1 + 2*rel)}
 }

@@ -17,10 +17,10 @@ func RadiusSecond(margin, sigma float64) float64 {
 //
 // With a known Lipschitz constant L (L2 to L2) of the vector of smoothed
 // probabilities, R1 = margin/(√2·L) (Tsuzuku et al. 2018, Proposition 1:
-// e_A − e_j has length √2). With L = 0, unknown, the smoothed difference
-// F_A − F_j is the convolution with N(0, σ²I) of a function with range [−1, 1]
-// and so √(2/π)/σ-Lipschitz (Salman et al. 2019, Lemma 1, has range [0, 1] and
-// half the constant): R1 = σ√(π/2)·margin. A margin ≤ 0 gives 0. Rounded down.
+// e_A − e_j has length √2). With L = 0, unknown, h = f_A − f_j has |h| ≤ 1, so
+// along a unit vector u the smoothed difference has the slope |E h(x+ε)(u·ε)|/σ² ≤
+// E|u·ε|/σ² = √(2/π)/σ, and R1 = σ√(π/2)·margin. A margin ≤ 0 gives 0. Rounded
+// down.
 func RadiusFirst(margin, sigma, lipschitz float64) float64 {
 	if !(margin > 0) {
 		return 0

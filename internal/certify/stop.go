@@ -72,9 +72,9 @@ type Checkpoint struct {
 // At the checkpoint with share w the bound is that of the method at level 1−wα.
 // The shares add up to 1: with probability 1−α the bounds of all checkpoints hold
 // at once, thus also the one at which sampling ended, however that was chosen.
-// (MATH.md names a mixture martingale too. Its boundary, √(2 ln(1/α) + ln n) or 5
-// standard deviations at n = 10⁵, lies further out than that of some 15 checkpoints
-// a factor 1.5 apart, 3.9; docs/votes.md compares them.)
+// (A mixture martingale, the other way MATH.md names, holds at every n, not only
+// at checkpoints, and pays √(2 ln(1/α) + ln n) standard deviations for it;
+// docs/votes.md compares them. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
@@ -83,13 +83,19 @@ type Stopping struct {
 
 const (
 	// Half of α goes to the ends: the budget, so that what it can certify is near to
-	// what a fixed n would, and the first checkpoint, where the clearest inputs end.
+	// what a fixed n would, and the first checkpoint that can certify the rule's
+	// radius, where the clearest inputs end.
 	endShare = 0.25
+	// scoutShare goes to the checkpoints before that, where hopeless inputs end.
+	scoutShare = 0.05
 	// checkpointRatio: a ratio ρ overshoots the least sufficient n by a factor
 	// (ρ−1)/ln ρ on average, and has ln(budget/first)/ln ρ checkpoints to share α.
 	checkpointRatio = 1.5
-	// precisionStart is the first checkpoint where the rule names no radius.
-	precisionStart = 100
+	// scoutStart is the first checkpoint of all.
+	scoutStart = 100
+	// hopeless is the level of the upper bounds that say that more samples would not
+	// help. They cost samples or certificates where they err, not validity.
+	hopeless = 0.001
 )
 
 // ErrOutOfReach means that the budget cannot certify the radius of the rule even
@@ -110,32 +116,46 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 		return nil, err
 	}
 	s := &Stopping{certifier: c, rule: rule}
-	first := int64(precisionStart)
+	first := min(scoutStart, budget)
 	if rule.kind == stopAtRadius {
 		if first = s.leastSamples(budget); first > budget {
 			return nil, fmt.Errorf("%s is %w of %d samples", rule, ErrOutOfReach, budget)
 		}
 	}
-	var counts []int64
-	for n := float64(first); int64(n) < budget; n *= checkpointRatio {
-		counts = append(counts, int64(n))
+	// The last scout is well before the first checkpoint that can certify.
+	scouts := geometric(scoutStart, int64(float64(first)/checkpointRatio))
+	between := geometric(first, budget)
+	spread := 1.0
+	if len(scouts) > 0 {
+		spread -= scoutShare
+		s.add(scouts, scoutShare)
 	}
-	counts = append(counts, budget)
-	last := len(counts) - 1
-	for i, n := range counts {
-		share := 1.0
-		switch {
-		case last == 0:
-		case last == 1:
-			share = 0.5
-		case i == 0 || i == last:
-			share = endShare
-		default:
-			share = (1 - 2*endShare) / float64(last-1)
-		}
-		s.checkpoints = append(s.checkpoints, Checkpoint{n, share})
+	switch len(between) {
+	case 0: // the first is the budget
+		s.add([]int64{budget}, spread)
+	case 1:
+		s.add(append(between, budget), spread)
+	default:
+		s.add(between[:1], endShare)
+		s.add(between[1:], spread-2*endShare)
+		s.add([]int64{budget}, endShare)
 	}
 	return s, nil
+}
+
+// add appends checkpoints that have a share of α in equal parts.
+func (s *Stopping) add(counts []int64, share float64) {
+	for _, n := range counts {
+		s.checkpoints = append(s.checkpoints, Checkpoint{n, share / float64(len(counts))})
+	}
+}
+
+// geometric returns from, from·ρ, from·ρ², … below end, ρ the checkpointRatio.
+func geometric(from, end int64) (counts []int64) {
+	for n := float64(from); int64(n) < end; n *= checkpointRatio {
+		counts = append(counts, int64(n))
+	}
+	return counts
 }
 
 // leastSamples is the least n with which the first checkpoint certifies the
@@ -147,9 +167,9 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.radius(s.certifier.bound(tally{n: n, a: n, alpha: share * p.Alpha}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1
+		share = 1 - scoutShare // all there is for one checkpoint, with scouts before it
 		if enough(budget) {
-			return budget // one checkpoint, with all of α
+			return budget
 		}
 		return budget + 1
 	}
@@ -250,9 +270,10 @@ func (s *Stopping) largest(t tally) float64 {
 		}
 		return quantileNear(a) - quantileNear(b)
 	}
-	at := LowerBound(t.a+last.N-t.n, last.N, p.Alpha*last.Share)
-	most := margin(at, math.Min(1-at, UpperBound(t.b, last.N, p.Alpha*last.Share)))
-	if a, b := UpperBound(t.a, t.n, t.alpha), LowerBound(t.b, t.n, t.alpha); a < 1 && b > 0 {
+	level := p.Alpha * last.Share
+	best := LowerBound(t.a+last.N-t.n, last.N, level)
+	most := margin(best, math.Min(1-best, UpperBound(t.b, last.N, level)))
+	if a, b := UpperBound(t.a, t.n, hopeless), LowerBound(t.b, t.n, hopeless); a < 1 && b > 0 {
 		most = math.Min(most, margin(a, b))
 	}
 	return p.radius(most)

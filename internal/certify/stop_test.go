@@ -37,7 +37,7 @@ func TestCheckpoints(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		budget int64
-	}{{"radius>=0.5", 100000}, {"radius>=0.25", 100000}, {"radius>=0.01", 1000}, {"precision=0.1", 100000}, {"precision=0.5", 1}, {"precision=0.5", 150}, {"radius>=0.46", 1000}} {
+	}{{"radius>=0.5", 100000}, {"radius>=0.25", 100000}, {"radius>=0.01", 1000}, {"precision=0.1", 100000}, {"precision=0.5", 1}, {"precision=0.5", 150}, {"radius>=0.58", 1000}, {"radius>=0.605", 1000}, {"radius>=0.61", 1000}} {
 		s := mustStop(t, VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25}, c.rule, c.budget)
 		sum, last := 0.0, int64(0)
 		for _, p := range s.Checkpoints() {
@@ -59,7 +59,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// All votes for the class end the sampling at the first checkpoint of a radius.
+// All votes for the class end the sampling at the first checkpoint that can certify
+// the radius; few of them at the first of all.
 func TestStopAtFirstCheckpoint(t *testing.T) {
 	for _, method := range []VoteMethod{ClopperPearson, Bonferroni, Margin} {
 		s := mustStop(t, VoteParams{Method: method, Alpha: 0.001, Sigma: 0.25, Class: Label}, "radius>=0.5", 100000)
@@ -67,9 +68,19 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, err := s.Next(Votes{N: first, Counts: []int64{first, 0, 0}})
-		if err != nil || next != first {
-			t.Errorf("%v: after %d votes for the class go on to %d (%v)", method, first, next, err)
+		// Before the first checkpoint with a fourth of α are those that only give up.
+		for i, c := range s.Checkpoints() {
+			next, err := s.Next(Votes{N: c.N, Counts: []int64{c.N, 0, 0}})
+			if c.Share < endShare {
+				if want := s.Checkpoints()[i+1].N; err != nil || next != want {
+					t.Errorf("%v: after %d votes for the class go on to %d, want %d (%v)", method, c.N, next, want, err)
+				}
+				continue
+			}
+			if err != nil || next != c.N {
+				t.Errorf("%v: after %d votes for the class go on to %d (%v)", method, c.N, next, err)
+			}
+			break
 		}
 		if next, err := s.Next(Votes{N: first, Counts: []int64{first / 4, first - first/4, 0}}); err != nil || next != first {
 			t.Errorf("%v: after %d votes against the class go on to %d (%v)", method, first, next, err)
