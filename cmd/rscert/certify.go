@@ -48,13 +48,15 @@ the smoothed prediction, with probability at least 1 − alpha an example (Cohen
 et al. 2019). σ and every radius are in the units of the data as read: images
 have values in [0,1]; --mean and --std are applied after the noise.
 
-The run folder holds run.json, votes.jsonl and certificates.jsonl. It is the
+The run folder holds run.json, votes.jsonl and certificates.jsonl (see
+docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
-  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run`,
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCertify(cmd.Context(), s, o) },
 	}
@@ -72,24 +74,24 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.StringVar(&p.Class, "class", "predicted", "class to certify: predicted or label")
 	f.StringVar(&p.Margin, "margin", "second", "margin to certify: second (Φ⁻¹(p_A)−Φ⁻¹(p_B)) or first (p_A−p_B)")
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
-	f.StringVar(&p.Stop, "stop", "", "stop early: radius>=`R` or precision=F")
+	f.StringVar(&p.Stop, "stop", "", "stop early by a `rule`: radius>=R or precision=F")
 	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores; takes 4·n·m bytes an example")
 	f.StringVar(&p.Combine, "combine", "directed", "how --scores bound a margin: directed, projected, bonferroni or taylor (not sound)")
 	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
-	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these radii too (bounds.csv); implies --scores and takes half of alpha")
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these `radii` too (bounds.csv); implies --scores and takes half of alpha")
 	f.StringVar(&p.Confidence, "confidence", "tangent", "method of these bounds: tangent, standard or cdf")
 	f.StringVar(&p.ConfidenceBound, "confidence-bound", "betting", "bound of the means in standard and tangent")
 	f.StringVar(&p.Band, "band", "binomial", "band of the distribution in cdf: binomial or dkw")
 	f.StringVar(&p.Outputs, "outputs", "auto", "what the model returns: logits, probabilities or auto")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
 	f.StringVar(&p.Layout, "layout", "chw", "order of the values of flat rows: chw or hwc")
-	f.Float64SliceVar(&p.Mean, "mean", nil, "subtracted from the noisy input, one value or one a channel")
-	f.Float64SliceVar(&p.Std, "std", nil, "the noisy input is divided by it, one value or one a channel")
+	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
+	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
 	f.Uint64Var(&p.Seed, "seed", 1, "seed of the noise")
 	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
-	f.StringVar(&p.Shard, "shard", "0/1", "take the examples whose turn is `i` modulo k, i = 0…k−1")
+	f.StringVar(&p.Shard, "shard", "0/1", "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
 	f.StringVar(&o.device, "device", "auto", "auto, cpu or cuda[:i]")
 	f.IntVar(&o.batch, "batch", 0, "samples a call of the model; 0 = choose")
 	f.IntVar(&o.threads, "threads", 0, "threads; 0 = one a core")
