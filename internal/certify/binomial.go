@@ -124,7 +124,7 @@ func binomialSum(n, k int64, p, q float64) span {
 	}
 	// Convergents A/B.
 	a0, b0 := 0.0, 1.0
-	a1, b1 := 1.0, beta(0)
+	a1, b1 := 1.0, a*(lambda+1)/(a+1)
 	last := a1 / b1
 	value := span{last, last}
 	steps := 1

@@ -337,23 +337,23 @@ func normalPDF(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwoPi) }
 // Two tools cover the frontier. By monotonicity, all its points with q2 ≥ a and
 // q1 ≤ b have at most the probability of the corner (b, a): this settles its two
 // ends. In between, points c_0, c_1, … on the frontier and, between each two, a
-// point V above their tangents form a polygon above it (q1 is concave in q2), so
-// that each point of the frontier has under it, at the same q2, one of an edge
-// with a larger q1 and probability. Along an edge q1 = a + b·q2 with a, b ≥ 0,
-// which in the natural parameters u_i = ln(q_i/q3) reads
-// e^u1 = ((a+b)e^u2 + a)/(1−a): convex, so at the same u2 the straight line of
-// the natural parameters between the ends has u1 as large or larger, thus more
-// q1, less q2 and q3, and a larger probability. And on that line, q ∝
-// A^{1−t}·B^t, Hölder's inequality bounds the probability by those of the ends:
-// see bridge.
+// point V above their tangents form a polygon above it (q1 is concave in q2): over
+// each point of the frontier lies one of an edge, with the same q2, a larger q1 and
+// so a larger probability. Along an edge q1 = a + b·q2 with a, b ≥ 0, which in the
+// natural parameters u_i = ln(q_i/q3) reads e^u1 = ((a+b)e^u2 + a)/(1−a): convex. So
+// at the same u2 the straight line of the natural parameters between the ends has
+// u1 as large or larger, thus more q1, less q2 and q3, and a larger probability. And
+// on that line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by those
+// of the ends: see bridge.
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
 	end := math.Sqrt(endQ2)
-	y := f.from(LowerBound(s.event.threshold(0, n), n, s.alpha))
-	if t := s.event.threshold(0, n); t > n {
+	t := s.event.threshold(0, n)
+	if t > n {
 		return -1 // no outcome is in the event
 	}
+	y := f.from(LowerBound(t, n, s.alpha))
 	if y >= end {
 		return -1
 	}
@@ -390,7 +390,7 @@ func (s *search) prove(f frontier) (bad float64) {
 				worse = math.Sqrt(q2v)
 				continue
 			}
-			if s.bridge(c, v) > s.logAlpha {
+			if !convex(c, v) || s.bridge(c, v) > s.logAlpha {
 				continue
 			}
 			d := node{[3]float64{q1n, q2n, 1 - q1n - q2n}, 0}
@@ -399,7 +399,7 @@ func (s *search) prove(f frontier) (bad float64) {
 				worse = next
 				continue
 			}
-			if s.bridge(v, d) > s.logAlpha {
+			if !convex(v, d) || s.bridge(v, d) > s.logAlpha {
 				continue
 			}
 			trend = (d.logP - c.logP) / distance(n, c.q, d.q)
@@ -413,6 +413,13 @@ func (s *search) prove(f frontier) (bad float64) {
 		}
 	}
 	return y
+}
+
+// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0: so it
+// should, but with rounded ends it has to be seen.
+func convex(A, B node) bool {
+	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
+	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
 // reachable is how far apart, in distance, two nodes may about lie for the line
@@ -434,7 +441,7 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
 	for range 6 {
-		q1, q2, slope = f.at(y + step)
+		q1, q2, _ := f.at(y + step)
 		d := distance(s.event.order.n, c.q, [3]float64{q1, q2, math.Max(0, 1-q1-q2)})
 		ratio := reach / d
 		if ratio > 0.9 && ratio < 1.1 || step == most && ratio > 1 {

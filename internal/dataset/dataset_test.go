@@ -55,8 +55,8 @@ func idx(data []byte, dims ...uint32) []byte {
 	return append(out, data...)
 }
 
-// npy is a version 1 file of little-endian elements.
-func npy(descr, shape string, data any) []byte {
+// npyFile is a version 1 file of little-endian elements.
+func npyFile(descr, shape string, data any) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
 	header += strings.Repeat(" ", 63-(len(header)+10)%64) + "\n"
 	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
@@ -310,12 +310,12 @@ func TestSameDataSameDigest(t *testing.T) {
 		filepath.Join(dir, "a"),
 		filepath.Join(dir, "b"),
 		filepath.Join(dir, "a/t10k-images-idx3-ubyte"),
-		at("c.npz", npz(t, zip.Store, "x", npy("|u1", "4, 6, 5", px), "y", npy("|u1", "4,", labels))),
-		at("d.npz", npz(t, zip.Deflate, "x", npy("|u1", "4, 1, 6, 5", px), "y", npy("<i8", "4,", []int64{7, 0, 9, 7}))),
-		at("e.npz", npz(t, zip.Deflate, "x_test", npy("|u1", "4, 6, 5, 1", px), "y_test", npy("<f4", "4, 1", []float32{7, 0, 9, 7}))),
+		at("c.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels))),
+		at("d.npz", npz(t, zip.Deflate, "x", npyFile("|u1", "4, 1, 6, 5", px), "y", npyFile("<i8", "4,", []int64{7, 0, 9, 7}))),
+		at("e.npz", npz(t, zip.Deflate, "x_test", npyFile("|u1", "4, 6, 5, 1", px), "y_test", npyFile("<f4", "4, 1", []float32{7, 0, 9, 7}))),
 	}
-	at("x.npy", npy("|u1", "4, 6, 5", px))
-	at("y.npy", npy("|u1", "4,", labels))
+	at("x.npy", npyFile("|u1", "4, 6, 5", px))
+	at("y.npy", npyFile("|u1", "4,", labels))
 	same = append(same, filepath.Join(dir, "x.npy"))
 
 	values, wantLabels := rows(t, mustOpen(t, same[0]))
@@ -343,7 +343,7 @@ func TestSameDataSameDigest(t *testing.T) {
 	}
 
 	// Flat rows: CSV as [N,D].
-	flat := at("flat.npz", npz(t, zip.Store, "x", npy("|u1", "4, 30", px), "y", npy("|u1", "4,", labels)))
+	flat := at("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
 	flatSum := mustOpen(t, flat).SHA256()
 	if flatSum == sum {
 		t.Error("the digest does not tell the shape")
@@ -365,7 +365,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		} else {
 			labels[2]++
 		}
-		other := at(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npy("|u1", "4, 6, 5", px), "y", npy("|u1", "4,", labels)))
+		other := at(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels)))
 		if mustOpen(t, other).SHA256() == sum {
 			t.Errorf("change %d does not change the digest", k)
 		}
@@ -449,8 +449,8 @@ func TestCSVUnits(t *testing.T) {
 func TestErrors(t *testing.T) {
 	px := pixels(2 * 6)
 	images, labels := idx(px, 2, 2, 3), idx([]byte{1, 2}, 2)
-	floats := func(v ...float32) []byte { return npy("<f4", fmt.Sprintf("%d, 2", len(v)/2), v) }
-	y2 := npy("<i8", "2,", []int64{0, 1})
+	floats := func(v ...float32) []byte { return npyFile("<f4", fmt.Sprintf("%d, 2", len(v)/2), v) }
+	y2 := npyFile("<i8", "2,", []int64{0, 1})
 	whole := npz(t, zip.Store, "x", floats(1, 2, 3, 4), "y", y2)
 	damaged := slices.Clone(whole)
 	damaged[bytes.Index(damaged, []byte{0, 0, 128, 63})+3] ^= 1 // a byte of the first value
@@ -524,25 +524,25 @@ func TestErrors(t *testing.T) {
 		"npy truncated":     {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4)[:140], "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 140: ends before the data of an array of shape (2, 2)"},
 		"npy too long":      {files: map[string][]byte{"x.npy": append(floats(1, 2, 3, 4), 0), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 144: 1 bytes more"},
 		"npy header":        {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4)[:100], "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 100: ends within the header"},
-		"npy overflow":      {files: map[string][]byte{"x.npy": npy("<f4", "4611686018427387904, 4611686018427387904", []float32{1}), "y.npy": y2}, open: "x.npy", want: "ends before the data"},
-		"npy empty":         {files: map[string][]byte{"x.npy": npy("<f4", "0, 2", []float32{}), "y.npy": y2}, open: "x.npy", want: "the array is empty"},
-		"npy objects":       {files: map[string][]byte{"x.npy": npy("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header is not that of an array of numbers"},
-		"npy complex":       {files: map[string][]byte{"x.npy": npy("<c8", "2,", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "elements of type 'descr': '<c8' are not read"},
-		"npy int inputs":    {files: map[string][]byte{"x.npy": npy("<i8", "2, 1", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of NumPy type i8: save bytes as uint8"},
-		"npy one dimension": {files: map[string][]byte{"x.npy": npy("<f4", "2,", []float32{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of shape [2]"},
+		"npy overflow":      {files: map[string][]byte{"x.npy": npyFile("<f4", "4611686018427387904, 4611686018427387904", []float32{1}), "y.npy": y2}, open: "x.npy", want: "ends before the data"},
+		"npy empty":         {files: map[string][]byte{"x.npy": npyFile("<f4", "0, 2", []float32{}), "y.npy": y2}, open: "x.npy", want: "the array is empty"},
+		"npy objects":       {files: map[string][]byte{"x.npy": npyFile("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header is not that of an array of numbers"},
+		"npy complex":       {files: map[string][]byte{"x.npy": npyFile("<c8", "2,", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "elements of type 'descr': '<c8' are not read"},
+		"npy int inputs":    {files: map[string][]byte{"x.npy": npyFile("<i8", "2, 1", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of NumPy type i8: save bytes as uint8"},
+		"npy one dimension": {files: map[string][]byte{"x.npy": npyFile("<f4", "2,", []float32{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of shape [2]"},
 		"npy nan":           {files: map[string][]byte{"x.npy": floats(1, 2, nan, 4), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 136: NaN is not a finite float32"},
-		"npy too large":     {files: map[string][]byte{"x.npy": npy("<f8", "2, 1", []float64{1, 1e200}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 136: 1e+200 is not a finite float32"},
+		"npy too large":     {files: map[string][]byte{"x.npy": npyFile("<f8", "2, 1", []float64{1, 1e200}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 136: 1e+200 is not a finite float32"},
 		"npy label count":   {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4, 5, 6), "y.npy": y2}, open: "x.npy", want: "%s/y.npy: byte 144: 2 labels for the 3 inputs of %s/x.npy"},
-		"npy label":         {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npy("<f8", "2,", []float64{1, 0.5})}, open: "x.npy", want: "%s/y.npy: byte 136: label 0.5 is not an integer"},
-		"npy negative":      {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npy("<i4", "2,", []int32{1, -2})}, open: "x.npy", want: "%s/y.npy: byte 132: label -2 is negative"},
-		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npy("<i4", "2, 2", []int32{1, 0, 0, 1})}, open: "x.npy", want: "%s/y.npy: labels of shape [2 2]"},
+		"npy label":         {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<f8", "2,", []float64{1, 0.5})}, open: "x.npy", want: "%s/y.npy: byte 136: label 0.5 is not an integer"},
+		"npy negative":      {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2,", []int32{1, -2})}, open: "x.npy", want: "%s/y.npy: byte 132: label -2 is negative"},
+		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2, 2", []int32{1, 0, 0, 1})}, open: "x.npy", want: "%s/y.npy: labels of shape [2 2]"},
 
 		"npz truncated":  {files: map[string][]byte{"d.npz": whole[:len(whole)-30]}, open: "d.npz", want: "%s/d.npz: not a whole .npz file"},
 		"npz names":      {files: map[string][]byte{"d.npz": npz(t, zip.Store, "arr_0", floats(1, 2), "arr_1", y2)}, open: "d.npz", want: "%s/d.npz: has no arrays x and y, but arr_0, arr_1"},
 		"npz member":     {files: map[string][]byte{"d.npz": npz(t, zip.Deflate, "x", floats(1, 2, 3, 4)[:140], "y", y2)}, open: "d.npz", want: "%s/d.npz: x.npy: byte 140: ends before"},
 		"npz damaged":    {files: map[string][]byte{"d.npz": damaged}, open: "d.npz", want: "%s/d.npz: x.npy: byte 144: zip: checksum error"},
 		"npz nan":        {files: map[string][]byte{"d.npz": npz(t, zip.Deflate, "x", floats(1, 2, 3, nan), "y", y2)}, open: "d.npz", want: "%s/d.npz: x.npy: byte 140: NaN is not"},
-		"npz label":      {files: map[string][]byte{"d.npz": npz(t, zip.Deflate, "x", floats(1, 2), "y", npy("|i1", "1,", []int8{-1}))}, open: "d.npz", want: "%s/d.npz: y.npy: byte 128: label -1 is negative"},
+		"npz label":      {files: map[string][]byte{"d.npz": npz(t, zip.Deflate, "x", floats(1, 2), "y", npyFile("|i1", "1,", []int8{-1}))}, open: "d.npz", want: "%s/d.npz: y.npy: byte 128: label -1 is negative"},
 		"npz not labels": {files: map[string][]byte{"d.npz": npz(t, zip.Store, "x", floats(1, 2), "y", []byte("junk"))}, open: "d.npz", want: "%s/d.npz: y.npy: byte 4: ends within the header"},
 
 		"images sizes": {files: map[string][]byte{"d/a/1.png": pngBytes(small(3)), "d/b/2.png": pngBytes(small(4))}, open: "d",

@@ -26,7 +26,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		case strings.Contains(name, "images-"):
 			write(t, filepath.Join(dir, strings.Replace(name, "images-idx3", "labels-idx1", 1)), idx([]byte{1, 2, 3}, 3))
 		case name == "x.npy":
-			write(t, filepath.Join(dir, "y.npy"), npy("|u1", "2,", []byte{1, 2}))
+			write(t, filepath.Join(dir, "y.npy"), npyFile("|u1", "2,", []byte{1, 2}))
 		case strings.Contains(name, "/"):
 			open = dir
 		}
@@ -92,7 +92,7 @@ func FuzzNPY(f *testing.F) {
 
 func FuzzNPZ(f *testing.F) {
 	fuzz(f, "d.npz", append(files(f, "numpy/f4.npz", "numpy/f8-compressed.npz", "numpy/nhwc-fortran.npz"),
-		npz(f, zip.Store, "x", npy("<f4", "1, 2", []float32{1, 2}), "y", npy("|i1", "1,", []int8{1})))...)
+		npz(f, zip.Store, "x", npyFile("<f4", "1, 2", []float32{1, 2}), "y", npyFile("|i1", "1,", []int8{1})))...)
 }
 
 func FuzzImage(f *testing.F) {

@@ -3,173 +3,64 @@ package dataset
 import (
 	"archive/zip"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/x448/float16"
+	"github.com/rscert/rscert/internal/npy"
 )
 
 // array is a NumPy array whose data can be read at any place.
 type array struct {
-	name    string // file, or file: member
-	shape   []int
-	kind    byte // NumPy's: 'f', 'u', 'i' or 'b'
-	width   int  // bytes of an element
-	order   binary.ByteOrder
-	fortran bool // the first index runs fastest
-	data    io.ReaderAt
-	offset  int64 // of the first element, in data
+	name string // file, or file: member
+	*npy.Header
+	data io.ReaderAt
 }
 
 // at says where element e is written, in the order of the file.
 func (a *array) at(e int) string {
-	return fmt.Sprintf("%s: byte %d", a.name, a.offset+int64(e)*int64(a.width))
+	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
-// The header is a Python literal, always written by the same few lines of
-// numpy.lib.format.
-var (
-	npyDescr   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=])([a-zA-Z])(\d+)'`)
-	npyFortran = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`'shape'\s*:\s*\(([^()]*)\)`)
-)
-
-// maxHeader is far above what NumPy writes for plain arrays (128 bytes).
-const maxHeader = 1 << 16
-
-// parseNPY reads the header of a .npy file, versions 1 to 3, at the beginning of
-// r. length is that of the whole file: the data must fill the rest of it.
+// parseNPY reads the header of a .npy file at the beginning of r. length is that of
+// the whole file: the data must fill the rest of it.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
-	var start [12]byte
-	if n, err := io.ReadFull(r, start[:10]); err != nil {
-		return nil, fmt.Errorf("%s: byte %d: ends within the header of a .npy file", name, n)
+	h, err := npy.ReadHeader(r)
+	if err == nil {
+		err = h.Check(length)
 	}
-	if string(start[:6]) != "\x93NUMPY" {
-		return nil, fmt.Errorf("%s: byte 0: not a .npy file", name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	headerLen, offset := int64(binary.LittleEndian.Uint16(start[8:])), int64(10)
-	switch start[6] {
-	case 1:
-	case 2, 3:
-		if _, err := io.ReadFull(r, start[10:]); err != nil {
-			return nil, fmt.Errorf("%s: byte 10: ends within the header of a .npy file", name)
-		}
-		headerLen, offset = int64(binary.LittleEndian.Uint32(start[8:])), 12
-	default:
-		return nil, fmt.Errorf("%s: byte 6: .npy version %d.%d is unknown", name, start[6], start[7])
-	}
-	if headerLen > maxHeader {
-		return nil, fmt.Errorf("%s: byte 8: a header of %d bytes is not that of a plain array", name, headerLen)
-	}
-	header := make([]byte, headerLen)
-	if n, err := io.ReadFull(r, header); err != nil {
-		return nil, fmt.Errorf("%s: byte %d: ends within the header of a .npy file", name, offset+int64(n))
-	}
-	a := &array{name: name, offset: offset + headerLen}
-
-	descr, fortran, shape := npyDescr.FindSubmatch(header), npyFortran.FindSubmatch(header), npyShape.FindSubmatch(header)
-	if descr == nil || fortran == nil || shape == nil {
-		return nil, fmt.Errorf("%s: byte %d: the header is not that of an array of numbers", name, offset)
-	}
-	a.order = binary.LittleEndian
-	if descr[1][0] == '>' {
-		a.order = binary.BigEndian
-	}
-	a.kind = descr[2][0]
-	a.width, _ = strconv.Atoi(string(descr[3]))
-	switch dtype := string(descr[2]) + string(descr[3]); dtype {
-	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
-	default:
-		return nil, fmt.Errorf("%s: byte %d: elements of type %s are not read", name, offset, descr[0])
-	}
-	a.fortran = string(fortran[1]) == "True"
-
-	room := (length - a.offset) / int64(a.width)
-	product := int64(1)
-	for field := range strings.SplitSeq(string(shape[1]), ",") {
-		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // of Python 2
-		if field == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%s: byte %d: %q is not a dimension", name, offset, field)
-		}
-		if n == 0 {
-			return nil, fmt.Errorf("%s: byte %d: the array is empty, of shape (%s)", name, offset, shape[1])
-		}
-		if n > room/product {
-			return nil, fmt.Errorf("%s: byte %d: ends before the data of an array of shape (%s)", name, length, shape[1])
-		}
-		product *= n
-		a.shape = append(a.shape, int(n))
-	}
-	if end := a.offset + product*int64(a.width); end != length {
-		return nil, fmt.Errorf("%s: byte %d: %d bytes more than an array of shape (%s) has", name, end, length-end, shape[1])
-	}
-	return a, nil
+	return &array{name: name, Header: h}, nil
 }
 
-// element returns element e of data that starts with element 0.
-func (a *array) element(data []byte, e int) float64 {
-	p := data[e*a.width : (e+1)*a.width]
-	switch a.width {
-	case 1:
-		if a.kind == 'i' {
-			return float64(int8(p[0]))
-		}
-		return float64(p[0])
-	case 2:
-		v := a.order.Uint16(p)
-		switch a.kind {
-		case 'f':
-			return float64(float16.Frombits(v).Float32())
-		case 'i':
-			return float64(int16(v))
-		}
-		return float64(v)
-	case 4:
-		v := a.order.Uint32(p)
-		switch a.kind {
-		case 'f':
-			return float64(math.Float32frombits(v))
-		case 'i':
-			return float64(int32(v))
-		}
-		return float64(v)
-	default:
-		v := a.order.Uint64(p)
-		switch a.kind {
-		case 'f':
-			return math.Float64frombits(v)
-		case 'i':
-			return float64(int64(v))
-		}
-		return float64(v)
+// readAt reads the elements that dst takes, from element e on.
+func (a *array) readAt(dst []byte, e int) error {
+	if _, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width)); err != nil && err != io.EOF {
+		return fmt.Errorf("%s: %w", a.at(e), err)
 	}
+	return nil
 }
 
 // labels reads the array as labels, [N] or [N,1].
 func (a *array) labels() ([]int, error) {
-	if n := len(a.shape); n != 1 && !(n == 2 && a.shape[1] == 1) {
-		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.shape)
+	if n := len(a.Shape); n != 1 && !(n == 2 && a.Shape[1] == 1) {
+		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
 	}
-	data := make([]byte, a.shape[0]*a.width)
-	if _, err := a.data.ReadAt(data, a.offset); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("%s: %w", a.name, err)
+	data := make([]byte, a.Shape[0]*a.Width)
+	if err := a.readAt(data, 0); err != nil {
+		return nil, err
 	}
-	labels := make([]int, a.shape[0])
-	for i := range labels {
-		v := a.element(data, i)
+	values := make([]float64, a.Shape[0])
+	npy.Decode(a.Type, values, data)
+	labels := make([]int, len(values))
+	for i, v := range values {
 		var err error
 		if labels[i], err = wholeLabel(v); err != nil {
 			return nil, fmt.Errorf("%s: label %v %w", a.at(i), v, err)
@@ -180,38 +71,38 @@ func (a *array) labels() ([]int, error) {
 
 // dataset joins inputs x and labels y. labelAt says where label i is.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
-	if x.kind != 'f' && !(x.kind == 'u' && x.width == 1) {
+	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
-			x.name, x.kind, x.width)
+			x.name, x.Kind, x.Width)
 	}
-	if len(x.shape) < 2 || len(x.shape) > 4 {
-		return nil, fmt.Errorf("%s: inputs of shape %v; want [N,C,H,W], [N,H,W,C], [N,H,W] or [N,D]", x.name, x.shape)
+	if len(x.Shape) < 2 || len(x.Shape) > 4 {
+		return nil, fmt.Errorf("%s: inputs of shape %v; want [N,C,H,W], [N,H,W,C], [N,H,W] or [N,D]", x.name, x.Shape)
 	}
-	if len(labels) != x.shape[0] {
-		return nil, fmt.Errorf("%s: %d labels for the %d inputs of %s", labelAt(min(len(labels), x.shape[0])), len(labels), x.shape[0], x.name)
+	if len(labels) != x.Shape[0] {
+		return nil, fmt.Errorf("%s: %d labels for the %d inputs of %s", labelAt(min(len(labels), x.Shape[0])), len(labels), x.Shape[0], x.name)
 	}
 	d := &Dataset{format: format, labels: labels, labelAt: labelAt}
 	// strides[k] is how far apart, in elements of the file, neighbours in
 	// dimension k of the result are.
-	strides, step := make([]int, len(x.shape)), 1
-	for k := range x.shape {
-		if !x.fortran {
-			k = len(x.shape) - 1 - k
+	strides, step := make([]int, len(x.Shape)), 1
+	for k := range x.Shape {
+		if !x.Fortran {
+			k = len(x.Shape) - 1 - k
 		}
 		strides[k] = step
-		step *= x.shape[k]
+		step *= x.Shape[k]
 	}
-	dims := slices.Clone(x.shape[1:])
+	dims := slices.Clone(x.Shape[1:])
 	first, strides := strides[0], strides[1:]
 	switch {
 	case len(dims) == 2:
 		dims, strides = []int{1, dims[0], dims[1]}, []int{0, strides[0], strides[1]}
 	case len(dims) == 3 && channels(dims[2]) && !channels(dims[0]):
 		dims, strides = []int{dims[2], dims[0], dims[1]}, []int{strides[2], strides[0], strides[1]}
-		d.addNote("shape %v read as [N,H,W,C]", x.shape)
+		d.addNote("shape %v read as [N,H,W,C]", x.Shape)
 	}
 	d.shape = dims
-	if x.kind == 'f' {
+	if x.Kind == 'f' {
 		d.addNote("values as they are")
 	} else {
 		d.addNote("bytes scaled to [0,1]")
@@ -227,30 +118,38 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 		}
 		places = next
 	}
-	span := (slices.Max(places) + 1) * x.width
+	permuted := !x.Fortran && !slices.IsSorted(places)
 	d.values = func(i int, dst []float32) error {
-		if x.fortran {
-			// An example is spread over the whole array, which is in memory.
-			data := make([]byte, x.width)
+		// The elements of an example lie together, in order or permuted. In Fortran order
+		// they are spread over the whole array, which is in memory.
+		data, elements := make([]byte, len(places)*x.Width), dst
+		if !x.Fortran {
+			if err := x.readAt(data, i*first); err != nil {
+				return err
+			}
+		} else {
 			for j, p := range places {
-				if _, err := x.data.ReadAt(data, x.offset+int64(i*first+p)*int64(x.width)); err != nil && err != io.EOF {
-					return fmt.Errorf("%s: %w", x.at(i*first+p), err)
-				}
-				v := x.element(data, 0)
-				if dst[j] = x.value(v); !finite(dst[j]) {
-					return fmt.Errorf("%s: %v is not a finite float32", x.at(i*first+p), v)
+				if err := x.readAt(data[j*x.Width:(j+1)*x.Width], i*first+p); err != nil {
+					return err
 				}
 			}
-			return nil
 		}
-		data := make([]byte, span)
-		if _, err := x.data.ReadAt(data, x.offset+int64(i*first)*int64(x.width)); err != nil && err != io.EOF {
-			return fmt.Errorf("%s: %w", x.at(i*first), err)
+		if permuted {
+			elements = make([]float32, len(places))
 		}
+		npy.Decode(x.Type, elements, data)
 		for j, p := range places {
-			v := x.element(data, p)
-			if dst[j] = x.value(v); !finite(dst[j]) {
-				return fmt.Errorf("%s: %v is not a finite float32", x.at(i*first+p), v)
+			k := j
+			if permuted {
+				k = p
+			}
+			dst[j] = elements[k]
+			if x.Kind == 'u' {
+				dst[j] = unit[uint8(dst[j])]
+			} else if !finite(dst[j]) {
+				var v [1]float64
+				npy.Decode(x.Type, v[:], data[k*x.Width:])
+				return fmt.Errorf("%s: %v is not a finite float32", x.at(i*first+p), v[0])
 			}
 		}
 		return nil
@@ -259,14 +158,6 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 }
 
 func channels(n int) bool { return n == 1 || n == 3 }
-
-// value is element v as an input value.
-func (a *array) value(v float64) float32 {
-	if a.kind == 'u' {
-		return unit[uint8(v)]
-	}
-	return float32(v)
-}
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
@@ -282,7 +173,7 @@ func readArray(path string) (*array, *os.File, error) {
 			return nil, fileError(err)
 		}
 		a, err := parseNPY(path, f, info.Size())
-		if err != nil || !a.fortran {
+		if err != nil || !a.Fortran {
 			return a, err
 		}
 		whole, err := readMemory(io.NewSectionReader(f, 0, info.Size()), info.Size())
@@ -454,7 +345,7 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 	}
 	defer r.Close()
 	whole := contextReader{ctx, r}
-	if m.Method != zip.Store || a.fortran {
+	if m.Method != zip.Store || a.Fortran {
 		memory, err := readMemory(whole, length)
 		if err != nil {
 			return nil, fmt.Errorf("%s: byte %d: %w", name, memory.size(), err)

@@ -2,15 +2,12 @@ package scorefile
 
 import (
 	"archive/zip"
-	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"regexp"
-	"strconv"
-	"strings"
+
+	"github.com/rscert/rscert/internal/npy"
 )
 
 // Reader reads a file of scores, an example after the other. Members may be stored or
@@ -31,13 +28,8 @@ type Reader struct {
 
 // array is a member that is being read.
 type array struct {
-	name  string
-	kind  byte // 'i', 'u' or 'f'
-	width int
-	shape []int64
-	file  io.ReadCloser
-	r     *bufio.Reader
-	buf   []byte
+	name string
+	*npy.Reader
 }
 
 // Open opens a file of scores. The caller must Close it.
@@ -75,19 +67,19 @@ func (r *Reader) open() error {
 			return fmt.Errorf("no array %q (a file of scores has scores [N,n,m] and labels [N])", a.name)
 		}
 	}
-	s := r.score.shape
-	r.Shape = Shape{Examples: int(s[0]), N: s[1], Classes: int(s[2])}
+	s := r.score.Shape
+	r.Shape = Shape{Examples: s[0], N: int64(s[1]), Classes: s[2]}
 	r.HasIndex = r.index != nil
 	for _, a := range []*array{r.labels, r.index, r.scores0} {
-		if a != nil && a.shape[0] != s[0] {
-			return fmt.Errorf("%s has %d examples, scores %d", a.name, a.shape[0], s[0])
+		if a != nil && a.Shape[0] != s[0] {
+			return fmt.Errorf("%s has %d examples, scores %d", a.name, a.Shape[0], s[0])
 		}
 	}
 	if r.scores0 != nil {
-		if r.scores0.shape[2] != s[2] {
-			return fmt.Errorf("scores0 has %d classes, scores %d", r.scores0.shape[2], s[2])
+		if r.scores0.Shape[2] != s[2] {
+			return fmt.Errorf("scores0 has %d classes, scores %d", r.scores0.Shape[2], s[2])
 		}
-		r.N0 = r.scores0.shape[1]
+		r.N0 = int64(r.scores0.Shape[1])
 	}
 	return r.validate()
 }
@@ -98,136 +90,46 @@ func (r *Reader) openArray(name string, dims int, float bool) (*array, error) {
 		if f.Name != name+".npy" && f.Name != name {
 			continue
 		}
-		file, err := f.Open()
+		a, err := npy.Open(f)
 		if err != nil {
+			return nil, fmt.Errorf("not an npy array of numbers: %w", err)
+		}
+		if err := check(a.Header, f.UncompressedSize64, dims, float); err != nil {
+			_ = a.Close()
 			return nil, err
 		}
-		a := &array{name: name, file: file, r: bufio.NewReaderSize(file, 1<<20)}
-		if err := a.readHeader(f.UncompressedSize64); err != nil {
-			_ = file.Close()
-			return nil, err
-		}
-		if len(a.shape) != dims {
-			_ = file.Close()
-			return nil, fmt.Errorf("has shape %v, want %d dimensions", a.shape, dims)
-		}
-		if (a.kind == 'f') != float {
-			_ = file.Close()
-			return nil, errors.New("has the wrong type: scores are floats, labels and index integers")
-		}
-		return a, nil
+		return &array{name, a}, nil
 	}
 	return nil, nil
 }
 
-var (
-	npyDescr   = regexp.MustCompile(`'descr':\s*'([<|>=])([fiu])(\d+)'`)
-	npyFortran = regexp.MustCompile(`'fortran_order':\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`'shape':\s*\(([^)]*)\)`)
-)
-
-// maxHeader is far above the header of any array of three dimensions.
-const maxHeader = 1 << 16
-
-// readHeader reads the header of an array file whose length is size.
-func (a *array) readHeader(size uint64) error {
-	var head [12]byte
-	if _, err := io.ReadFull(a.r, head[:10]); err != nil {
-		return fmt.Errorf("not an npy array: %w", err)
-	}
-	if string(head[:6]) != "\x93NUMPY" {
-		return errors.New("not an npy array")
-	}
-	length, read := int(binary.LittleEndian.Uint16(head[8:])), 10
-	if head[6] > 1 {
-		if _, err := io.ReadFull(a.r, head[10:]); err != nil {
-			return err
-		}
-		length, read = int(binary.LittleEndian.Uint32(head[8:])), 12
-	}
-	if length > maxHeader {
-		return fmt.Errorf("npy header of %d bytes", length)
-	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(a.r, text); err != nil {
-		return err
-	}
-	descr, fortran, shape := npyDescr.FindSubmatch(text), npyFortran.FindSubmatch(text), npyShape.FindSubmatch(text)
-	if descr == nil || fortran == nil || shape == nil {
-		return fmt.Errorf("npy header %q cannot be used: want little-endian floats or integers", strings.TrimSpace(string(text)))
-	}
-	width, err := strconv.Atoi(string(descr[3]))
-	if err != nil || descr[1][0] == '>' || (width != 4 && width != 8) {
-		return fmt.Errorf("type %s%s%s cannot be used: want 4 or 8 bytes, little-endian", descr[1], descr[2], descr[3])
-	}
-	a.kind, a.width = descr[2][0], width
-	total := uint64(width)
-	for _, d := range strings.Split(string(shape[1]), ",") {
-		if d = strings.TrimSpace(d); d == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(d, 10, 40)
-		if err != nil || n < 1 {
-			return fmt.Errorf("shape (%s) cannot be used", shape[1])
-		}
-		if total > 1<<60/uint64(n) {
-			return fmt.Errorf("shape (%s) is too large", shape[1])
-		}
-		total *= uint64(n)
-		a.shape = append(a.shape, n)
-	}
-	if string(fortran[1]) == "True" && len(a.shape) > 1 {
+// check tells whether an array of size bytes, header included, can be used.
+func check(h *npy.Header, size uint64, dims int, float bool) error {
+	switch {
+	case len(h.Shape) != dims:
+		return fmt.Errorf("has shape %v, want %d dimensions", h.Shape, dims)
+	case h.Big || h.Width < 4:
+		return fmt.Errorf("has type %c%d that cannot be used: want 4 or 8 bytes, little-endian", h.Kind, h.Width)
+	case (h.Kind == 'f') != float:
+		return errors.New("has the wrong type: scores are floats, labels and index integers")
+	case h.Fortran && dims > 1:
 		return errors.New("is in Fortran order: save it with numpy.ascontiguousarray")
 	}
-	if total+uint64(length+read) != size {
-		return fmt.Errorf("has %d bytes, its shape (%s) needs %d", size, shape[1], total+uint64(length+read))
-	}
-	return nil
+	return h.Check(int64(min(size, math.MaxInt64)))
 }
 
-// bytes reads the next k numbers.
-func (a *array) bytes(k int) ([]byte, error) {
-	if n := k * a.width; cap(a.buf) < n {
-		a.buf = make([]byte, n)
+// read reads the next numbers.
+func read[T npy.Number](a *array, to []T) error {
+	if _, err := npy.Read(a.Reader, to); err != nil {
+		return fmt.Errorf("%s: %w", a.name, err)
 	}
-	b := a.buf[:k*a.width]
-	_, err := io.ReadFull(a.r, b)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.name, err)
-	}
-	return b, nil
+	return nil
 }
 
 func (a *array) integer() (int, error) {
-	b, err := a.bytes(1)
-	if err != nil {
-		return 0, err
-	}
-	if a.width == 8 {
-		return int(int64(binary.LittleEndian.Uint64(b))), nil
-	}
-	if a.kind == 'u' {
-		return int(binary.LittleEndian.Uint32(b)), nil
-	}
-	return int(int32(binary.LittleEndian.Uint32(b))), nil
-}
-
-func (a *array) floats(to []float32) error {
-	b, err := a.bytes(len(to))
-	if err != nil {
-		return err
-	}
-	for i := range to {
-		if a.width == 8 {
-			to[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])))
-		} else {
-			to[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
-	return nil
+	var n [1]int64
+	err := read(a, n[:])
+	return int(n[0]), err
 }
 
 // Next goes to the next example and returns its index (its place, if the file has no
@@ -264,7 +166,7 @@ func (r *Reader) finish() error {
 		if a == nil {
 			continue
 		}
-		if _, err := a.r.ReadByte(); !errors.Is(err, io.EOF) {
+		if err := a.End(); err != nil {
 			return fmt.Errorf("%s: %s: %w", r.path, a.name, err)
 		}
 	}
@@ -290,7 +192,7 @@ func (r *Reader) scores(which int, take func([]float32) error) error {
 			r.row = make([]float32, n)
 		}
 		row := r.row[:int(k)*r.Classes]
-		if err := a.floats(row); err != nil {
+		if err := read(a, row); err != nil {
 			return fmt.Errorf("%s: %w", r.path, err)
 		}
 		r.left[which] -= k
@@ -306,7 +208,7 @@ func (r *Reader) Close() error {
 	var errs []error
 	for _, a := range []*array{r.labels, r.index, r.scores0, r.score} {
 		if a != nil {
-			errs = append(errs, a.file.Close())
+			errs = append(errs, a.Close())
 		}
 	}
 	return errors.Join(append(errs, r.zip.Close())...)

@@ -247,15 +247,15 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return path
 }
 
-func npy(dict, data string) string { return string(npyHeader(dict)) + data }
+func npyArray(dict, data string) string { return string(npyHeader(dict)) + data }
 
 func TestReadNumpy(t *testing.T) {
 	half, one, quarter := "\x00\x00\x00\x3f", "\x00\x00\x80\x3f", "\x00\x00\x80\x3e"
-	scores := npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 2), }", half+half+one+quarter)
+	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 2), }", half+half+one+quarter)
 	// float64 scores and int32 labels: numpy's own defaults.
-	scores64 := npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x00\x00\x00\xe0\x3f\x00\x00\x00\x00\x00\x00\xe0\x3f")
-	labels := npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", "\x01\x00\x00\x00\xff\xff\xff\xff")
-	label1 := npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
+	scores64 := npyArray("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x00\x00\x00\xe0\x3f\x00\x00\x00\x00\x00\x00\xe0\x3f")
+	labels := npyArray("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", "\x01\x00\x00\x00\xff\xff\xff\xff")
+	label1 := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
 	for _, method := range []uint16{zip.Store, zip.Deflate} {
 		shape, got := readAll(t, numpyFile(t, method, [2]string{"scores.npy", scores}, [2]string{"labels.npy", labels}))
 		if (shape != Shape{2, 0, 1, 2}) || got[0].index != 0 || got[1].index != 1 || got[1].label != -1 || !equal(got[1].scores, []float32{1, 0.25}) {
@@ -269,12 +269,12 @@ func TestReadNumpy(t *testing.T) {
 		`no array "scores"`:   {{"labels.npy", labels}},
 		`no array "labels"`:   {{"scores.npy", scores}},
 		"labels has 1 exampl": {{"scores.npy", scores}, {"labels.npy", label1}},
-		"wrong type":          {{"scores.npy", scores}, {"labels.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", half)}},
+		"wrong type":          {{"scores.npy", scores}, {"labels.npy", npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", half)}},
 		"needs":               {{"scores.npy", scores[:len(scores)-1]}, {"labels.npy", labels}},
 		"Fortran":             {{"scores.npy", strings.Replace(scores, "False", "True ", 1)}, {"labels.npy", labels}},
 		"3 dimensions":        {{"scores.npy", labels}, {"labels.npy", labels}},
 		"cannot be used":      {{"scores.npy", strings.Replace(scores, "<f4", ">f4", 1)}, {"labels.npy", labels}},
-		"too large":           {{"scores.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000000, 1000000000), }", "")}, {"labels.npy", labels}},
+		"too large":           {{"scores.npy", npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000000, 1000000000), }", "")}, {"labels.npy", labels}},
 		"not an npy array":    {{"scores.npy", "no array at all"}, {"labels.npy", labels}},
 	} {
 		r, err := Open(numpyFile(t, zip.Store, members...))
@@ -321,8 +321,8 @@ func TestDamaged(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	scores := npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f")
-	f.Add(scores, npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00"))
+	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f")
+	f.Add(scores, npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00"))
 	f.Add("\x93NUMPY\x02\x00", "")
 	f.Fuzz(func(t *testing.T, scores, labels string) {
 		r, err := Open(numpyFile(t, zip.Store, [2]string{"scores.npy", scores}, [2]string{"labels.npy", labels}))

@@ -1,0 +1,258 @@
+// Package npy reads the arrays that NumPy writes, in files of their own (.npy) and
+// in archives (.npz). The format is that of numpy.lib.format, versions 1 to 3.
+// Every error about a header says at which byte.
+//
+// sbinet/npyio lacks version 3 and positions, panics on bad headers and reads an element a call.
+package npy
+
+import (
+	"archive/zip"
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/x448/float16"
+)
+
+// Type is how an element is written.
+type Type struct {
+	Kind  byte // NumPy's: 'f', 'i', 'u' or 'b'
+	Width int  // bytes
+	Big   bool // big-endian
+}
+
+// Header is what stands before the elements.
+type Header struct {
+	Type
+	Shape   []int // dimensions may be 0
+	Fortran bool  // the first index runs fastest
+	Offset  int64 // of the first element, in bytes from the beginning of the file
+
+	shape string // as written
+}
+
+// The header is a Python literal, always written by the same few lines of
+// numpy.lib.format.
+var (
+	descrRE   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([a-zA-Z])(\d+)'`)
+	fortranRE = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
+	shapeRE   = regexp.MustCompile(`'shape'\s*:\s*\(([^()]*)\)`)
+)
+
+// maxHeader is far above what NumPy writes for plain arrays (128 bytes).
+const maxHeader = 1 << 16
+
+// ReadHeader reads the header at the beginning of r, and nothing behind it.
+func ReadHeader(r io.Reader) (*Header, error) {
+	var start [12]byte
+	if n, err := io.ReadFull(r, start[:10]); err != nil {
+		return nil, endsWithin(n, err)
+	}
+	if string(start[:6]) != "\x93NUMPY" {
+		return nil, errors.New("byte 0: not a .npy file")
+	}
+	length, offset := uint32(binary.LittleEndian.Uint16(start[8:])), 10
+	switch start[6] {
+	case 1:
+	case 2, 3:
+		if n, err := io.ReadFull(r, start[10:]); err != nil {
+			return nil, endsWithin(10+n, err)
+		}
+		length, offset = binary.LittleEndian.Uint32(start[8:]), 12
+	default:
+		return nil, fmt.Errorf("byte 6: .npy version %d.%d is unknown", start[6], start[7])
+	}
+	if length > maxHeader {
+		return nil, fmt.Errorf("byte 8: a header of %d bytes is not that of a plain array", length)
+	}
+	text := make([]byte, length)
+	if n, err := io.ReadFull(r, text); err != nil {
+		return nil, endsWithin(offset+n, err)
+	}
+	descr, fortran, shape := descrRE.FindSubmatch(text), fortranRE.FindSubmatch(text), shapeRE.FindSubmatch(text)
+	if descr == nil || fortran == nil || shape == nil {
+		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %.200q", offset, text)
+	}
+	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: string(shape[1])}
+	switch dtype := string(descr[2]) + string(descr[3]); dtype {
+	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
+		h.Type = Type{Kind: dtype[0], Width: int(dtype[1] - '0'), Big: string(descr[1]) == ">"}
+	default:
+		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, descr[0])
+	}
+	for field := range strings.SplitSeq(h.shape, ",") {
+		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // of Python 2
+		if field == "" {
+			continue
+		}
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("byte %d: %q is not a dimension", offset, field)
+		}
+		h.Shape = append(h.Shape, n)
+	}
+	return h, nil
+}
+
+func endsWithin(at int, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("byte %d: ends within the header of a .npy file", at)
+	}
+	return fmt.Errorf("byte %d: %w", at, err)
+}
+
+// Len is the number of elements. ok is false if there are more than any file can hold.
+func (h *Header) Len() (n int, ok bool) {
+	n = 1
+	for _, d := range h.Shape {
+		if d > 0 && n > math.MaxInt/2/h.Width/d {
+			return 0, false
+		}
+		n *= d
+	}
+	return n, true
+}
+
+// Check compares the length of a whole file with what its header promises. An array
+// without elements is an error.
+func (h *Header) Check(length int64) error {
+	n, ok := h.Len()
+	end := h.Offset + int64(n)*int64(h.Width)
+	switch {
+	case slices.Contains(h.Shape, 0):
+		return fmt.Errorf("byte %d: the array is empty, of shape (%s)", h.Offset, h.shape)
+	case !ok:
+		return fmt.Errorf("byte %d: ends before the data of an array of shape (%s), which is too large for a file", length, h.shape)
+	case length < end:
+		return fmt.Errorf("byte %d: ends before the data of an array of shape (%s), which needs %d bytes", length, h.shape, end)
+	case length > end:
+		return fmt.Errorf("byte %d: %d bytes more than an array of shape (%s) has", end, length-end, h.shape)
+	}
+	return nil
+}
+
+// Number is what elements are decoded to. Floats and integers alike become a float, to
+// its precision; only integers of at most 63 bits have an int64.
+type Number interface{ int64 | float32 | float64 }
+
+// Decode decodes the elements at the beginning of src, as many as dst takes.
+func Decode[T Number](t Type, dst []T, src []byte) {
+	switch (Type{Kind: t.Kind, Width: t.Width}) {
+	case Type{Kind: 'f', Width: 2}:
+		each(dst, src, 2, func(b []byte) T { return T(float16.Frombits(u16(b, t.Big)).Float32()) })
+	case Type{Kind: 'f', Width: 4}:
+		each(dst, src, 4, func(b []byte) T { return T(math.Float32frombits(u32(b, t.Big))) })
+	case Type{Kind: 'f', Width: 8}:
+		each(dst, src, 8, func(b []byte) T { return T(math.Float64frombits(u64(b, t.Big))) })
+	case Type{Kind: 'i', Width: 1}:
+		each(dst, src, 1, func(b []byte) T { return T(int8(b[0])) })
+	case Type{Kind: 'i', Width: 2}:
+		each(dst, src, 2, func(b []byte) T { return T(int16(u16(b, t.Big))) })
+	case Type{Kind: 'i', Width: 4}:
+		each(dst, src, 4, func(b []byte) T { return T(int32(u32(b, t.Big))) })
+	case Type{Kind: 'i', Width: 8}:
+		each(dst, src, 8, func(b []byte) T { return T(int64(u64(b, t.Big))) })
+	case Type{Kind: 'u', Width: 1}:
+		each(dst, src, 1, func(b []byte) T { return T(b[0]) })
+	case Type{Kind: 'u', Width: 2}:
+		each(dst, src, 2, func(b []byte) T { return T(u16(b, t.Big)) })
+	case Type{Kind: 'u', Width: 4}:
+		each(dst, src, 4, func(b []byte) T { return T(u32(b, t.Big)) })
+	case Type{Kind: 'u', Width: 8}:
+		each(dst, src, 8, func(b []byte) T { return T(u64(b, t.Big)) })
+	case Type{Kind: 'b', Width: 1}:
+		each(dst, src, 1, func(b []byte) T { return T(min(b[0], 1)) })
+	}
+}
+
+// each and the functions below are so small that they are compiled into the cases above.
+func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
+	for i := range dst {
+		dst[i] = value(src[i*width:])
+	}
+}
+
+func u16(b []byte, big bool) uint16 {
+	v := binary.LittleEndian.Uint16(b)
+	if big {
+		v = bits.ReverseBytes16(v)
+	}
+	return v
+}
+
+func u32(b []byte, big bool) uint32 {
+	v := binary.LittleEndian.Uint32(b)
+	if big {
+		v = bits.ReverseBytes32(v)
+	}
+	return v
+}
+
+func u64(b []byte, big bool) uint64 {
+	v := binary.LittleEndian.Uint64(b)
+	if big {
+		v = bits.ReverseBytes64(v)
+	}
+	return v
+}
+
+// Reader reads an array from its first element to its last.
+type Reader struct {
+	*Header
+	file io.Closer
+	r    *bufio.Reader
+}
+
+// Open opens an array of an archive. The caller must Close it.
+func Open(f *zip.File) (*Reader, error) {
+	file, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{file: file, r: bufio.NewReaderSize(file, 1<<18)}
+	if r.Header, err = ReadHeader(r.r); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Read reads the next elements, as many as dst takes. n are whole; less than all of
+// them with an error.
+func Read[T Number](r *Reader, dst []T) (n int, err error) {
+	for n < len(dst) && err == nil {
+		var b []byte
+		b, err = r.r.Peek(min(len(dst)-n, r.r.Size()/r.Width) * r.Width)
+		k := len(b) / r.Width
+		Decode(r.Type, dst[n:n+k], b)
+		_, _ = r.r.Discard(k * r.Width) // never fails: it was there to peek at
+		n += k
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// End is to be called behind the last element. It returns an error if more follows, or
+// if the archive's checksum is not that of the data.
+func (r *Reader) End() error {
+	switch _, err := r.r.ReadByte(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("more data than an array of shape (%s) has", r.shape)
+}
+
+// Close closes the array.
+func (r *Reader) Close() error { return r.file.Close() }
