@@ -195,6 +195,9 @@ func (o certifyOptions) plan() (plan, error) {
 			return plan{}, badInput(err)
 		}
 	}
+	if len(o.ConfidenceRadii) > 0 && !p.scores.Combine.Sound() {
+		return plan{}, badInputf("--combine %s is not sound: it cannot certify the class whose confidence is bounded", o.Combine)
+	}
 	p.scores.Margin, p.scores.Class = p.votes.Margin, p.votes.Class
 	p.scores.Alpha, p.scores.Sigma, p.scores.Lipschitz = o.Alpha, o.Sigma, o.Lipschitz
 	return p, nil

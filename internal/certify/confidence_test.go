@@ -290,3 +290,33 @@ func TestConfidenceKumar(t *testing.T) {
 		t.Errorf("%d rows", rows)
 	}
 }
+
+// TestTangentFarAway checks that radii of tens of σ, where slopes underflow, give
+// bounds that still hold: trivial ones.
+func TestTangentFarAway(t *testing.T) {
+	p := ScoreParams{Alpha: 0.01, Sigma: 0.5}
+	p.Confidence = ConfidenceParams{Radii: []float64{10, 21, 40, 1e3, 1e6}, Method: ConfidenceTangent}
+	c, err := NewScoreCertifier(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.Start(ScoreExample{Classes: 2, N0: 20, N: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 220 {
+		row := []float32{0.75 + 0.25*float32(i%2), 0.25 - 0.25*float32(i%2)}
+		take := a.Estimation
+		if i < 20 {
+			take = a.Selection
+		}
+		if err := take(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range p.Confidence.Radii {
+		if lower, upper := a.interval.within(i); lower != 0 || upper != 1 {
+			t.Errorf("radius %v: [%v, %v], want [0, 1]", p.Confidence.Radii[i], lower, upper)
+		}
+	}
+}

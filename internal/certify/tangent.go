@@ -59,10 +59,11 @@ func newTangent(p ScoreParams, selection []float64, n int64, start func() lowerM
 		for _, k := range kappas {
 			s0 := survivalGuess(counts, float64(len(selection)), k)
 			low, high := newTangentSide(s0, -rho), newTangentSide(s0, rho)
-			if v := low.constant + low.top*low.guess(counts, false, log); v > best[0] {
+			first := k == kappas[0]
+			if v := low.constant + low.top*low.guess(counts, false, log); v > best[0] || first {
 				best[0], at.low = v, low
 			}
-			if v := -high.constant - high.top*(1-high.guess(counts, true, log)); v > best[1] {
+			if v := -high.constant - high.top*(1-high.guess(counts, true, log)); v > best[1] || first {
 				best[1], at.high = v, high
 			}
 		}
@@ -92,7 +93,7 @@ func (t *tangentSide) guess(counts []float64, complement bool, log float64) floa
 		if c == 0 {
 			continue
 		}
-		y := (t.base[j] + t.slope[j]*(upperEdge(j)-lowerEdge(j))/2) / t.top
+		y := t.value(j, (lowerEdge(j)+upperEdge(j))/2)
 		if complement {
 			y = 1 - y
 		}
@@ -138,7 +139,14 @@ func newTangentSide(s0 []float64, shift float64) tangentSide {
 	return t
 }
 
+// flat is a ψ(1) at which ψ may as well be 0: it has underflowed, or is far below
+// tangentSlack. It comes with radii of tens of σ.
+const flat = 1e-200
+
 func (t *tangentSide) value(j int, x float64) float64 {
+	if t.top < flat {
+		return 0
+	}
 	return min((t.base[j]+float64(t.slope[j]*(x-lowerEdge(j))))/t.top, 1)
 }
 

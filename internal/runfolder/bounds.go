@@ -25,14 +25,18 @@ func WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
 
 func appendBounds(b []byte, rows []certify.ConfidenceBound) []byte {
 	for _, r := range rows {
-		correct := int64(0)
-		if r.Correct {
-			correct = 1
-		}
-		for _, v := range []int64{int64(r.Index), int64(r.Label), int64(r.Prediction), correct} {
-			b = strconv.AppendInt(b, v, 10)
+		for _, v := range []int{r.Index, r.Label, r.Prediction} {
+			b = strconv.AppendInt(b, int64(v), 10)
 			b = append(b, ',')
 		}
+		switch {
+		case r.Label == certify.UnknownLabel: // neither right nor wrong
+		case r.Correct:
+			b = append(b, '1')
+		default:
+			b = append(b, '0')
+		}
+		b = append(b, ',')
 		for i, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
 			if i > 0 {
 				b = append(b, ',')
