@@ -50,7 +50,7 @@ bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
-         over --bins equal-width bins, by --solver exact
+         over --bins equal-width bins [lo,hi), by --solver exact
 
 The other solvers find confidences with a large calibration error, not the
 largest. They are estimates from below and certify nothing:
@@ -202,6 +202,14 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 		return badInputf("--examples %d: want at least 1", o.examples)
 	}
 	if run != nil {
+		switch {
+		case haveAlpha && o.alpha < run.alpha:
+			return badInputf("--alpha %v: the run's bounds fail with probability up to %v", o.alpha, run.alpha)
+		case o.examples != 0 && o.examples < run.examples:
+			return badInputf("--examples %d: the run has sampled %d", o.examples, run.examples)
+		case run.label:
+			fmt.Fprintf(s.err, "warning: %s certifies the label: the bounds leave out all wrong predictions\n", path)
+		}
 		path = run.bounds
 		if !haveAlpha {
 			o.alpha = run.alpha
@@ -265,6 +273,7 @@ type acceRun struct {
 	bounds   string // the file
 	alpha    float64
 	examples int
+	label    bool // the label was certified, not the predicted class
 }
 
 // findACCERun returns nil if path is not a folder.
@@ -284,7 +293,15 @@ func findACCERun(path string) (*acceRun, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return &acceRun{filepath.Join(path, runfolder.BoundsFile), run.Parameters.Alpha, len(certificates)}, nil
+	for _, c := range certificates {
+		if !c.Sound {
+			return nil, badInputf("%s: the class of example %d was certified by %s, which is not sound", path, c.Index, c.Method)
+		}
+	}
+	return &acceRun{
+		bounds: filepath.Join(path, runfolder.BoundsFile), alpha: run.Parameters.Alpha, examples: len(certificates),
+		label: run.Parameters.Class == certify.Label.String(),
+	}, nil
 }
 
 // splitByRadius checks the rows and puts those of each radius that is asked for
@@ -667,7 +684,7 @@ func printACCE(w io.Writer, results []acceResult, o acceOptions, solvers acceSol
 			if c.Adaptive != nil {
 				also += fmt.Sprintf(", with bins of any kind at most %s", ceilDecimals(*c.Adaptive, 4))
 			}
-			fmt.Fprintf(w, "%s probability at least 1 − %s, at most %d of the %d bounds fail: the Brier score under attack is at most %s%s.\n",
+			fmt.Fprintf(w, "%s probability at least 1 − %s, at most %d of the %d bounds fail: over these predictions the Brier score under attack is at most %s%s.\n",
 				where, formatFloat(c.Delta), c.Failures, r.N, ceilDecimals(c.CBS, 4), also)
 		}
 	}

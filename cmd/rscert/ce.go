@@ -276,13 +276,6 @@ func (r ceReport) print(s streams, methods []ceMethod, skipped bool) error {
 	return nil
 }
 
-// ceilDecimals prints x with so many decimals, rounded up: an upper bound is
-// never printed smaller than it is.
-func ceilDecimals(x float64, decimals int) string {
-	scale := math.Pow(10, float64(decimals))
-	return fmt.Sprintf("%.*f", decimals, math.Ceil(x*scale)/scale)
-}
-
 // scoresAndLabels takes the columns score and label, or confidence and correct.
 func scoresAndLabels(t *tabular.Table) (score, label []float64, err error) {
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {

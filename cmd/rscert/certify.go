@@ -286,6 +286,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		fmt.Fprintf(s.err, "warning: %s: %s\n", o.model, w)
 	}
 
+	positions := selectPositions(data.Len(), o.Skip, o.Max, p.shard)
 	run := runfolder.Run{
 		Schema: runfolder.Schema, Version: version(),
 		Model: runfolder.Model{
@@ -293,7 +294,8 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 			Input: model.Input().String(), Output: model.Output().String(), Classes: model.Classes(),
 		},
 		Data: runfolder.Data{
-			File: o.data, SHA256: data.SHA256(), Format: data.Format(), Shape: data.Shape(), Examples: data.Len(),
+			File: o.data, SHA256: data.SHA256(), Format: data.Format(), Shape: data.Shape(),
+			Examples: data.Len(), Selected: len(positions),
 		},
 		Parameters: o.Parameters,
 		Runtime: runfolder.Runtime{
@@ -306,7 +308,6 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	if err != nil {
 		return err
 	}
-	positions := selectPositions(data.Len(), o.Skip, o.Max, p.shard)
 	if err := agree(folder, positions, o.out); err != nil {
 		return errors.Join(err, folder.Close())
 	}

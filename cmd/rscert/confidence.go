@@ -133,7 +133,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	report.finish()
 	if o.out != "" {
 		var b bytes.Buffer
-		if err := runfolder.WriteBounds(&b, report.Bounds); err != nil {
+		if err := runfolder.WriteBounds(&b, report.Bounds, report.Examples); err != nil {
 			return err
 		}
 		if err := runfolder.WriteFile(o.out, b.Bytes()); err != nil {

@@ -110,6 +110,11 @@ func newEstimate(e calib.Estimate) *estimate {
 	return &estimate{number(e.Value), number(e.Low), number(e.High), string(e.Method)}
 }
 
+// interval prints the ends, rounded outward.
+func (e *estimate) interval() string {
+	return fmt.Sprintf("[%s, %s]", floorDecimals(float64(e.Low), 4), ceilDecimals(float64(e.High), 4))
+}
+
 // metricsReport is what metrics --json prints.
 type metricsReport struct {
 	N           int              `json:"n"`
@@ -249,7 +254,7 @@ func (r metricsReport) print(s streams) error {
 	r.each(func(name string, e *estimate) {
 		interval := "none"
 		if !math.IsNaN(float64(e.Low)) {
-			interval = fmt.Sprintf("[%.4f, %.4f]", e.Low, e.High)
+			interval = e.interval()
 		}
 		fmt.Fprintf(t, "  %s\t%.4f\t%s\t%s\n", name, float64(e.Value), interval, e.Interval)
 	})

@@ -40,16 +40,11 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	for _, s := range summaries {
 		if s.Delta > 0 {
 			fmt.Fprintf(w, "\nat most %d of these %d certificates are wrong, with probability %g: all accuracies\nare then at least those above less %s points\n",
-				s.Failures, s.Examples, 1-s.Delta, ceilPercent(s.Failures, s.Examples))
+				s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
 			break // the same for all: they have one α
 		}
 	}
 	return nil
-}
-
-// ceilPercent prints 100·k/n with one decimal, rounded up.
-func ceilPercent(k int64, n int) string {
-	return fmt.Sprintf("%.1f", math.Ceil(1000*float64(k)/float64(n))/10)
 }
 
 // floorDecimals prints x ≥ 0 with so many decimals, rounded down: a radius is
@@ -65,4 +60,11 @@ func floorDecimals(x float64, decimals int) string {
 		s = fmt.Sprintf("%.*f", decimals, floored)
 	}
 	return strings.TrimPrefix(s, "-")
+}
+
+// ceilDecimals prints x with so many decimals, rounded up: an upper bound is
+// never printed smaller than it is.
+func ceilDecimals(x float64, decimals int) string {
+	scale := math.Pow(10, float64(decimals))
+	return fmt.Sprintf("%.*f", decimals, math.Ceil(x*scale)/scale)
 }

@@ -227,7 +227,7 @@ func (r temperatureReport) print(s streams) error {
 		if math.IsNaN(float64(e.Low)) {
 			return fmt.Sprintf("%.4f\t", float64(e.Value))
 		}
-		return fmt.Sprintf("%.4f\t[%.4f, %.4f]", float64(e.Value), float64(e.Low), float64(e.High))
+		return fmt.Sprintf("%.4f\t%s", float64(e.Value), e.interval())
 	}
 	k := 0
 	r.Before.each(func(name string, e *estimate) {

@@ -13,17 +13,19 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// boundsHeader names the columns of bounds.csv.
-const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper\n"
+// boundsHeader names the columns of bounds.csv. examples is the number of
+// examples that were sampled, those included that have no row because their class
+// is not certified: whoever counts failures among the rows has to know it.
+const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples\n"
 
 // WriteBounds writes bounds.csv: bounds on the confidence under attack, a row
-// an example and radius.
-func WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
-	_, err := w.Write(appendBounds([]byte(boundsHeader), rows))
+// an example and radius, from so many examples.
+func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
+	_, err := w.Write(appendBounds([]byte(boundsHeader), rows, examples))
 	return err
 }
 
-func appendBounds(b []byte, rows []certify.ConfidenceBound) []byte {
+func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte {
 	for _, r := range rows {
 		for _, v := range []int{r.Index, r.Label, r.Prediction} {
 			b = strconv.AppendInt(b, int64(v), 10)
@@ -37,12 +39,11 @@ func appendBounds(b []byte, rows []certify.ConfidenceBound) []byte {
 			b = append(b, '0')
 		}
 		b = append(b, ',')
-		for i, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
-			if i > 0 {
-				b = append(b, ',')
-			}
+		for _, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
 			b = strconv.AppendFloat(b, v, 'g', -1, 64)
+			b = append(b, ',')
 		}
+		b = strconv.AppendInt(b, int64(examples), 10)
 		b = append(b, '\n')
 	}
 	return b

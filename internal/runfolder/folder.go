@@ -24,14 +24,15 @@ const syncEvery = time.Second
 
 // Folder is a run folder open for appending.
 type Folder struct {
-	dir    string
-	lock   *flock.Flock
-	votes  *appendFile
-	certs  *appendFile
-	bounds *appendFile       // nil if the confidence is not bounded
-	scores *scorefile.Writer // nil if scores are not kept, or are all there
-	done   []certify.Certificate
-	synced time.Time
+	dir      string
+	lock     *flock.Flock
+	votes    *appendFile
+	certs    *appendFile
+	bounds   *appendFile       // nil if the confidence is not bounded
+	selected int               // examples of the run
+	scores   *scorefile.Writer // nil if scores are not kept, or are all there
+	done     []certify.Certificate
+	synced   time.Time
 }
 
 // Create begins the run folder dir. It refuses with ErrExists a folder that
@@ -161,6 +162,7 @@ func readOwn[T any](dir, name string, valid func(T) error) ([]T, []int64, error)
 
 // open opens the files for appending behind their first bytes.
 func (f *Folder) open(run Run, s sizes) (err error) {
+	f.selected = run.Data.Selected
 	if f.votes, err = openAppend(filepath.Join(f.dir, VotesFile), s.votes); err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ type Record struct {
 // folder has all the rest beside it.
 func (f *Folder) Append(r Record) error {
 	if f.bounds != nil {
-		if err := f.bounds.append(appendBounds(nil, r.Bounds)); err != nil {
+		if err := f.bounds.append(appendBounds(nil, r.Bounds, f.selected)); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,8 @@ type Data struct {
 	SHA256   string `json:"sha256"`
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
-	Examples int    `json:"examples"` // in the dataset, before skip, max and shard
+	Examples int    `json:"examples"` // in the dataset
+	Selected int    `json:"selected"` // of them in the run, by skip, max and shard
 }
 
 // Parameters are the flags that determine the results, by their names.
