@@ -195,7 +195,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions, chosen bool
 		return err
 	}
 	if o.perturb {
-		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}); err != nil {
+		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}, 0); err != nil {
 			return err
 		}
 	}

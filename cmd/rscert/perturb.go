@@ -24,6 +24,7 @@ type perturbOptions struct {
 	bandwidth float64
 	auroc     []float64
 	seed      uint64
+	firstRow  int
 	out       string
 	json      bool
 	quiet     bool
@@ -45,7 +46,12 @@ shows how much worse: the area under the ROC curve before and after, for a list
 of h. Choose h on other data than the bound is computed from: a bound for an h
 that was chosen on the same labels does not hold with its stated probability.
 
-The perturbation of a row depends on its score, its number, h and --seed alone.
+The perturbation of a row depends on its score, its number, h and --seed alone,
+so that a file can be made again. Two scores that get the same number and seed
+get the same random number: the bounds do not hold for scores perturbed so. Give
+each file of one dataset (shards, requests as they come) its own --first-row or
+--seed.
+
 Columns score and label (or confidence and correct) come out; label is needed
 only for --auroc. The output is CSV on stdout or in --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
@@ -65,6 +71,7 @@ only for --auroc. The output is CSV on stdout or in --out.`,
 	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel (also --h)")
 	f.Float64SliceVar(&o.auroc, "auroc", nil, "report the AUROC for these `bandwidths` instead")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the perturbation")
+	f.IntVar(&o.firstRow, "first-row", 0, "number of the first row: go on where another file of the same scores ends")
 	f.StringVar(&o.out, "out", "", "CSV `file` to write")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -75,6 +82,8 @@ func positive(h float64) bool { return h > 0 && !math.IsInf(h, 0) }
 
 func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) error {
 	switch {
+	case o.firstRow < 0:
+		return badInputf("--first-row %d: want 0 or more", o.firstRow)
 	case len(o.auroc) == 0 && o.bandwidth == 0:
 		return badInputf("want --bandwidth, or --auroc with a list of them")
 	case len(o.auroc) > 0 && (o.bandwidth != 0 || o.out != ""):
@@ -104,7 +113,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 			return badInputf("%s: want a column score or confidence", table.Path)
 		}
 	}
-	if err := perturbScores(table, score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}); err != nil {
+	if err := perturbScores(table, score, calib.Sech{Bandwidth: o.bandwidth, Seed: o.seed}, o.firstRow); err != nil {
 		return err
 	}
 	if o.out == "" {
@@ -140,13 +149,13 @@ func writeScores(w *bufio.Writer, t *tabular.Table, names [2]string, score []flo
 	_ = w.WriteByte('\n')
 }
 
-// perturbScores perturbs in place.
-func perturbScores(t *tabular.Table, score []float64, k calib.Sech) error {
+// perturbScores perturbs in place; the rows are numbered from firstRow.
+func perturbScores(t *tabular.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {
 			return badInput(t.Errorf(i, "score %v is outside [0, 1]", x))
 		}
-		score[i] = k.Perturb(x, i)
+		score[i] = k.Perturb(x, firstRow+i)
 	}
 	return nil
 }
@@ -190,7 +199,7 @@ func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOpti
 			return err
 		}
 		copy(perturbed, score)
-		if err := perturbScores(t, perturbed, calib.Sech{Bandwidth: h, Seed: o.seed}); err != nil {
+		if err := perturbScores(t, perturbed, calib.Sech{Bandwidth: h, Seed: o.seed}, o.firstRow); err != nil {
 			return err
 		}
 		after, err := measure(perturbed)
