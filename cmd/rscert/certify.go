@@ -175,11 +175,11 @@ func (o certifyOptions) plan() (plan, error) {
 		if o.Scores {
 			return plan{}, badInputf("--stop %s: only votes can be stopped early, not --scores", o.Stop)
 		}
-		parsers = append(parsers, func() error {
-			rule, err := certify.ParseStop(o.Stop)
-			p.stop = &rule
-			return err
-		})
+		rule, err := certify.ParseStop(o.Stop)
+		if err != nil {
+			return plan{}, badInput(err)
+		}
+		p.stop = &rule
 	}
 	if len(o.ConfidenceRadii) > 0 {
 		confidence := &p.scores.Confidence
@@ -194,9 +194,6 @@ func (o certifyOptions) plan() (plan, error) {
 		if err := parse(); err != nil {
 			return plan{}, badInput(err)
 		}
-	}
-	if len(o.ConfidenceRadii) > 0 && !p.scores.Combine.Sound() {
-		return plan{}, badInputf("--combine %s is not sound: it cannot certify the class whose confidence is bounded", o.Combine)
 	}
 	p.scores.Margin, p.scores.Class = p.votes.Margin, p.votes.Class
 	p.scores.Alpha, p.scores.Sigma, p.scores.Lipschitz = o.Alpha, o.Sigma, o.Lipschitz
@@ -226,6 +223,9 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	p, err := o.plan()
 	if err != nil {
 		return err
+	}
+	if p.stop != nil {
+		o.Stop = p.stop.String() // as in every line of votes.jsonl
 	}
 	c := &certification{options: o}
 	if o.Scores {
@@ -436,11 +436,16 @@ func (n normalisation) clean(example []float32) []float32 {
 	return in
 }
 
-// scale is the noise's standard deviation at the model's input.
+// scale is the noise's standard deviation at the model's input: rounded up, as
+// radii are stated for σ and more noise certifies no less.
 func (n normalisation) scale(sigma float64) []float32 {
 	scale := make([]float32, len(n.std))
-	for j, v := range n.std {
-		scale[j] = float32(sigma / float64(v))
+	for j, std := range n.std {
+		s := float32(sigma / float64(std))
+		if float64(s)*float64(std) < sigma {
+			s = math.Nextafter32(s, float32(math.Inf(1)))
+		}
+		scale[j] = s
 	}
 	return scale
 }

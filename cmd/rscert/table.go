@@ -20,7 +20,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "method\t")
 	for _, c := range first.Certified {
-		fmt.Fprintf(t, "%.4g\t", c.Radius)
+		fmt.Fprintf(t, "%g\t", c.Radius)
 	}
 	fmt.Fprint(t, "average radius\tabstained\t\n")
 	for _, s := range summaries {
@@ -39,9 +39,8 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	for _, s := range summaries {
 		if s.Delta > 0 {
-			fmt.Fprintf(w, "\nat most %d of these %d certificates are wrong, with probability %g: all accuracies\nare then at least those above less %s points\n",
-				s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
-			break // the same for all: they have one α
+			fmt.Fprintf(w, "\n%s: at most %d of these %d certificates are wrong, with probability %g;\nits accuracies are then at least those above less %s points\n",
+				s.Method, s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 // scikit-learn 1.9.1: brier_score_loss, log_loss, calibration_curve,
-// roc_auc_score. netcal 1.4.0: ECE, MCE.
+// roc_auc_score. netcal 1.4.0: ECE, MCE; torchmetrics 1.9.0 (torch 2.15.0),
+// binary_calibration_error with norms l1 and max: the same to the last digit.
 func TestMetricsAgree(t *testing.T) {
 	p := goldenPredictions()
 	near(t, "Brier", p.TopLabelBrier(), 0.17531696238930825, 1e-12)

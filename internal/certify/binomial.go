@@ -97,10 +97,11 @@ func binomialTail(n, k int64, p float64) span {
 	}
 	q := 1 - p
 	if float64(k) > (float64(n)+1)*p {
-		return binomialSum(n, k, p, q)
+		return binomialSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// The complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½.
-	c := binomialSum(n, n-k+1, q, p)
+	// The complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its
+	// λ = n−k+1 − (n+1)q is (n+1)p − k: q is rounded, p is not.
+	c := binomialSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return span{math.Max(0, (1-c.hi)*(1-2*unit)), math.Min(1, (1-c.lo)*(1+2*unit))}
 }
 
@@ -115,10 +116,11 @@ func binomialTail(n, k int64, p float64) span {
 //
 // b is an integer, so all α and β are positive until α_{b+1} = 0 ends it, and
 // successive convergents enclose the value. Each step adds positive numbers only:
-// J steps leave a relative error of 32J·unit. λ is rounded once, by FMA.
-func binomialSum(n, k int64, p, q float64) span {
+// J steps leave a relative error of 32J·unit. The caller gives λ, rounded once by
+// FMA from whichever of p and q is exact; the other may be off by a unit, relative.
+func binomialSum(n, k int64, p, q, lambda float64) span {
 	a, b := float64(k), float64(n-k+1)
-	lambda := math.Max(0, math.FMA(-(a+b), p, a))
+	lambda = math.Max(0, lambda)
 	beta := func(m float64) float64 {
 		return m + m*(b-m)*p/(a+2*m-1) + (a+m)*(lambda+1+m*(1+q))/(a+2*m+1)
 	}

@@ -58,6 +58,8 @@ func TestBinomialTailLarge(t *testing.T) {
 	}{
 		{100000, 93642, 0.934}, {20000, 19998, 0.9998}, {20000, 10150, 0.5}, {20000, 3, 1e-5},
 		{20000, 4000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
+		// k below a mean that 1−p hardly knows of: λ must come from p.
+		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
 		// p and 1−p as exact numbers: binomialTail rounds 1−p, which its bound covers.
 		p := f(c.p)
@@ -76,7 +78,7 @@ func TestBinomialTailLarge(t *testing.T) {
 			if j >= c.k {
 				sum.Add(sum, term)
 			}
-			if j == c.n {
+			if j == c.n || j > 2*c.k && term.MantExp(nil) < sum.MantExp(nil)-prec {
 				break
 			}
 			term.Mul(term, odds)

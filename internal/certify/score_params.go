@@ -15,7 +15,8 @@ type ScoreParams struct {
 	Margin  MarginKind
 	Class   Class
 	// Alpha is the failure probability of all that is stated of an example: with
-	// Confidence.Radii, half of it is the certificate's and half the intervals'.
+	// Confidence.Radii, half of it is the certificate's and half the intervals' (with
+	// ConfidenceTangent that of the interval at each radius, for itself).
 	Alpha float64
 	Sigma float64 // standard deviation of the noise, in the units of the data
 	// Lipschitz is a known L2 Lipschitz constant of the vector of mean scores; 0 =
@@ -34,6 +35,9 @@ func (p ScoreParams) validate() error {
 	}
 	if p.Combine == Taylor && p.Margin != SecondMargin {
 		return errors.New("the combination taylor needs the second margin")
+	}
+	if len(p.Confidence.Radii) > 0 && !p.Combine.Sound() {
+		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
 	}
 	for _, r := range p.Confidence.Radii {
 		if !(r >= 0) || math.IsInf(r, 1) {

@@ -92,7 +92,7 @@ func SummaryRadii(certs ...[]Certificate) []float64 {
 		}
 	}
 	for k := 1; k <= 8 && step*float64(k) <= largest; k++ {
-		radii = append(radii, step*float64(k))
+		radii = append(radii, roundNearest(step*float64(k)))
 	}
 	return radii
 }

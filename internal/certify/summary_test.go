@@ -41,7 +41,7 @@ func TestSummaryRadii(t *testing.T) {
 		{0, []float64{0}},
 		{2, []float64{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2}},
 		{1.9, []float64{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75}},
-		{0.5, []float64{0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.5}},
+		{0.5, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5}},
 		{40, []float64{0, 5, 10, 15, 20, 25, 30, 35, 40}},
 	} {
 		got := SummaryRadii([]Certificate{{Correct: true, Radius: tt.largest}, {Radius: 1e6}})
