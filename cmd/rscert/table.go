@@ -37,10 +37,15 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	who := ""
+	if len(summaries) > 1 {
+		who = "each sound method, for itself: "
+	}
 	for _, s := range summaries {
-		if s.Delta > 0 {
-			fmt.Fprintf(w, "\n%s: at most %d of these %d certificates are wrong, with probability %g;\nits accuracies are then at least those above less %s points\n",
-				s.Method, s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
+		if s.Delta > 0 { // failures depend on α and the examples, the same for all
+			fmt.Fprintf(w, "\n%sat most %d of these %d certificates are wrong, with\nprobability %g; the accuracies are then at least those above less %s points\n",
+				who, s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
+			break
 		}
 	}
 	return nil
