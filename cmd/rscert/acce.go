@@ -184,6 +184,9 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	if err != nil {
 		return badInputf("--bins %w", err)
 	}
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
 	run, err := findACCERun(path)
 	if err != nil {
 		return err

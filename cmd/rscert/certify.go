@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -115,6 +116,9 @@ func parseShard(s string) (shard, error) {
 	return shard{i, k}, nil
 }
 
+// maxThreads is above the cores of any machine; each thread holds a batch.
+const maxThreads = 1024
+
 // plan is what the flags of certify mean.
 type plan struct {
 	shard  shard
@@ -147,8 +151,14 @@ func (o certifyOptions) plan() (plan, error) {
 	if o.Skip < 1 {
 		return plan{}, badInputf("--skip %d: want at least 1", o.Skip)
 	}
-	if o.Max < 0 || o.batch < 0 || o.threads < 0 {
-		return plan{}, badInputf("--max, --batch and --threads cannot be negative")
+	if o.N > certify.MaxVotes || o.N0 > certify.MaxVotes {
+		return plan{}, badInputf("--n %d and --n0 %d: want at most %d", o.N, o.N0, int64(certify.MaxVotes))
+	}
+	if o.Max < 0 || o.batch < 0 {
+		return plan{}, badInputf("--max and --batch cannot be negative")
+	}
+	if o.threads < 0 || o.threads > maxThreads {
+		return plan{}, badInputf("--threads %d: want 0 to %d", o.threads, maxThreads)
 	}
 	var p plan
 	var err error
@@ -276,6 +286,10 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	if err != nil {
 		return err
 	}
+	scale := norm.scale(o.Sigma)
+	if low, high := slices.Min(scale), slices.Max(scale); low < minScale || high > maxScale {
+		return badInputf("--sigma %v over --std %v: noise of %v to %v at the model's input is beyond float32", o.Sigma, o.Std, low, high)
+	}
 	if o.Scores && model.Outputs() == onnx.Probabilities && o.Temperature != 1 {
 		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", o.Temperature, o.model)
 	}
@@ -287,6 +301,9 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	}
 
 	positions := selectPositions(data.Len(), o.Skip, o.Max, p.shard)
+	if len(positions) == 0 {
+		return badInputf("--shard %s: has none of the %d examples", o.Shard, len(selectPositions(data.Len(), o.Skip, o.Max, shard{0, 1})))
+	}
 	run := runfolder.Run{
 		Schema: runfolder.Schema, Version: version(),
 		Model: runfolder.Model{
@@ -321,7 +338,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		}
 	}
 	sampler := smoothing.Sampler{
-		Classifier: model, Seed: o.Seed, Scale: norm.scale(o.Sigma), N0: o.N0, Workers: threads,
+		Classifier: model, Seed: o.Seed, Scale: scale, N0: o.N0, Workers: threads,
 	}
 	started := time.Now()
 	if err = c.run(ctx, s, sampler); err == nil {
@@ -387,6 +404,9 @@ func agree(folder *runfolder.Folder, positions []int, dir string) error {
 	return nil
 }
 
+// Noise outside these standard deviations is lost to float32, or is infinite.
+const minScale, maxScale = 1e-30, 1e30
+
 // normalisation is what is done to an example between noise and model:
 // (x − mean)/std, per value of the model's input.
 type normalisation struct {
@@ -411,8 +431,8 @@ func newNormalisation(mean, std []float64, a onnx.Arrangement, inputLen int) (no
 			return n, badInputf("--%s has %d values; the model's input has %d channels", f.flag, len(values), a.Channels)
 		}
 		for _, v := range values {
-			if math.IsNaN(v) || math.IsInf(v, 0) || (f.positive && v <= 0) {
-				return n, badInputf("--%s %v: want finite numbers, for --std above 0", f.flag, values)
+			if x := float32(v); x-x != 0 || (f.positive && x <= 0) {
+				return n, badInputf("--%s %v: want numbers within float32, for --std above 0", f.flag, values)
 			}
 		}
 		for j := range f.to {

@@ -117,6 +117,9 @@ func (o confidenceOptions) params(run *runfolder.Run) (certify.ScoreParams, erro
 }
 
 func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions) error {
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
 	source, err := findScores(path)
 	if err != nil {
 		return err

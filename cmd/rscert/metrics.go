@@ -200,6 +200,9 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	}
 	formats := make([]reliability.Format, len(o.plots))
 	for k, plot := range o.plots {
+		if err := checkOutput("plot", plot, path); err != nil {
+			return err
+		}
 		if formats[k], err = reliability.FormatOf(plot); err != nil {
 			return badInput(fmt.Errorf("--plot: %w", err))
 		}

@@ -81,6 +81,9 @@ only for --auroc. The output is CSV on stdout or in --out.`,
 func positive(h float64) bool { return h > 0 && !math.IsInf(h, 0) }
 
 func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) error {
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
 	switch {
 	case o.firstRow < 0:
 		return badInputf("--first-row %d: want 0 or more", o.firstRow)

@@ -217,6 +217,9 @@ func (o *radiusOptions) from(p runfolder.Parameters) {
 }
 
 func runRadius(ctx context.Context, s streams, path string, o radiusOptions) error {
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
 	r, err := o.plan(path)
 	if err != nil {
 		return err

@@ -113,6 +113,7 @@ met; 130 interrupted.`,
 func run(args []string, s streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var started bool
 	root := newRoot(s, &started)
 	root.SetArgs(args)

@@ -118,6 +118,9 @@ type temperatureReport struct {
 }
 
 func runTemperature(ctx context.Context, s streams, path string, o temperatureOptions, split bool) error {
+	if err := checkOutput("out", o.out, path, o.test); err != nil {
+		return err
+	}
 	switch {
 	case o.test != "" && split:
 		return badInputf("--holdout and --test exclude each other")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ScoreParams say what is certified from scores, and how surely. The classifier
@@ -39,7 +40,10 @@ func (p ScoreParams) validate() error {
 	if len(p.Confidence.Radii) > 0 && !p.Combine.Sound() {
 		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
 	}
-	for _, r := range p.Confidence.Radii {
+	for i, r := range p.Confidence.Radii {
+		if slices.Contains(p.Confidence.Radii[:i], r) {
+			return fmt.Errorf("radius %v is given twice", r)
+		}
 		if !(r >= 0) || math.IsInf(r, 1) {
 			return fmt.Errorf("radius %v is not a number from 0", r)
 		}

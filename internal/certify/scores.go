@@ -88,8 +88,8 @@ func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 		return nil, fmt.Errorf("scores have %d classes, want at least 2", e.Classes)
 	case e.N < 1:
 		return nil, fmt.Errorf("n is %d, want at least 1", e.N)
-	case e.N > maxVotes:
-		return nil, fmt.Errorf("n is %d, above %d", e.N, int64(maxVotes))
+	case e.N > MaxVotes:
+		return nil, fmt.Errorf("n is %d, above %d", e.N, int64(MaxVotes))
 	case e.N0 < 0:
 		return nil, fmt.Errorf("n0 is %d, want at least 0", e.N0)
 	case e.Label < UnknownLabel || e.Label >= e.Classes:

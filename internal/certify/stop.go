@@ -108,8 +108,8 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if !p.Method.Sound() {
 		return nil, fmt.Errorf("method %s is not sound: it cannot be stopped early", p.Method)
 	}
-	if budget < 1 || budget > maxVotes {
-		return nil, fmt.Errorf("budget of %d samples is outside 1…%d", budget, int64(maxVotes))
+	if budget < 1 || budget > MaxVotes {
+		return nil, fmt.Errorf("budget of %d samples is outside 1…%d", budget, int64(MaxVotes))
 	}
 	c, err := NewVoteCertifier(p)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // for the predicted class only.
 const UnknownLabel = -1
 
-// maxVotes is the largest number of samples of an example: counts are used as
+// MaxVotes is the largest number of samples of an example: counts are used as
 // float64 without rounding, and products of two stay exact enough.
-const maxVotes = 1 << 40
+const MaxVotes = 1 << 40
 
 // UnmarshalJSON reads a line of votes.jsonl. A missing label is UnknownLabel.
 func (v *Votes) UnmarshalJSON(data []byte) error {
@@ -36,8 +36,8 @@ func (v Votes) Validate() error {
 		return fmt.Errorf("counts has %d classes, want at least 2", m)
 	case v.N < 1:
 		return fmt.Errorf("n is %d, want at least 1", v.N)
-	case v.N > maxVotes:
-		return fmt.Errorf("n is %d, above %d", v.N, int64(maxVotes))
+	case v.N > MaxVotes:
+		return fmt.Errorf("n is %d, above %d", v.N, int64(MaxVotes))
 	case v.Label < UnknownLabel || v.Label >= m:
 		return fmt.Errorf("label %d is not one of the %d classes", v.Label, m)
 	}
@@ -72,7 +72,7 @@ func checkCounts(name, total string, counts []int64, n int64) error {
 			return fmt.Errorf("%s: class %d has %d votes of %s = %d", name, class, c, total, n)
 		}
 		sum += c
-		if sum > maxVotes {
+		if sum > MaxVotes {
 			break
 		}
 	}

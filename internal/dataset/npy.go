@@ -42,10 +42,14 @@ func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 
 // readAt reads the elements that dst takes, from element e on.
 func (a *array) readAt(dst []byte, e int) error {
-	if _, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width)); err != nil && err != io.EOF {
-		return fmt.Errorf("%s: %w", a.at(e), err)
+	n, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width))
+	switch {
+	case n == len(dst):
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("%s: the file has become shorter since it was opened", a.at(e))
 	}
-	return nil
+	return fmt.Errorf("%s: %w", a.at(e), err)
 }
 
 // labels reads the array as labels, [N] or [N,1].

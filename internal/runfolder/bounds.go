@@ -49,40 +49,59 @@ func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte
 	return b
 }
 
-// boundsSize is the length of the rows up to those of example last in a
-// run folder's own bounds.csv, 0 if not even its header is there.
-func boundsSize(path string, last int) (int64, error) {
+// boundsSize is the length of the rows up to those of the last of the examples
+// done in a run folder's own bounds.csv, 0 if there is none. All rows of these
+// examples must be there: one a radius at which the class is certified.
+func boundsSize(path string, done []certify.Certificate, radii []float64) (int64, error) {
+	want := 0
+	for _, c := range done {
+		for _, r := range radii {
+			if c.Prediction != certify.Abstained && r <= c.Radius {
+				want++
+			}
+		}
+	}
+	size, rows, err := wholeRows(path, done[len(done)-1].Index)
+	if err == nil && rows != want {
+		err = fmt.Errorf("%s: has %d rows for the examples done, want %d: it has been changed", path, rows, want)
+	}
+	return size, err
+}
+
+// wholeRows returns the length and the number of the rows up to those of
+// example last.
+func wholeRows(path string, last int) (size int64, rows int, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
-	var size int64
 	for line := 1; ; line++ {
 		text, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return size, nil // what has no newline is torn
+			return size, rows, nil // what has no newline is torn
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, err)
+			return 0, 0, fmt.Errorf("%s: %w", path, err)
 		}
 		if line == 1 {
 			if text != boundsHeader {
-				return 0, fmt.Errorf("%s:1: columns are %q, want %q", path, strings.TrimSpace(text), strings.TrimSpace(boundsHeader))
+				return 0, 0, fmt.Errorf("%s:1: columns are %q, want %q", path, strings.TrimSpace(text), strings.TrimSpace(boundsHeader))
 			}
 		} else {
 			field, _, _ := strings.Cut(text, ",")
 			index, err := strconv.Atoi(field)
 			if err != nil {
-				return 0, fmt.Errorf("%s:%d: index %q is not a number", path, line, field)
+				return 0, 0, fmt.Errorf("%s:%d: index %q is not a number", path, line, field)
 			}
 			if index > last {
-				return size, nil
+				return size, rows, nil
 			}
+			rows++
 		}
 		size += int64(len(text))
 	}

@@ -138,8 +138,8 @@ func (f *Folder) recover(run Run) error {
 	var s sizes
 	if n > 0 {
 		s = sizes{votes: voteEnds[n-1], certs: certEnds[n-1]}
-		if len(run.Parameters.ConfidenceRadii) > 0 {
-			if s.bounds, err = boundsSize(filepath.Join(f.dir, BoundsFile), certs[n-1].Index); err != nil {
+		if radii := run.Parameters.ConfidenceRadii; len(radii) > 0 {
+			if s.bounds, err = boundsSize(filepath.Join(f.dir, BoundsFile), certs[:n], radii); err != nil {
 				return err
 			}
 		}
@@ -189,8 +189,15 @@ func (f *Folder) Done() []certify.Certificate { return f.done }
 // the example is appended.
 func (f *Folder) Scores(shape scorefile.Shape) (*scorefile.Writer, error) {
 	path := filepath.Join(f.dir, ScoresFile)
-	if _, err := os.Stat(path); len(f.done) == shape.Examples && err == nil {
-		return nil, nil
+	if len(f.done) > 0 {
+		_, whole := os.Stat(path)
+		_, part := scorefile.StatPart(path)
+		switch {
+		case whole == nil && len(f.done) == shape.Examples:
+			return nil, nil
+		case part != nil:
+			return nil, fmt.Errorf("%s: the scores of the %d examples done are gone", path, len(f.done))
+		}
 	}
 	var err error
 	f.scores, err = scorefile.Create(path, shape)

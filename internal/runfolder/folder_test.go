@@ -26,7 +26,7 @@ var testRun = Run{
 
 func record(i int) Record {
 	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
-		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) / 7, Method: "margin", N: 10, Sound: true},
+		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", N: 10, Sound: true},
 	}
 	for k := range i { // from none to several
 		r.Bounds = append(r.Bounds, certify.ConfidenceBound{

@@ -122,6 +122,16 @@ func Read(dir string) (Run, error) {
 	return r, nil
 }
 
+// Owns reports whether path is a file of a run folder.
+func Owns(path string) bool {
+	switch filepath.Base(path) {
+	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
+		_, err := os.Stat(filepath.Join(filepath.Dir(path), RunFile))
+		return err == nil
+	}
+	return false
+}
+
 // MismatchError says what differs between a run folder and the run that wants
 // to resume it.
 type MismatchError struct {

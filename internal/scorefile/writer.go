@@ -29,6 +29,12 @@ type Writer struct {
 	buffers sync.Pool
 }
 
+// partSuffix is what a file of scores has behind its name until it is whole.
+const partSuffix = ".part"
+
+// StatPart is os.Stat of the part file of path.
+func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
+
 // Create opens the part file of path for writing, with what an earlier run left in it.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
@@ -36,7 +42,7 @@ func Create(path string, shape Shape) (*Writer, error) {
 	}
 	w := &Writer{path: path, shape: shape}
 	w.members, w.end = shape.layout()
-	file, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +165,7 @@ func (w *Writer) Finish() (err error) {
 	if err := w.file.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(w.path+".part", w.path); err != nil {
+	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
 		return err
 	}
 	// The name, too, is to survive a power cut. Not every system can sync a folder.
