@@ -85,13 +85,13 @@ func BenchmarkSampling(b *testing.B) {
 			sampler := smoothing.Sampler{
 				Classifier: timed{model, &inside}, Seed: 1, Scale: norm.scale(m.sigma), Workers: workers,
 			}
-			todo := []smoothing.Experiment{counting{clean, int64(b.N)}}
+			queue := []smoothing.Experiment{counting{clean, int64(b.N)}}
 			err := sampler.Run(b.Context(), func() (smoothing.Experiment, error) {
-				if len(todo) == 0 {
+				if len(queue) == 0 {
 					return nil, nil
 				}
-				e := todo[0]
-				todo = nil
+				e := queue[0]
+				queue = nil
 				return e, nil
 			})
 			if err != nil {

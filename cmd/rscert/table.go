@@ -39,12 +39,12 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	who := ""
 	if len(summaries) > 1 {
-		who = "each sound method, for itself: "
+		who = "each sound method for itself: "
 	}
 	for _, s := range summaries {
 		if s.Delta > 0 { // failures depend on α and the examples, the same for all
-			fmt.Fprintf(w, "\n%sat most %d of these %d certificates are wrong, with\nprobability %g; the accuracies are then at least those above less %s points\n",
-				who, s.Failures, s.Examples, 1-s.Delta, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
+			fmt.Fprintf(w, "\n%swith probability %g at most %d of these %d certificates are wrong;\nthe accuracies are then at least those above less %s points\n",
+				who, 1-s.Delta, s.Failures, s.Examples, ceilDecimals(100*float64(s.Failures)/float64(s.Examples), 1))
 			break
 		}
 	}

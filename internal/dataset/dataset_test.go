@@ -643,3 +643,40 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestFileShrinks checks that an array cut short after it was opened is an error
+// at the example whose values are gone, not an image of zeros.
+func TestFileShrinks(t *testing.T) {
+	dir := t.TempDir()
+	x, y := filepath.Join(dir, "x.npy"), filepath.Join(dir, "y.npy")
+	write := func(path string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := make([]float32, 4*6)
+	for i := range values {
+		values[i] = float32(i + 1)
+	}
+	write(x, npyFile("<f4", "4, 6", values))
+	write(y, npyFile("<i8", "4,", []int64{0, 1, 2, 3}))
+	d, err := Open(t.Context(), x, Options{Labels: y})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	info, err := os.Stat(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(x, info.Size()-4); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		_, err := d.Example(i)
+		if last := i == 3; last != (err != nil && strings.Contains(err.Error(), "shorter")) {
+			t.Errorf("example %d: error %v", i, err)
+		}
+	}
+}
