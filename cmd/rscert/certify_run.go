@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -246,9 +245,7 @@ func (c *certification) report(s streams, took time.Duration) error {
 	drawn := c.drawn.Load()
 	rate := float64(drawn) / took.Seconds()
 	if c.options.json {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(struct {
+		return printJSON(s.out, struct {
 			certify.Summary
 			Out              string  `json:"out"`
 			SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -144,9 +143,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		}
 	}
 	if o.json {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(report)
+		return printJSON(s.out, report)
 	}
 	return report.write(s.out)
 }

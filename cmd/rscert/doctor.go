@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -127,9 +126,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 
 func (e examination) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(e)
+		return printJSON(w, e)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "rscert\t%s\n", e.Version)

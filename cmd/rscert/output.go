@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -34,4 +36,11 @@ func checkOutput(flag, path string, inputs ...string) error {
 		return badInputf("--%s %s: belongs to the run in %s", flag, path, dir)
 	}
 	return nil
+}
+
+// printJSON prints v as one indented document.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

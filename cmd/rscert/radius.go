@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -249,7 +247,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions) err
 	}
 	bar.Finish()
 	if o.out != "" {
-		if err := writeCertificates(o.out, sets[0]); err != nil {
+		if err := runfolder.WriteCertificates(o.out, sets[0]); err != nil {
 			return err
 		}
 	}
@@ -262,9 +260,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions) err
 		report.Methods = append(report.Methods, certify.Summarize(certs, radii))
 	}
 	if o.json {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(report)
+		return printJSON(s.out, report)
 	}
 	return writeSummaries(s.out, report.Methods)
 }
@@ -333,16 +329,4 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 		})
 	}
 	return certs, g.Wait()
-}
-
-func writeCertificates(path string, certs []certify.Certificate) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // as in a run folder
-	for _, c := range certs {
-		if err := e.Encode(c); err != nil {
-			return err
-		}
-	}
-	return runfolder.WriteFile(path, b.Bytes())
 }

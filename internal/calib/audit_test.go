@@ -2,10 +2,7 @@
 
 package calib
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // TestAuditCoverage is TestCoverage with more samples, larger ones, and more
 // folds.
@@ -14,29 +11,8 @@ func TestAuditCoverage(t *testing.T) {
 	for _, n := range []int{100, 3000} {
 		for _, law := range scoreLaws {
 			for _, c := range calibrations {
-				truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
 				for _, delta := range []float64{0.05, 0.5} {
-					failures := map[string]int{}
-					for trial := range uint64(trials) {
-						s := draw(n, trial+1, law.draw, c.eta)
-						for method, bound := range boundsOf(s, CrossFit{delta, 5, trial}, c.bandwidth, c.variation) {
-							if method == "ciosek-nw" || (method != "tv" && c.bandwidth == 0) {
-								continue
-							}
-							b, err := bound()
-							if err != nil {
-								t.Fatal(err)
-							}
-							if b.Sum() < truth {
-								failures[method]++
-							}
-						}
-					}
-					for method, f := range failures {
-						if tooMany(f, trials, delta) {
-							t.Errorf("%s, n %d, %s scores, %s: %d of %d below %v, δ = %v", method, n, law.name, c.name, f, trials, truth, delta)
-						}
-					}
+					checkCoverage(t, n, trials, 5, delta, law, c)
 				}
 			}
 		}

@@ -74,6 +74,34 @@ var calibrations = []calibration{
 	{"staircase", func(s float64) float64 { return 0.9 * math.Mod(math.Floor(10*s), 2) }, 9, 0},
 }
 
+// checkCoverage counts how often each bound from n scores, cross-fitted over so
+// many folds, is below the true calibration error.
+func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreLaw, c calibration) {
+	t.Helper()
+	truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
+	failures := map[string]int{}
+	for trial := range uint64(trials) {
+		s := draw(n, trial+1, law.draw, c.eta)
+		for method, bound := range boundsOf(s, CrossFit{delta, folds, trial}, c.bandwidth, c.variation) {
+			if method == "ciosek-nw" || (method != "tv" && c.bandwidth == 0) {
+				continue
+			}
+			b, err := bound()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Sum() < truth {
+				failures[method]++
+			}
+		}
+	}
+	for method, f := range failures {
+		if tooMany(f, trials, delta) {
+			t.Errorf("%s, n %d, %s scores, %s: %d of %d bounds below %v, δ = %v", method, n, law.name, c.name, f, trials, truth, delta)
+		}
+	}
+}
+
 // Every bound exceeds the true calibration error with probability ≥ 1−δ, on
 // every kind of score distribution, for large δ as well, where there is least
 // to spare.
@@ -85,30 +113,8 @@ func TestCoverage(t *testing.T) {
 	}
 	for _, law := range scoreLaws {
 		for _, c := range calibrations {
-			truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
 			for _, delta := range []float64{0.05, 0.9} {
-				failures := map[string]int{}
-				for trial := range uint64(trials) {
-					s := draw(n, trial+1, law.draw, c.eta)
-					cf := CrossFit{delta, 2, trial}
-					for method, bound := range boundsOf(s, cf, c.bandwidth, c.variation) {
-						if method == "ciosek-nw" || (method != "tv" && c.bandwidth == 0) {
-							continue
-						}
-						b, err := bound()
-						if err != nil {
-							t.Fatal(err)
-						}
-						if b.Sum() < truth {
-							failures[method]++
-						}
-					}
-				}
-				for method, f := range failures {
-					if tooMany(f, trials, delta) {
-						t.Errorf("%s, %s scores, %s: %d of %d bounds below %v, δ = %v", method, law.name, c.name, f, trials, truth, delta)
-					}
-				}
+				checkCoverage(t, n, trials, 2, delta, law, c)
 			}
 		}
 	}

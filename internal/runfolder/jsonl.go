@@ -33,6 +33,19 @@ func ReadCertificates(path string) ([]certify.Certificate, error) {
 	return readFile(path, CertificatesFile, func(certify.Certificate) error { return nil })
 }
 
+// WriteCertificates writes a certificates.jsonl file, whole or not at all.
+func WriteCertificates(path string, certs []certify.Certificate) error {
+	var lines []byte
+	for _, c := range certs {
+		line, err := encode(c, "")
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line...)
+	}
+	return WriteFile(path, lines)
+}
+
 func readFile[T any](path, name string, valid func(T) error) ([]T, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
