@@ -696,7 +696,11 @@ func printACCE(w io.Writer, results []acceResult, o acceOptions, solvers acceSol
 		if c.ExamplesAssumed {
 			taken = ", if the file leaves out none"
 		}
-		fmt.Fprintf(w, "Over the noise of %d sampled examples%s, independent, with alpha = %s each.\n", c.Examples, taken, formatFloat(c.Alpha))
+		over := "Over"
+		if len(results) > 1 {
+			over = "Each radius for itself, over"
+		}
+		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %s each.\n", over, c.Examples, taken, formatFloat(c.Alpha))
 	}
 	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
 		fmt.Fprintf(w, "Interrupted: %d of %d radii, estimates are the best found until then.\n", len(results), asked)

@@ -240,7 +240,7 @@ func (r ceReport) print(s streams, methods []ceMethod, skipped bool) error {
 	if len(methods) == 1 {
 		each = "it holds"
 	}
-	fmt.Fprintf(s.out, "upper bounds on the calibration error E|s − P(y=1|s)|, %d scores; %s with probability ≥ %g\n\n", r.N, each, 1-r.Delta)
+	fmt.Fprintf(s.out, "upper bounds on the calibration error E|s − P(y=1|s)|, %d scores; %s with probability ≥ 1 − %g\n\n", r.N, each, r.Delta)
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	for _, m := range methods {
 		b := r.Bounds[m.name]

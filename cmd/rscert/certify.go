@@ -56,7 +56,14 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runCertify(cmd.Context(), s, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, idle := range o.settle() {
+				if cmd.Flags().Changed(idle.flag) {
+					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.flag, idle.without)
+				}
+			}
+			return runCertify(cmd.Context(), s, o)
+		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -207,8 +214,11 @@ func (o certifyOptions) plan() (plan, error) {
 	return p, nil
 }
 
+// idleFlag is a flag that plays no part without another.
+type idleFlag struct{ flag, without string }
+
 // settle fills in the flags that follow from others.
-func (o *certifyOptions) settle() {
+func (o *certifyOptions) settle() (idle []idleFlag) {
 	o.Scores = o.Scores || o.SaveScores || len(o.ConfidenceRadii) > 0
 	if o.Method == "" {
 		o.Method = certify.Margin.String()
@@ -219,14 +229,18 @@ func (o *certifyOptions) settle() {
 	// What plays no part is not a parameter of the run.
 	if !o.Scores {
 		o.Combine, o.Temperature = "", 0
+		idle = append(idle, idleFlag{"combine", "scores"}, idleFlag{"temperature", "scores"})
 	}
 	if len(o.ConfidenceRadii) == 0 {
 		o.Confidence, o.ConfidenceBound, o.Band = "", "", ""
+		for _, flag := range []string{"confidence", "confidence-bound", "band"} {
+			idle = append(idle, idleFlag{flag, "confidence-radii"})
+		}
 	}
+	return idle
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
-	o.settle()
 	p, err := o.plan()
 	if err != nil {
 		return err

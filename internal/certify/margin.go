@@ -21,13 +21,17 @@ import "math"
 // 1−α bound, which the larger of two such bounds in general is not.
 //
 // With two classes p_B = 1−p_A is known, T orders outcomes by x1 alone, and the
-// bound is Clopper–Pearson's at level 1−α.
+// bound is Clopper–Pearson's at level 1−α. With more than mostOthers votes
+// for other classes the bonferroni margin is returned.
 func (c *VoteCertifier) margin(t tally) bounded {
 	p := c.params
 	if t.two {
 		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
 	}
 	b := bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
+	if t.n-t.a > mostOthers {
+		return b
+	}
 	if t.a <= t.b {
 		// At q1 = q2 = ½ the event is likely: no margin above 0.
 		b.margin = math.Min(b.margin, 0)
@@ -38,6 +42,10 @@ func (c *VoteCertifier) margin(t tally) bounded {
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }
+
+// mostOthers is the largest number of votes for other classes with which the
+// margin is searched for: the time grows like it, to 10 s and more here.
+const mostOthers = 1 << 19
 
 // order returns the order of outcomes that all examples of one ranking share.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {

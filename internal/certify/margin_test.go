@@ -377,6 +377,27 @@ func TestMoutaouakil(t *testing.T) {
 	}
 }
 
+// TestMarginManyOthers: where the search would take too long, the margin is
+// bonferroni's, and up to there it is more.
+func TestMarginManyOthers(t *testing.T) {
+	margin := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
+	bonferroni := mustVotes(t, VoteParams{Method: Bonferroni, Alpha: 0.001, Class: Label})
+	for _, c := range []struct {
+		n, others int64
+		searched  bool
+	}{{1 << 24, 1000, true}, {1 << 40, mostOthers + 1, false}, {1 << 40, 1 << 38, false}, {1 << 21, mostOthers + 1, false}} {
+		v := Votes{N: c.n, Counts: []int64{c.n - c.others, c.others - 3, 3}}
+		m, err1 := margin.Certify(v)
+		b, err2 := bonferroni.Certify(v)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if m.Radius < b.Radius || (m.Radius > b.Radius) != c.searched {
+			t.Errorf("n = %d, %d others: radius %v, bonferroni %v", c.n, c.others, m.Radius, b.Radius)
+		}
+	}
+}
+
 func TestEqualCountsOnce(t *testing.T) {
 	c := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
 	for range 3 {

@@ -36,7 +36,7 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 	}
 	for _, name := range opt.Required {
 		if _, ok := t.columns[name]; !ok {
-			return fmt.Errorf("no column %q in the header (%s)", name, strings.Join(names, ", "))
+			return fmt.Errorf("no column %q in the header (%s)", name, listed(names))
 		}
 	}
 	for {

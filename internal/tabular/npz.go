@@ -68,7 +68,7 @@ func (t *Table) readNpz(r io.Reader, opt Options) error {
 	for _, name := range opt.Required {
 		_, vector := t.columns[name]
 		if _, matrix := t.matrices[name]; !vector && !matrix {
-			return fmt.Errorf("%s: no array %q (arrays: %s)", t.Path, name, strings.Join(names, ", "))
+			return fmt.Errorf("%s: no array %q (arrays: %s)", t.Path, name, listed(names))
 		}
 	}
 	if t.N == 0 {

@@ -18,6 +18,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -134,6 +135,9 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 		if src == nil {
 			src = os.Stdin
 		}
+		waiting := interruptible(ctx, src)
+		defer waiting.Close()
+		src = waiting
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
@@ -150,6 +154,18 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 		return nil, ctx.Err()
 	}
 	return nil, err
+}
+
+// interruptible returns a reader of r whose reads end when ctx does, also while r
+// waits for someone to write or type. One read of r may outlive it.
+func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err) // nil reads as the end of the file
+	}()
+	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
+	return out
 }
 
 // countingReader reports progress and ends the read when the context does.
@@ -218,7 +234,19 @@ func (t *Table) known() string {
 	if len(t.names) == 0 {
 		return "none that is known"
 	}
-	return strings.Join(t.names, ", ")
+	return listed(t.names)
+}
+
+// listed joins names of a file for an error: on one line, whatever they hold,
+// and not too long.
+func listed(names []string) string {
+	const show = 200
+	s := strconv.QuoteToGraphic(strings.Join(names, ", "))
+	s = s[1 : len(s)-1]
+	if len(s) > show {
+		return strings.ToValidUTF8(s[:show], "") + "…"
+	}
+	return s
 }
 
 func (t *Table) lineError(lines *lineReader, err error) error {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -81,6 +82,7 @@ func TestErrorsSayWhere(t *testing.T) {
 		{"empty", "", "stdin: empty file"},
 		{"only header", "score,label\n", "stdin: no rows"},
 		{"missing column", "score,y\n1,1\n", `stdin:1: no column "label" in the header (score, y)`},
+		{"picture", "\x1b[2J\xff,b\n1,1\n", `stdin:1: no column "score" in the header (\x1b[2J\xff, b)`},
 		{"few fields", "score,label\n1,1\n1\n", "stdin:3: 1 fields, the header has 2"},
 		{"many fields", "score,label\n1,1,1\n", "stdin:2: 3 fields, the header has 2"},
 		{"many quoted fields", "score,label\n1,1,\"1\"\n", "stdin:2: 3 fields, the header has 2"},
@@ -120,6 +122,20 @@ func TestErrorsSayWhere(t *testing.T) {
 	cancel()
 	if _, err := Read(ctx, Stdin, Options{Input: strings.NewReader("a\n1\n")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestCancelledWhileWaiting cancels a read of an input that never comes.
+func TestCancelledWhileWaiting(t *testing.T) {
+	silent, writer := io.Pipe()
+	defer writer.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = writer.Write([]byte("a\n")) // the read is under way
+		cancel()
+	}()
+	if _, err := Read(ctx, Stdin, Options{Input: silent}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 }
 
