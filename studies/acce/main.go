@@ -2,7 +2,7 @@
 // how far the estimates of the certified calibration error fall short of its
 // exact value.
 //
-//	go run ./studies/acce random              100 random instances of N = 7,000
+//	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
 //	go run ./studies/acce residuals           constraint residuals of ADMM by step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
 //
@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -30,14 +31,12 @@ import (
 func main() {
 	log.SetFlags(0)
 	instances := flag.Int("instances", 100, "random instances")
-	grids := flag.Int("grids", 8, "of these, how many get the 16-run grid of ADMM")
-	budget := flag.Duration("budget", time.Hour, "start no instance after this time")
 	images := flag.String("images", "docs/img", "folder for the figures")
 	flag.Parse()
 	var err error
 	switch flag.Arg(0) {
 	case "random":
-		err = random(*instances, *grids, *budget)
+		err = random(*instances)
 	case "residuals":
 		err = residuals(filepath.Join(*images, "acce-residuals.svg"))
 	case "model":
@@ -107,11 +106,12 @@ func oneSetting() []admm.Params {
 
 // found are the values for one set of intervals, and the seconds that each took.
 type found struct {
+	ratio                                      float64 // R/σ, of a random instance
 	clean, brier, dece, pair, grid, exact      float64
 	deceTime, pairTime, gridTime, exactSeconds float64
 }
 
-func solve(intervals []calib.Bounded, clean []float64, pair, grid bool) (f found, err error) {
+func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err error) {
 	b, err := admm.EqualWidth(bins)
 	if err != nil {
 		return f, err
@@ -138,9 +138,7 @@ func solve(intervals []calib.Bounded, clean []float64, pair, grid bool) (f found
 	if pair {
 		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), nil).ECE })
 	}
-	if grid {
-		f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), nil).ECE })
-	}
+	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), nil).ECE })
 	for name, x := range map[string]float64{"clean": f.clean, "Brier": f.brier, "dECE": f.dece, "ADMM": f.pair, "ADMM grid": f.grid} {
 		if x > f.exact {
 			return f, fmt.Errorf("%s %v is above the exact value %v", name, x, f.exact)
@@ -149,15 +147,11 @@ func solve(intervals []calib.Bounded, clean []float64, pair, grid bool) (f found
 	return f, nil
 }
 
-func random(instances, grids int, budget time.Duration) error {
-	start := time.Now()
+func random(instances int) error {
 	var all []found
 	fmt.Println("| instance | R/σ | accuracy | clean | Brier | dECE | ADMM, one setting | ADMM, best of grid | exact |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for i := range instances {
-		if time.Since(start) > budget {
-			break
-		}
 		r := rand.New(rand.NewPCG(2025, uint64(i)))
 		ratio := 0.1 + 0.9*r.Float64()
 		intervals, clean := instance(r, size, ratio)
@@ -167,54 +161,97 @@ func random(instances, grids int, budget time.Duration) error {
 				right++
 			}
 		}
-		f, err := solve(intervals, clean, true, i < grids)
+		f, err := solve(intervals, clean, true)
 		if err != nil {
 			return fmt.Errorf("instance %d: %w", i, err)
 		}
+		f.ratio = ratio
 		all = append(all, f)
-		fmt.Printf("| %d | %.2f | %.3f | %.4f | %.4f | %.4f | %.4f | %s | %.4f |\n", i, ratio, float64(right)/size,
-			f.clean, f.brier, f.dece, f.pair, dash(f.grid), f.exact)
+		fmt.Printf("| %d | %.2f | %.3f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f |\n", i, ratio, float64(right)/size,
+			f.clean, f.brier, f.dece, f.pair, f.grid, f.exact)
 	}
-	fmt.Printf("\n%d instances of N = %d, M = %d; the grid on %d of them.\n\n", len(all), size, bins, min(grids, len(all)))
-	summary(all, min(grids, len(all)))
+	fmt.Printf("\n%d instances of N = %d, M = %d.\n\n", len(all), size, bins)
+	summary(all)
+	byRadius(all)
 	return nil
 }
 
-func dash(x float64) string {
-	if x == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.4f", x)
+// solver is a column of the tables. seconds is nil where they are not worth a word.
+type solver struct {
+	name           string
+	value, seconds func(found) float64
+}
+
+var solvers = []solver{
+	{"clean ECE", func(f found) float64 { return f.clean }, nil},
+	{"Brier confidences", func(f found) float64 { return f.brier }, nil},
+	{"dECE", func(f found) float64 { return f.dece }, func(f found) float64 { return f.deceTime }},
+	{"ADMM, one setting, two starts", func(f found) float64 { return f.pair }, func(f found) float64 { return f.pairTime }},
+	{"ADMM, best of the 16-run grid", func(f found) float64 { return f.grid }, func(f found) float64 { return f.gridTime }},
+	{"exact", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
 }
 
 // summary prints how far each estimate is below the exact value.
-func summary(all []found, grids int) {
-	fmt.Println("| solver | instances | mean value | mean shortfall | largest shortfall | mean share of exact | median seconds |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- |")
-	line := func(name string, of []found, value, seconds func(found) float64) {
-		if len(of) == 0 {
-			return
-		}
+func summary(all []found) {
+	fmt.Println("| solver | mean value | mean shortfall | largest shortfall | mean share of exact | below Brier | below dECE | median seconds |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
+	n := float64(len(all))
+	for _, s := range solvers {
 		var sum, short, most, share float64
+		var belowBrier, belowDECE int
 		var times []float64
-		for _, f := range of {
-			x := value(f)
+		for _, f := range all {
+			x := s.value(f)
 			sum += x
 			short += f.exact - x
 			most = max(most, f.exact-x)
 			share += x / f.exact
-			times = append(times, seconds(f))
+			if x < f.brier {
+				belowBrier++
+			}
+			if x < f.dece {
+				belowDECE++
+			}
+			if s.seconds != nil {
+				times = append(times, s.seconds(f))
+			}
 		}
-		n := float64(len(of))
-		slices.Sort(times)
-		fmt.Printf("| %s | %d | %.4f | %.4f | %.4f | %.1f %% | %.2g |\n", name, len(of), sum/n, short/n, most, 100*share/n, times[len(times)/2])
+		median := "–"
+		if len(times) > 0 {
+			slices.Sort(times)
+			median = fmt.Sprintf("%.2g", times[len(times)/2])
+		}
+		fmt.Printf("| %s | %.4f | %.4f | %.4f | %.1f %% | %d | %d | %s |\n", s.name, sum/n, short/n, most, 100*share/n, belowBrier, belowDECE, median)
 	}
-	none := func(found) float64 { return 0 }
-	line("clean ECE", all, func(f found) float64 { return f.clean }, none)
-	line("Brier confidences", all, func(f found) float64 { return f.brier }, none)
-	line("dECE", all, func(f found) float64 { return f.dece }, func(f found) float64 { return f.deceTime })
-	line("ADMM, one setting, two starts", all, func(f found) float64 { return f.pair }, func(f found) float64 { return f.pairTime })
-	line("ADMM, best of the 16-run grid", all[:grids], func(f found) float64 { return f.grid }, func(f found) float64 { return f.gridTime })
-	line("the same instances, one setting", all[:grids], func(f found) float64 { return f.pair }, func(f found) float64 { return f.pairTime })
-	line("exact", all, func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds })
+}
+
+// byRadius prints the mean share of the exact value that each estimate reaches,
+// for small, middle and large radii.
+func byRadius(all []found) {
+	fmt.Print("\n| R/σ | instances |")
+	for _, s := range solvers {
+		fmt.Print(" ", s.name, " |")
+	}
+	fmt.Println("\n| --- | --- |" + strings.Repeat(" --- |", len(solvers)))
+	for _, part := range [][2]float64{{0.1, 0.3}, {0.3, 0.8}, {0.8, 1}} {
+		n := 0
+		share := make([]float64, len(solvers))
+		for _, f := range all {
+			if f.ratio < part[0] || f.ratio >= part[1] {
+				continue
+			}
+			n++
+			for k, s := range solvers {
+				share[k] += s.value(f) / f.exact
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		fmt.Printf("| %g to %g | %d |", part[0], part[1], n)
+		for _, x := range share {
+			fmt.Printf(" %.1f %% |", 100*x/float64(n))
+		}
+		fmt.Println()
+	}
 }

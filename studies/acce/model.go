@@ -32,7 +32,7 @@ func model(args []string, file string) error {
 	fmt.Println("| classifier | radius | certified | clean | Brier | dECE | ADMM, best of grid | exact CCE | CBS | seconds: dECE | grid | exact |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	add := func(c *curve, radius float64, intervals []calib.Bounded, clean []float64) error {
-		f, err := solve(intervals, clean, false, true)
+		f, err := solve(intervals, clean, false)
 		if err != nil {
 			return err
 		}
