@@ -29,12 +29,12 @@ func (c *VoteCertifier) margin(t tally) bounded {
 		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
 	}
 	b := bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
-	if t.n-t.a > mostOthers {
-		return b
-	}
 	if t.a <= t.b {
 		// At q1 = q2 = ½ the event is likely: no margin above 0.
 		b.margin = math.Min(b.margin, 0)
+		return b
+	}
+	if t.n-t.a > mostOthers {
 		return b
 	}
 	order := c.order(ranking{t.n, t.alpha}, func() *order { return bonferroniOrder(p.Margin, t.n, t.alpha) })
