@@ -8,7 +8,7 @@ GO ?= go
 PYTHON ?= python3
 FUZZTIME ?= 10s
 
-# The noise has AVX-512 code for Go 1.26's experiment; another Go builds without it, with the same results.
+# The noise has AVX-512 and AVX2 code for Go 1.26's experiment; another Go builds without it, with the same results.
 ifneq ($(filter go1.26 go1.26.%,$(shell $(GO) env GOVERSION 2>/dev/null)),)
 export GOEXPERIMENT := simd
 endif

@@ -186,7 +186,7 @@ func (s Stream) Perturb(dst, base, scale []float32, sample int64) {
 
 // scalarGaussians sets the first n of b.gaussians (and one more if n is odd) to
 // those of the words counter, counter+1, … It is what gaussians computes, here or
-// with vector instructions (noise_avx512.go).
+// with vector instructions (noise_vector.go).
 func (s Stream) scalarGaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)

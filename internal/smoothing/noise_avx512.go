@@ -7,61 +7,11 @@ import (
 	"simd/archsimd"
 )
 
-// The noise with vectors of 512 bits, eight pairs at a time. Each value comes of
-// the same operations in the same order as in noise.go, where they are explained,
-// and so has the same bits. MulAdd, which rounds once where noise.go rounds
-// twice, must not be used.
-//
-// A block is made in passes because archsimd, an experiment of Go 1.26, has no
-// gather: table entries are copied one by one, and a vector loaded too soon
-// after its parts were stored has to wait for them.
-
-// avx512 says whether there is AVX-512 F, DQ and VL in the processor and the
-// operating system.
-var avx512 = archsimd.X86.AVX512()
-
-// buffer holds a block while it is made: what one pass leaves to the next, eight
-// pairs an element.
-type buffer struct {
-	words     [block]uint32
-	gaussians [block]float32
-	k         [block / 16][8]float64
-	delta     [block / 16][8]float64
-	indices   [block / 16][16]uint8 // of each pair, in logarithms and in arcs
-	// The entries of pairs 0, 2, 4 and 6, then those of 1, 3, 5 and 7.
-	logarithms, arcs [block / 16][2][8]float64
-}
-
-func (s Stream) gaussians(b *buffer, counter uint64, n int) {
-	if !avx512 {
-		s.scalarGaussians(b, counter, n)
-		return
-	}
-	groups := (n + 15) / 16
-	s.vectorWords(b.words[:16*groups], counter)
-	b.reduce(groups)
-	b.gather(groups)
-	b.combine(groups)
-	archsimd.ClearAVXUpperBits()
-}
-
-func perturb(dst, base, scale, noise []float32) {
-	d := 0
-	if avx512 {
-		for ; d <= len(dst)-16; d += 16 {
-			product := archsimd.LoadFloat32x16((*[16]float32)(scale[d:])).Mul(archsimd.LoadFloat32x16((*[16]float32)(noise[d:])))
-			archsimd.LoadFloat32x16((*[16]float32)(base[d:])).Add(product).Store((*[16]float32)(dst[d:]))
-		}
-		archsimd.ClearAVXUpperBits()
-	}
-	scalarPerturb(dst[d:], base[d:], scale[d:], noise[d:])
-}
-
 var evenWords = [8]uint64{0, 2, 4, 6, 8, 10, 12, 14}
 
-// vectorWords sets dst[w] to the word of counter + w. len(dst) is a multiple of
+// words512 sets dst[w] to the word of counter + w. len(dst) is a multiple of
 // 16.
-func (s Stream) vectorWords(dst []uint32, counter uint64) {
+func (s Stream) words512(dst []uint32, counter uint64) {
 	key := archsimd.BroadcastUint64x8(s.key)
 	step := archsimd.BroadcastUint64x8(16 * s.key)
 	upper := archsimd.BroadcastUint64x8(math.MaxUint32 << 32)
@@ -69,27 +19,24 @@ func (s Stream) vectorWords(dst []uint32, counter uint64) {
 	for ; len(dst) >= 16; dst = dst[16:] {
 		y1 := y0.Add(key)
 		y2 := y1.Add(key)
-		even := vectorSquares(y0, y1).RotateAllLeft(32).AndNot(upper)
-		odd := vectorSquares(y1, y2).And(upper)
+		even := squares512(y0, y1).RotateAllLeft(32).AndNot(upper)
+		odd := squares512(y1, y2).And(upper)
 		even.Or(odd).AsUint32x16().Store((*[16]uint32)(dst))
 		y0 = y0.Add(step)
 	}
 }
 
-// vectorSquares is squares with the word in the upper half of each lane.
-func vectorSquares(y, z archsimd.Uint64x8) archsimd.Uint64x8 {
+// squares512 is squares with the word in the upper half of each lane.
+func squares512(y, z archsimd.Uint64x8) archsimd.Uint64x8 {
 	x := y.Mul(y).Add(y).RotateAllLeft(32)
 	x = x.Mul(x).Add(z).RotateAllLeft(32)
 	x = x.Mul(x).Add(y).RotateAllLeft(32)
 	return x.Mul(x).Add(z)
 }
 
-// reduce, gather and combine set b.gaussians to the Gaussians of b.words, as
-// boxMuller does.
-
-// reduce finds k, δ and where to look in the tables. Shifts are rotations and
+// reduce512 finds k, δ and where to look in the tables. Shifts are rotations and
 // masks: archsimd has a shift by a constant only with the constant in a register.
-func (b *buffer) reduce(groups int) {
+func (b *buffer) reduce512(groups int) {
 	one := archsimd.BroadcastUint64x8(1)
 	bits0to7 := archsimd.BroadcastUint64x8(1<<8 - 1)
 	bits0to15 := archsimd.BroadcastUint64x8(1<<16 - 1)
@@ -110,37 +57,9 @@ func (b *buffer) reduce(groups int) {
 	}
 }
 
-// gather copies the table entries. It is written out because a loop took twice
-// as long.
-func (b *buffer) gather(groups int) {
-	for i := range b.indices[:groups] {
-		n, l, a := &b.indices[i], &b.logarithms[i], &b.arcs[i]
-		fetch(&l[0], 0, &logarithms[n[0]])
-		fetch(&l[1], 0, &logarithms[n[2]])
-		fetch(&l[0], 2, &logarithms[n[4]])
-		fetch(&l[1], 2, &logarithms[n[6]])
-		fetch(&l[0], 4, &logarithms[n[8]])
-		fetch(&l[1], 4, &logarithms[n[10]])
-		fetch(&l[0], 6, &logarithms[n[12]])
-		fetch(&l[1], 6, &logarithms[n[14]])
-		fetch(&a[0], 0, &arcs[n[1]])
-		fetch(&a[1], 0, &arcs[n[3]])
-		fetch(&a[0], 2, &arcs[n[5]])
-		fetch(&a[1], 2, &arcs[n[7]])
-		fetch(&a[0], 4, &arcs[n[9]])
-		fetch(&a[1], 4, &arcs[n[11]])
-		fetch(&a[0], 6, &arcs[n[13]])
-		fetch(&a[1], 6, &arcs[n[15]])
-	}
-}
-
-func fetch(dst *[8]float64, place int, entry *[2]float64) {
-	archsimd.LoadFloat64x2(entry).Store((*[2]float64)(dst[place:]))
-}
-
-// columns takes apart the first and the second numbers of eight entries, and puts
+// columns512 takes apart the first and the second numbers of eight entries, and puts
 // the pairs in order.
-func columns(entries *[2][8]float64) (first, second archsimd.Float64x8) {
+func columns512(entries *[2][8]float64) (first, second archsimd.Float64x8) {
 	even := archsimd.LoadFloat64x8(&entries[0]).AsUint64x8()
 	odd := archsimd.LoadFloat64x8(&entries[1]).AsUint64x8()
 	return even.InterleaveLoGrouped(odd).AsFloat64x8(), even.InterleaveHiGrouped(odd).AsFloat64x8()
@@ -150,8 +69,8 @@ func columns(entries *[2][8]float64) (first, second archsimd.Float64x8) {
 // numbered 0 to 7 and second 8 to 15.
 var interleaved = [2][8]uint32{{0, 8, 1, 9, 2, 10, 3, 11}, {4, 12, 5, 13, 6, 14, 7, 15}}
 
-// combine makes Gaussians of what reduce and gather left.
-func (b *buffer) combine(groups int) {
+// combine512 makes Gaussians of what reduce512 and gather left.
+func (b *buffer) combine512(groups int) {
 	mantissa := archsimd.BroadcastUint64x8(1<<52 - 1)
 	mantissaBits := archsimd.BroadcastUint64x8(52)
 	exponent0 := archsimd.BroadcastUint64x8(1023 << 52)
@@ -169,12 +88,12 @@ func (b *buffer) combine(groups int) {
 		m := k.And(mantissa).Or(exponent0).AsFloat64x8()
 		// The product that exponents holds.
 		exponent := exponent40.Sub(k.ShiftRight(mantissaBits).AsInt64x8()).ConvertToFloat64().Mul(octave)
-		inverse, log := columns(&b.logarithms[i])
+		inverse, log := columns512(&b.logarithms[i])
 		t := m.Mul(inverse).Sub(one)
 		series := t.Mul(t.Mul(one.Sub(t.Mul(twoThirds))).Sub(two))
 		r := exponent.Add(log).Add(series).Sqrt()
 
-		arcCos, arcSin := columns(&b.arcs[i])
+		arcCos, arcSin := columns512(&b.arcs[i])
 		d := archsimd.LoadFloat64x8(&b.delta[i])
 		d2 := d.Mul(d)
 		cos := one.Sub(d2.Mul(half))

@@ -3,28 +3,39 @@
 package smoothing
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 )
 
-func needAVX512(t testing.TB) {
-	if !avx512 {
-		t.Skip("no AVX-512 here")
+func needVectors(t testing.TB) {
+	if vectorBits == 0 {
+		t.Skip("no AVX2 here")
 	}
 }
 
-// withoutVectors runs f as on a processor without AVX-512.
-func withoutVectors(f func()) {
-	defer func(had bool) { avx512 = had }(avx512)
-	avx512 = false
+// with runs f as on a processor with vectors of so many bits at most.
+func with(bits int, f func()) {
+	defer func(had int) { vectorBits = had }(vectorBits)
+	vectorBits = min(vectorBits, bits)
 	f()
+}
+
+func withoutVectors(f func()) { with(0, f) }
+
+// eachWidth runs a test for each kind of vectors that there is here.
+func eachWidth(t *testing.T, f func(t *testing.T)) {
+	needVectors(t)
+	for bits := 256; bits <= vectorBits; bits *= 2 {
+		with(bits, func() { t.Run(fmt.Sprint(bits, " bits"), f) })
+	}
 }
 
 // What the tests of noise.go say of the noise holds for the scalar code too,
 // which they do not reach where there are vectors.
 func TestScalarNoise(t *testing.T) {
-	needAVX512(t)
+	needVectors(t)
 	withoutVectors(func() {
 		t.Run("golden", TestNoiseGolden)
 		t.Run("bytes", TestNoiseBytes)
@@ -65,8 +76,9 @@ func samePaths(t *testing.T, s Stream, sample int64, n int) {
 	}
 }
 
-func TestVectorsChangeNothing(t *testing.T) {
-	needAVX512(t)
+func TestVectorsChangeNothing(t *testing.T) { eachWidth(t, vectorsChangeNothing) }
+
+func vectorsChangeNothing(t *testing.T) {
 	for n := range 2*block + 40 {
 		samePaths(t, NewStream(uint64(n), 3*n, Phase(n&1)), int64(n), n)
 	}
@@ -86,26 +98,27 @@ func FuzzVectorsChangeNothing(f *testing.F) {
 	f.Add(uint64(1), uint64(0), true, int64(0), uint16(3072))
 	f.Add(uint64(math.MaxUint64), uint64(1<<56-1), false, int64(1<<31-1), uint16(block+17))
 	f.Fuzz(func(t *testing.T, seed, example uint64, estimation bool, sample int64, n uint16) {
-		needAVX512(t)
+		needVectors(t)
 		phase := Selection
 		if estimation {
 			phase = Estimation
 		}
-		samePaths(t, NewStream(seed, int(example>>8), phase), sample&math.MaxInt32, int(n))
+		for _, bits := range []int{256, 512} {
+			with(bits, func() { samePaths(t, NewStream(seed, int(example>>8), phase), sample&math.MaxInt32, int(n)) })
+		}
 	})
 }
 
 // Words that streams are not likely to make: every place in the tables, and the
 // ends of every interval.
-func TestVectorsOfRareWords(t *testing.T) {
-	needAVX512(t)
+func TestVectorsOfRareWords(t *testing.T) { eachWidth(t, vectorsOfRareWords) }
+
+func vectorsOfRareWords(t *testing.T) {
 	var b buffer
 	var want [block]float32
 	filled := 0
 	compare := func() {
-		b.reduce(block / 16)
-		b.gather(block / 16)
-		b.combine(block / 16)
+		b.boxMuller(block / 16)
 		boxMuller(want[:], b.words[:])
 		for i, w := range want {
 			if g := b.gaussians[i]; math.Float32bits(g) != math.Float32bits(w) {
@@ -149,7 +162,9 @@ func TestVectorsOfRareWords(t *testing.T) {
 	}
 }
 
-func BenchmarkScalarNoise(b *testing.B) {
-	needAVX512(b)
-	withoutVectors(func() { b.Run("noise", BenchmarkNoise) })
+// BenchmarkNarrowNoise is BenchmarkNoise on processors with less.
+func BenchmarkNarrowNoise(b *testing.B) {
+	for bits := 0; bits < vectorBits; bits += 256 {
+		with(bits, func() { b.Run(fmt.Sprint(bits, " bits"), BenchmarkNoise) })
+	}
 }
