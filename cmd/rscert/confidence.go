@@ -14,16 +14,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// confidenceOptions are the flags of confidence as given.
+// confidenceOptions are the flags of confidence.
 type confidenceOptions struct {
-	radii                              []float64
-	method, bound, band                string
-	combine, class                     string
-	alpha, sigma, temperature          float64
-	n0                                 int64
-	out                                string
-	json, quiet                        bool
-	alphaGiven, sigmaGiven, classGiven bool
+	scores      run.SavedScores
+	out         string
+	json, quiet bool
 }
 
 func newConfidence(s streams) *cobra.Command {
@@ -47,95 +42,53 @@ a mean, which needs no band.
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --method cdf --band dkw --json
   rscert confidence scores.npz --sigma 0.5 --n0 100 --radii 0.25 --bound hoeffding`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return badInputf("want one run folder or scores.npz, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: oneArgument("one run folder or scores.npz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.alphaGiven = cmd.Flags().Changed("alpha")
-			o.sigmaGiven = cmd.Flags().Changed("sigma")
-			o.classGiven = cmd.Flags().Changed("class")
-			return runConfidence(cmd.Context(), s, args[0], o)
+			t := &o.scores.Params.Target
+			return runConfidence(cmd.Context(), s, args[0], o, runfolder.Given{
+				Alpha: given(cmd, "alpha", &t.Alpha), Sigma: given(cmd, "sigma", &t.Sigma), Class: given(cmd, "class", &t.Class),
+			})
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Float64SliceVar(&o.radii, "radii", nil, "radii of the attack (L2), in the units of the data")
-	f.StringVar(&o.method, "method", "tangent", "tangent, standard or cdf")
-	f.StringVar(&o.bound, "bound", "betting", "bound on means: betting, hoeffding (the papers' for standard), bernstein, prpl-eb, chernoff, star")
-	f.StringVar(&o.band, "band", "binomial", "band of cdf: binomial (tight in the tails) or dkw (the papers')")
-	f.StringVar(&o.combine, "combine", "directed", "how the class is certified: directed, projected or bonferroni")
-	f.StringVar(&o.class, "class", "predicted", "class to certify: predicted or label; of a run, as it was run")
-	f.Float64Var(&o.alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
-	f.Float64Var(&o.sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
-	f.Int64Var(&o.n0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
-	f.Float64Var(&o.temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
+	p := &o.scores.Params
+	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "radii of the attack (L2), in the units of the data")
+	f.TextVar(&p.Confidence.Method, "method", certify.ConfidenceTangent, names(certify.ConfidenceMethods()))
+	f.TextVar(&p.Bound, "bound", certify.Betting, "bound on means: "+names(certify.MeanBounds()))
+	f.TextVar(&p.Confidence.Band, "band", certify.BandBinomial, "band of cdf: binomial (tight in the tails) or dkw (the papers')")
+	f.TextVar(&p.Combine, "combine", certify.Directed, "how the class is certified: directed, projected or bonferroni")
+	targetFlags(cmd, &p.Target)
+	f.Int64Var(&o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
 }
 
-// params parses the flags; those not given are those of the run.
-func (o confidenceOptions) params(run *runfolder.Run) (certify.ScoreParams, error) {
-	if len(o.radii) == 0 {
-		return certify.ScoreParams{}, badInputf("--radii is missing")
-	}
-	if run != nil {
-		if !o.alphaGiven {
-			o.alpha = run.Parameters.Alpha
-		}
-		if !o.classGiven {
-			o.class = run.Parameters.Class
-		}
-		if o.sigmaGiven && o.sigma != run.Parameters.Sigma {
-			return certify.ScoreParams{}, badInputf("--sigma %v: the run's noise has σ = %v", o.sigma, run.Parameters.Sigma)
-		}
-		o.sigma = run.Parameters.Sigma
-	}
-	p := certify.ScoreParams{Alpha: o.alpha, Sigma: o.sigma}
-	p.Confidence.Radii = o.radii
-	for _, parse := range []func() error{
-		func() (err error) { p.Confidence.Method, err = certify.ParseConfidenceMethod(o.method); return },
-		func() (err error) { p.Confidence.Bound, err = certify.ParseMeanBound(o.bound); return },
-		func() (err error) { p.Confidence.Band, err = certify.ParseBand(o.band); return },
-		func() (err error) { p.Combine, err = certify.ParseCombine(o.combine); return },
-		func() (err error) { p.Class, err = certify.ParseClass(o.class); return },
-	} {
-		if err := parse(); err != nil {
-			return p, badInput(err)
-		}
-	}
-	if !p.Combine.Sound() {
-		return p, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
-	}
-	p.Bound = p.Confidence.Bound
-	return p, nil
-}
-
-func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions) error {
+func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions, g runfolder.Given) error {
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
-	source, err := findScores(path)
+	var err error
+	q := o.scores
+	if q.Evidence, err = runfolder.Find(path); err != nil {
+		return badInput(err)
+	}
+	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
+		return badInput(err)
+	}
+	// The radius of the class is that of the second margin, whatever the run certified.
+	q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
+	q.Params.Confidence.Bound = q.Params.Bound
+	found, err := run.BoundConfidence(ctx, q, s.progress(o.quiet))
 	if err != nil {
 		return err
 	}
-	params, err := o.params(source.run)
-	if err != nil {
-		return err
-	}
-	report := newConfidenceReport(params)
-	err = certifyScores(ctx, s, scoreRequest{source, params, o.n0, o.temperature, o.quiet}, report.add)
-	if err != nil {
-		return err
-	}
-	report.finish()
 	if o.out != "" {
 		var b bytes.Buffer
-		if err := runfolder.WriteBounds(&b, report.Bounds, report.Examples); err != nil {
+		if err := runfolder.WriteBounds(&b, found.Bounds, found.Examples); err != nil {
 			return err
 		}
 		if err := runfolder.WriteFile(o.out, b.Bytes()); err != nil {
@@ -143,74 +96,12 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		}
 	}
 	if o.json {
-		return printJSON(s.out, report)
+		return printJSON(s.out, found)
 	}
-	return report.write(s.out)
+	return writeConfidence(s.out, found)
 }
 
-// confidenceReport is the result of confidence.
-type confidenceReport struct {
-	Examples int                       `json:"examples"`
-	Method   string                    `json:"method"`
-	Alpha    float64                   `json:"alpha"` // of class and interval together
-	Sigma    float64                   `json:"sigma"`
-	N        int64                     `json:"n"`
-	Radii    []radiusConfidence        `json:"radii"`
-	Bounds   []certify.ConfidenceBound `json:"bounds"`
-}
-
-// radiusConfidence sums up one radius.
-type radiusConfidence struct {
-	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples with bounds
-	LeftOut   int     `json:"left_out"`  // class not certified at the radius
-	Lower     float64 `json:"mean_lower"`
-	Upper     float64 `json:"mean_upper"`
-	Width     float64 `json:"mean_width"`
-}
-
-func newConfidenceReport(p certify.ScoreParams) *confidenceReport {
-	r := &confidenceReport{
-		Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, Bounds: []certify.ConfidenceBound{},
-	}
-	for _, radius := range p.Confidence.Radii {
-		r.Radii = append(r.Radii, radiusConfidence{Radius: radius})
-	}
-	return r
-}
-
-func (r *confidenceReport) add(cert certify.Certificate, bounds []certify.ConfidenceBound) {
-	r.Examples++
-	r.N = cert.N
-	r.Bounds = append(r.Bounds, bounds...)
-	for i := range r.Radii {
-		at := &r.Radii[i]
-		at.LeftOut++
-		for _, b := range bounds {
-			if b.Radius == at.Radius {
-				at.LeftOut--
-				at.Certified++
-				at.Lower += b.Lower
-				at.Upper += b.Upper
-				break
-			}
-		}
-	}
-}
-
-// finish turns the sums into means.
-func (r *confidenceReport) finish() {
-	for i := range r.Radii {
-		at := &r.Radii[i]
-		if at.Certified > 0 {
-			at.Lower /= float64(at.Certified)
-			at.Upper /= float64(at.Certified)
-			at.Width = at.Upper - at.Lower
-		}
-	}
-}
-
-func (r *confidenceReport) write(w io.Writer) error {
+func writeConfidence(w io.Writer, r run.Confidence) error {
 	fmt.Fprintf(w, "confidence of the certified class under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
 		r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -5,32 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// radiusOptions are the flags of radius as given.
+// radiusOptions are the flags of radius.
 type radiusOptions struct {
-	methods                      []string
-	margin, class, combine       string
-	alpha, sigma, lipschitz      float64
-	temperature                  float64
-	n0                           int64
-	radii                        []float64
-	out                          string
-	json, quiet                  bool
-	alphaGiven, sigmaGiven       bool
-	marginGiven, classGiven      bool
-	lipschitzGiven, combineGiven bool
+	methods     []runfolder.Method
+	target      certify.Target
+	combine     certify.Combine
+	temperature float64
+	n0          int64
+	radii       []float64
+	out         string
+	json, quiet bool
 }
 
 func newRadius(s streams) *cobra.Command {
@@ -43,43 +35,32 @@ alpha, class or margin. Several methods give a table to compare them by. What is
 not given is taken from the run; a file from elsewhere needs --sigma.
 
 From votes:
-  margin           exact margin search: Buehler's bound for the bonferroni order (default)
-  bonferroni       Clopper–Pearson for class and runner-up at alpha/2 each
-  clopper-pearson  Cohen et al. 2019: the class alone, abstains below ½
-  moutaouakil      as printed in moutaouakil 2024; not sound, to reproduce its tables
-From scores (scores.npz, or a run with --save-scores): betting, hoeffding, bernstein,
-prpl-eb, chernoff, star, combined as --combine says.
-
+` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined as --combine says:
+` + listed(certify.MeanBounds()) + `
 With the second margin Φ⁻¹(p_A)−Φ⁻¹(p_B) the radius is σ/2 times the margin; with the
 first, p_A−p_B, it is σ√(π/2) times the margin, or margin/(√2·L) with --lipschitz L, a
-Lipschitz constant of the smoothed probabilities. Votes that were stopped early are
-certified by their share of alpha at that number of samples.`,
+Lipschitz constant of the smoothed probabilities, where that is larger. Votes that were
+stopped early are certified by their share of alpha at that number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
   rscert radius scores.npz --sigma 0.5 --n0 100 --method betting,hoeffding`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return badInputf("want one run folder, votes.jsonl or scores.npz, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: oneArgument("one run folder, votes.jsonl or scores.npz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given := cmd.Flags().Changed
-			o.alphaGiven, o.sigmaGiven, o.marginGiven = given("alpha"), given("sigma"), given("margin")
-			o.classGiven, o.lipschitzGiven, o.combineGiven = given("class"), given("lipschitz"), given("combine")
-			return runRadius(cmd.Context(), s, args[0], o)
+			return runRadius(cmd.Context(), s, args[0], o, runfolder.Given{
+				Alpha: given(cmd, "alpha", &o.target.Alpha), Sigma: given(cmd, "sigma", &o.target.Sigma),
+				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
+				Margin: given(cmd, "margin", &o.target.Margin),
+			}, given(cmd, "combine", &o.combine))
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.methods, "method", nil, "methods, comma-separated; of a run, as it was run; else margin, or betting for scores")
-	f.StringVar(&o.margin, "margin", "second", "margin to certify: second (Φ⁻¹(p_A)−Φ⁻¹(p_B)) or first (p_A−p_B)")
-	f.StringVar(&o.class, "class", "predicted", "class to certify: predicted (needs n0 and counts0) or label")
-	f.Float64Var(&o.alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	f.Float64Var(&o.sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
-	f.Float64Var(&o.lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
-	f.StringVar(&o.combine, "combine", "directed", "how scores bound a margin: directed, projected, bonferroni or taylor (not sound)")
+	textListVar(f, &o.methods, "method", nil, "methods, comma-separated; of a run, as it was run; else margin, or betting for scores")
+	targetFlags(cmd, &o.target)
+	f.TextVar(&o.target.Margin, "margin", certify.SecondMargin, "margin to certify: "+described(certify.MarginKinds()))
+	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
+	f.TextVar(&o.combine, "combine", certify.Directed, "how scores bound a margin: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "temperature of saved scores, relative to the one they were saved with")
 	f.Int64Var(&o.n0, "n0", 0, "take the first `k` scores for the selection, where the file has none")
 	f.Float64SliceVar(&o.radii, "radii", nil, "radii of the table; default: round ones")
@@ -89,163 +70,40 @@ certified by their share of alpha at that number of samples.`,
 	return cmd
 }
 
-// recertification is what the flags of radius and the run mean.
-type recertification struct {
-	path       string
-	run        *runfolder.Run // nil: a file from elsewhere
-	votes      []certify.VoteParams
-	scores     []certify.ScoreParams
-	methods    []string // of votes and scores, in the order asked for
-	fromScores []bool
+// targetFlags adds the conditions that radius and confidence take from a run.
+func targetFlags(cmd *cobra.Command, t *certify.Target) {
+	f := cmd.Flags()
+	f.TextVar(&t.Class, "class", certify.Predicted, "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
+	f.Float64Var(&t.Sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
 }
 
-// findRun returns the run folder that path is, or is the votes or scores of.
-func findRun(path string) (*runfolder.Run, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	dir := path
-	if !info.IsDir() {
-		dir = filepath.Dir(path)
-		if name := filepath.Base(path); name != runfolder.VotesFile && name != runfolder.ScoresFile {
-			return nil, nil
-		}
-		if _, err := os.Stat(filepath.Join(dir, runfolder.RunFile)); errors.Is(err, os.ErrNotExist) {
-			return nil, nil
-		}
-	}
-	run, err := runfolder.Read(dir)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	return &run, nil
-}
-
-func (o radiusOptions) plan(path string) (r recertification, err error) {
-	r.path = path
-	if r.run, err = findRun(path); err != nil {
-		return r, err
-	}
-	npz := strings.HasSuffix(path, ".npz")
-	if r.run != nil {
-		o.from(r.run.Parameters)
-		if o.sigmaGiven && o.sigma != r.run.Parameters.Sigma {
-			return r, badInputf("--sigma %v: the run's noise has σ = %v", o.sigma, r.run.Parameters.Sigma)
-		}
-		o.sigma = r.run.Parameters.Sigma
-	}
-	if len(o.methods) == 0 {
-		o.methods = []string{certify.Margin.String()}
-		if npz {
-			o.methods[0] = certify.Betting.String()
-		}
-	}
-	if !(o.sigma > 0) || math.IsInf(o.sigma, 1) {
-		if !o.sigmaGiven {
-			return r, withHint(badInputf("--sigma is missing"), "%s does not say the σ of its noise", path)
-		}
-		return r, badInputf("--sigma %v: want a number above 0", o.sigma)
-	}
-	for _, radius := range o.radii {
-		if !(radius >= 0) || math.IsInf(radius, 1) {
-			return r, badInputf("--radii %v: want numbers from 0", o.radii)
-		}
-	}
-	if o.out != "" && len(o.methods) != 1 {
-		return r, badInputf("--out takes the certificates of one method, not of %d", len(o.methods))
-	}
-	votes := certify.VoteParams{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}
-	scores := certify.ScoreParams{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}
-	for _, parse := range []func() error{
-		func() (err error) { votes.Margin, err = certify.ParseMarginKind(o.margin); return },
-		func() (err error) { votes.Class, err = certify.ParseClass(o.class); return },
-		func() (err error) { scores.Combine, err = certify.ParseCombine(o.combine); return },
-	} {
-		if err := parse(); err != nil {
-			return r, badInput(err)
-		}
-	}
-	scores.Margin, scores.Class = votes.Margin, votes.Class
-	for _, name := range o.methods {
-		byVotes, voteErr := certify.ParseVoteMethod(name)
-		byScores, scoreErr := certify.ParseMeanBound(name)
-		switch {
-		case voteErr == nil && npz:
-			return r, badInputf("--method %s is for votes; %s holds scores", name, path)
-		case voteErr == nil:
-			votes.Method = byVotes
-			r.votes = append(r.votes, votes)
-		case scoreErr == nil:
-			scores.Bound = byScores
-			r.scores = append(r.scores, scores)
-		default:
-			return r, withHint(badInputf("--method %s is unknown", name), "see 'rscert radius --help'")
-		}
-		r.fromScores = append(r.fromScores, voteErr != nil)
-	}
-	r.methods = o.methods
-	return r, nil
-}
-
-// from takes what is not given from a run.
-func (o *radiusOptions) from(p runfolder.Parameters) {
-	if len(o.methods) == 0 {
-		o.methods = []string{p.Method}
-		// Without its scores a run has votes still.
-		if p.Scores && !p.SaveScores {
-			o.methods = nil
-		}
-	}
-	if !o.alphaGiven {
-		o.alpha = p.Alpha
-	}
-	if !o.classGiven {
-		o.class = p.Class
-	}
-	if !o.marginGiven {
-		o.margin = p.Margin
-	}
-	if !o.lipschitzGiven && o.margin == p.Margin {
-		o.lipschitz = p.Lipschitz
-	}
-	if !o.combineGiven && p.Combine != "" {
-		o.combine = p.Combine
-	}
-}
-
-func runRadius(ctx context.Context, s streams, path string, o radiusOptions) error {
+func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g runfolder.Given, combine *certify.Combine) error {
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
-	r, err := o.plan(path)
+	for _, radius := range o.radii {
+		if !(radius >= 0) || math.IsInf(radius, 1) {
+			return badInputf("--radii %v: want numbers from 0", o.radii)
+		}
+	}
+	evidence, err := runfolder.Find(path)
+	if err != nil {
+		return badInput(err)
+	}
+	target, err := evidence.Target(g)
+	if err != nil {
+		return badInput(err)
+	}
+	if o.out != "" && len(o.methods) > 1 {
+		return badInputf("--out takes the certificates of one method, not of %d", len(o.methods))
+	}
+	sets, err := run.Recertification{
+		Evidence: evidence, Target: target, Methods: o.methods, Combine: evidence.Combine(combine), N0: o.n0, Temperature: o.temperature,
+	}.Certify(ctx, s.progress(o.quiet))
 	if err != nil {
 		return err
 	}
-	var votes []certify.Votes
-	if len(r.votes) > 0 {
-		if votes, err = r.readVotes(); err != nil {
-			return err
-		}
-	}
-	bar := progress.Start(progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: o.quiet}, "certificates", int64(len(votes)*len(r.votes)), 0)
-	defer bar.Finish()
-	var sets [][]certify.Certificate
-	for _, scores := range r.fromScores {
-		var certs []certify.Certificate
-		if scores {
-			if certs, err = r.fromNextScores(ctx, s, o); err != nil {
-				return err
-			}
-		} else {
-			if certs, err = certifyVotes(ctx, r.votes[0], votes, bar); err != nil {
-				return err
-			}
-			r.votes = r.votes[1:]
-		}
-		sets = append(sets, certs)
-	}
-	bar.Finish()
 	if o.out != "" {
 		if err := runfolder.WriteCertificates(o.out, sets[0]); err != nil {
 			return err
@@ -271,62 +129,12 @@ type radiusReport struct {
 	Methods []certify.Summary `json:"methods"`
 }
 
-// fromNextScores certifies by the next of r.scores.
-func (r *recertification) fromNextScores(ctx context.Context, s streams, o radiusOptions) (certs []certify.Certificate, err error) {
-	source, err := findScores(r.path)
-	if err != nil {
-		return nil, err
-	}
-	err = certifyScores(ctx, s, scoreRequest{source, r.scores[0], o.n0, o.temperature, o.quiet},
-		func(c certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, c) })
-	r.scores = r.scores[1:]
-	return certs, err
-}
-
-// readVotes reads the votes and checks that all of them can be certified.
-func (r recertification) readVotes() ([]certify.Votes, error) {
-	classes := 0
-	votes, err := runfolder.ReadVotes(r.path, func(v certify.Votes) error {
-		if classes == 0 {
-			classes = len(v.Counts)
+// oneArgument is the Args of commands that work on one path.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return badInput(errors.New("want " + what + fmt.Sprintf(", got %d arguments", len(args))))
 		}
-		if len(v.Counts) != classes {
-			return fmt.Errorf("counts has %d classes, the lines before have %d", len(v.Counts), classes)
-		}
-		if r.run != nil && r.run.Parameters.Stop != v.Stop {
-			return fmt.Errorf("stop is %q, the run's %q", v.Stop, r.run.Parameters.Stop)
-		}
-		return v.Certifiable(r.votes[0].Class)
-	})
-	switch {
-	case errors.Is(err, certify.ErrNoSelection):
-		return nil, withHint(badInput(err), "certify the label by --class label")
-	case err != nil:
-		return nil, badInput(err)
-	case len(votes) == 0:
-		return nil, badInputf("%s: no votes", r.path)
+		return nil
 	}
-	return votes, nil
-}
-
-// certifyVotes certifies all examples, on all cores.
-func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
-	certifier, err := certify.NewVoteCertifier(p)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	certs := make([]certify.Certificate, len(votes))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, v := range votes {
-		g.Go(func() (err error) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			certs[i], err = certifier.Certify(v)
-			bar.Add(1, "")
-			return err
-		})
-	}
-	return certs, g.Wait()
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/run"
 )
 
 // Exit codes, in the order of the table in the help text.
@@ -32,6 +35,23 @@ type streams struct {
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// progress says how progress is shown.
+func (s streams) progress(quiet bool) progress.Options {
+	return progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: quiet}
+}
+
+// console is where a run talks to the user. Warnings are never quiet.
+func (s streams) console(quiet bool) run.Console {
+	note := func(line string) { fmt.Fprintln(s.err, line) }
+	if quiet {
+		note = func(string) {}
+	}
+	return run.Console{
+		Warn: func(line string) { fmt.Fprintf(s.err, "warning: %s\n", line) },
+		Note: note, Progress: s.progress(quiet),
+	}
 }
 
 // usageError marks an error as the caller's: wrong flags or unreadable input.
@@ -109,8 +129,8 @@ met; 130 interrupted.`,
 	return root
 }
 
-// run executes the command line and returns the exit code.
-func run(args []string, s streams) int {
+// execute runs the command line and returns the exit code.
+func execute(args []string, s streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -134,7 +154,8 @@ func run(args []string, s streams) int {
 		fmt.Fprintf(s.err, "hint: %s\n", h.Hint())
 	}
 	var usage usageError
-	if errors.As(err, &usage) {
+	var input run.InputError
+	if errors.As(err, &usage) || errors.As(err, &input) {
 		return exitUsage
 	}
 	return exitFailed

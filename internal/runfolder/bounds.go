@@ -1,108 +1,150 @@
 package runfolder
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
 )
 
 // boundsHeader names the columns of bounds.csv. examples is the number of
 // examples that were sampled, those included that have no row because their class
-// is not certified: whoever counts failures among the rows has to know it.
-const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples\n"
+// is not certified: whoever counts failures among the rows has to know it. check is
+// the row's checksum.
+const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv: bounds on the confidence under attack, a row
 // an example and radius, from so many examples.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
-	_, err := w.Write(appendBounds([]byte(boundsHeader), rows, examples))
+	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), rows, examples))
 	return err
 }
 
 func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte {
 	for _, r := range rows {
-		for _, v := range []int{r.Index, r.Label, r.Prediction} {
-			b = strconv.AppendInt(b, int64(v), 10)
-			b = append(b, ',')
-		}
-		switch {
-		case r.Label == certify.UnknownLabel: // neither right nor wrong
-		case r.Correct:
-			b = append(b, '1')
-		default:
-			b = append(b, '0')
-		}
-		b = append(b, ',')
-		for _, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
-			b = strconv.AppendFloat(b, v, 'g', -1, 64)
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(examples), 10)
-		b = append(b, '\n')
+		b = append(append(b, checksum.AppendCSV([]byte(boundsHeader), boundsRow(r, examples))...), '\n')
 	}
 	return b
 }
 
-// boundsSize is the length of the rows up to those of the last of the examples
-// done in a run folder's own bounds.csv, 0 if there is none. All rows of these
-// examples must be there: one a radius at which the class is certified.
-func boundsSize(path string, done []certify.Certificate, radii []float64) (int64, error) {
-	want := 0
-	for _, c := range done {
-		for _, r := range radii {
-			if c.Prediction != certify.Abstained && r <= c.Radius {
-				want++
-			}
-		}
+// boundsRow is a row but for its checksum.
+func boundsRow(r certify.ConfidenceBound, examples int) []byte {
+	var b []byte
+	for _, v := range []int{r.Index, r.Label, r.Prediction} {
+		b = strconv.AppendInt(b, int64(v), 10)
+		b = append(b, ',')
 	}
-	size, rows, err := wholeRows(path, done[len(done)-1].Index)
-	if err == nil && rows != want {
-		err = fmt.Errorf("%s: has %d rows for the examples done, want %d: it has been changed", path, rows, want)
+	switch {
+	case r.Label == certify.UnknownLabel: // neither right nor wrong
+	case r.Correct:
+		b = append(b, '1')
+	default:
+		b = append(b, '0')
 	}
-	return size, err
+	b = append(b, ',')
+	for _, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
+		b = strconv.AppendFloat(b, v, 'g', -1, 64)
+		b = append(b, ',')
+	}
+	return strconv.AppendInt(b, int64(examples), 10)
 }
 
-// wholeRows returns the length and the number of the rows up to those of
-// example last.
-func wholeRows(path string, last int) (size int64, rows int, err error) {
+// boundRow is what tells where a row of bounds.csv belongs.
+type boundRow struct {
+	index  int
+	radius float64
+}
+
+// readBounds reads a run folder's own bounds.csv.
+func readBounds(path string) (content[boundRow], error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
-	}
 	if err != nil {
-		return 0, 0, err
+		return content[boundRow]{}, err
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
-	for line := 1; ; line++ {
-		text, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return size, rows, nil // what has no newline is torn
-		}
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", path, err)
-		}
-		if line == 1 {
-			if text != boundsHeader {
-				return 0, 0, fmt.Errorf("%s:1: columns are %q, want %q", path, strings.TrimSpace(text), strings.TrimSpace(boundsHeader))
+	c := content[boundRow]{sealed: true}
+	err = scanLines(f, func(l line) error {
+		row, err := decodeBound(l)
+		switch {
+		case c.damage != nil:
+			c.damage.tail = c.damage.tail && err != nil
+		case err != nil:
+			c.damage = &damage{line: l.number, err: err, tail: true}
+			if bytes.IndexByte(l.text, 0) >= 0 {
+				return errZeros
 			}
-		} else {
-			field, _, _ := strings.Cut(text, ",")
-			index, err := strconv.Atoi(field)
-			if err != nil {
-				return 0, 0, fmt.Errorf("%s:%d: index %q is not a number", path, line, field)
-			}
-			if index > last {
-				return size, rows, nil
-			}
-			rows++
+		case l.number > 1:
+			c.values, c.lines, c.ends = append(c.values, row), append(c.lines, l.number), append(c.ends, l.end)
 		}
-		size += int64(len(text))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errZeros) {
+		return c, fmt.Errorf("%s: %w", path, err)
 	}
+	return c, nil
+}
+
+func decodeBound(l line) (row boundRow, err error) {
+	if l.torn {
+		return row, tornLine(l.text, sealedCSV)
+	}
+	if l.number == 1 {
+		if string(l.text) != boundsHeader {
+			return row, fmt.Errorf("columns are not %q", boundsHeader)
+		}
+		return row, nil
+	}
+	text, state := checksum.VerifyCSV([]byte(boundsHeader), l.text)
+	switch state {
+	case checksum.Bad:
+		return row, errChanged
+	case checksum.Absent:
+		return row, errUnsealed
+	}
+	fields := strings.Split(string(text), ",")
+	if len(fields) < 6 {
+		return row, errChanged
+	}
+	if row.index, err = strconv.Atoi(fields[0]); err == nil {
+		row.radius, err = strconv.ParseFloat(fields[5], 64)
+	}
+	return row, err
+}
+
+// boundRadii are the radii at which a certified class has bounds on its confidence.
+func (p Parameters) boundRadii(c certify.Certificate) []float64 {
+	var radii []float64
+	for _, r := range p.ConfidenceRadii {
+		if c.Prediction != certify.Abstained && r <= c.Radius {
+			radii = append(radii, r)
+		}
+	}
+	return radii
+}
+
+// boundsOf returns how many of the certificates have all their rows, one after the
+// other from the first row on, and the offset behind the last of these rows.
+func (p Parameters) boundsOf(certs []certify.Certificate, rows content[boundRow]) (examples int, end int64) {
+	at := 0
+	for n, c := range certs {
+		radii := p.boundRadii(c)
+		if at+len(radii) > len(rows.values) {
+			return n, end
+		}
+		for i, r := range radii {
+			if rows.values[at+i] != (boundRow{c.Index, r}) {
+				return n, end
+			}
+		}
+		if at += len(radii); at > 0 {
+			end = rows.ends[at-1]
+		}
+	}
+	return len(certs), end
 }

@@ -3,9 +3,10 @@ package runfolder
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -22,52 +23,83 @@ const lockFile = ".lock"
 // appended. (A killed process loses nothing.)
 const syncEvery = time.Second
 
-// Folder is a run folder open for appending.
+// Folder is a run folder open for appending. Its methods may be called from several
+// goroutines.
 type Folder struct {
-	dir      string
-	lock     *flock.Flock
-	votes    *appendFile
-	certs    *appendFile
-	bounds   *appendFile       // nil if the confidence is not bounded
-	selected int               // examples of the run
-	scores   *scorefile.Writer // nil if scores are not kept, or are all there
-	done     []certify.Certificate
-	synced   time.Time
+	dir  string
+	lock *flock.Flock
+	run  Run
+
+	mu      sync.Mutex
+	votes   *appendFile
+	certs   *appendFile
+	bounds  *appendFile       // nil if the confidence is not bounded
+	scores  *scorefile.Writer // nil if scores are not kept, or are all there
+	done    []Record
+	dropped int         // examples that a kill or a power cut left incomplete
+	timer   *time.Timer // runs while something is not synced
+	failed  error       // of a sync in the background
+}
+
+// Record is what a run finds out about one example.
+type Record struct {
+	Votes       certify.Votes
+	Certificate certify.Certificate
+	// Bounds of the confidence under attack, a row a radius; in runs with
+	// Parameters.ConfidenceRadii only. Not read back.
+	Bounds []certify.ConfidenceBound
+	// Scores is the checksum of the example's scores in scores.npz, where they are kept.
+	Scores string
+}
+
+// votesLine is a line of a run's own votes.jsonl.
+type votesLine struct {
+	certify.Votes
+	Scores string `json:"scores,omitempty"`
 }
 
 // Create begins the run folder dir. It refuses with ErrExists a folder that
-// has anything in it.
+// has anything in it but what an interrupted start leaves.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := empty(dir); err != nil { // before a lock file is left in it
+	if err := checkUnused(dir); err != nil { // before a lock file is left in it
 		return nil, err
 	}
-	f, err := lock(dir)
+	f, err := lockFolder(dir, run)
 	if err != nil {
 		return nil, err
 	}
-	err = empty(dir)
-	if err == nil {
-		err = run.write(dir)
-	}
-	if err == nil {
-		err = f.open(run, sizes{})
-	}
-	if err != nil {
+	if err := f.create(); err != nil {
 		f.unlock()
 		return nil, err
 	}
 	return f, nil
 }
 
+func (f *Folder) create() error {
+	if err := checkUnused(f.dir); err != nil {
+		return err
+	}
+	if err := removeTemporary(f.dir); err != nil {
+		return err
+	}
+	if err := syncFolder(filepath.Dir(filepath.Clean(f.dir))); err != nil {
+		return err
+	}
+	if err := f.run.write(f.dir); err != nil {
+		return err
+	}
+	return f.open(sizes{})
+}
+
 // Resume opens a run folder that was begun with an equal run (else a
 // MismatchError) and takes off what its end left unfinished. A folder that
-// does not exist or is empty is created.
+// does not exist, or whose start was interrupted, is created.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if missing(err) {
 		return Create(dir, run)
 	}
 	if err != nil {
@@ -76,18 +108,22 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err := then.compatible(dir, run); err != nil {
 		return nil, err
 	}
-	f, err := lock(dir)
+	f, err := lockFolder(dir, run)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.recover(run); err != nil {
+	err = removeTemporary(dir)
+	if err == nil {
+		err = f.recover()
+	}
+	if err != nil {
 		f.unlock()
 		return nil, err
 	}
 	return f, nil
 }
 
-func lock(dir string) (*Folder, error) {
+func lockFolder(dir string, run Run) (*Folder, error) {
 	l := flock.New(filepath.Join(dir, lockFile))
 	got, err := l.TryLock()
 	if err != nil {
@@ -96,152 +132,171 @@ func lock(dir string) (*Folder, error) {
 	if !got {
 		return nil, fmt.Errorf("%s: another rscert is writing to it", dir)
 	}
-	return &Folder{dir: dir, lock: l, synced: time.Now()}, nil
+	return &Folder{dir: dir, lock: l, run: run}, nil
 }
 
 func (f *Folder) unlock() { _ = f.lock.Unlock() }
 
-// empty returns ErrExists unless dir has nothing in it.
-func empty(dir string) error {
+// checkUnused returns ErrExists unless dir has nothing in it but what a start that was
+// interrupted before run.json was there can leave: the lock, a temporary file, results
+// without a byte.
+func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != lockFile {
-			return fmt.Errorf("%s: %w", dir, ErrExists)
+		name := e.Name()
+		if name == lockFile || strings.HasPrefix(name, temporary) {
+			continue
 		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() == 0 && isResult(name) {
+			continue
+		}
+		return fmt.Errorf("%s: %w", dir, ErrExists)
 	}
 	return nil
+}
+
+func isResult(name string) bool {
+	return name == VotesFile || name == CertificatesFile || name == BoundsFile
+}
+
+// removeTemporary removes what interrupted writes of whole files left.
+func removeTemporary(dir string) error {
+	found, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	for _, path := range found {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // sizes are the lengths of the files without what a killed run left unfinished.
 type sizes struct{ votes, certs, bounds int64 }
 
-// recover cuts the files back to the examples that all of them have whole.
-func (f *Folder) recover(run Run) error {
-	votes, voteEnds, err := readOwn(f.dir, VotesFile, func(v certify.Votes) error { return v.Validate() })
-	if err != nil {
-		return err
-	}
-	certs, certEnds, err := readOwn(f.dir, CertificatesFile, func(certify.Certificate) error { return nil })
-	if err != nil {
-		return err
-	}
-	n := min(len(votes), len(certs))
-	for i := range n {
-		if votes[i].Index != certs[i].Index {
-			return fmt.Errorf("%s: line %d is example %d in %s and %d in %s", f.dir, i+1, votes[i].Index, VotesFile, certs[i].Index, CertificatesFile)
-		}
-	}
-	f.done = certs[:n]
-	var s sizes
-	if n > 0 {
-		s = sizes{votes: voteEnds[n-1], certs: certEnds[n-1]}
-		if radii := run.Parameters.ConfidenceRadii; len(radii) > 0 {
-			if s.bounds, err = boundsSize(filepath.Join(f.dir, BoundsFile), certs[:n], radii); err != nil {
-				return err
-			}
-		}
-	}
-	return f.open(run, s)
-}
-
-func readOwn[T any](dir, name string, valid func(T) error) ([]T, []int64, error) {
-	path := filepath.Join(dir, name)
-	r, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	defer r.Close()
-	return decodeLines(r, path, true, valid)
-}
-
 // open opens the files for appending behind their first bytes.
-func (f *Folder) open(run Run, s sizes) (err error) {
-	f.selected = run.Data.Selected
+func (f *Folder) open(s sizes) (err error) {
 	if f.votes, err = openAppend(filepath.Join(f.dir, VotesFile), s.votes); err != nil {
 		return err
 	}
 	if f.certs, err = openAppend(filepath.Join(f.dir, CertificatesFile), s.certs); err != nil {
 		return err
 	}
-	if len(run.Parameters.ConfidenceRadii) == 0 {
-		return nil
+	if len(f.run.Parameters.ConfidenceRadii) > 0 {
+		if f.bounds, err = openAppend(filepath.Join(f.dir, BoundsFile), s.bounds); err != nil {
+			return err
+		}
+		if s.bounds == 0 {
+			if err := f.bounds.append([]byte(boundsHeader + "\n")); err != nil {
+				return err
+			}
+		}
 	}
-	if f.bounds, err = openAppend(filepath.Join(f.dir, BoundsFile), s.bounds); err != nil {
+	if f.run.Parameters.SaveScores && f.scores == nil && len(f.done) < f.run.Data.Selected {
+		if f.scores, err = scorefile.Create(f.path(ScoresFile), f.run.scoreShape()); err != nil {
+			return err
+		}
+	}
+	return syncFolder(f.dir)
+}
+
+func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// scoreShape is the shape of the run's scores.npz.
+func (r Run) scoreShape() scorefile.Shape {
+	p := r.Parameters
+	return scorefile.Shape{Examples: r.Data.Selected, Classes: r.Model.Classes, N0: p.N0, N: p.N}
+}
+
+// Done returns the records that the folder had when it was opened.
+func (f *Folder) Done() []Record { return f.done }
+
+// Dropped is the number of examples of which an interrupted run had left some but not
+// all of the results: they are to be sampled again.
+func (f *Folder) Dropped() int { return f.dropped }
+
+// Scores is the writer of all scores, nil if they are not kept. An example's scores are
+// written before the example is appended, with their checksum in its record.
+func (f *Folder) Scores() *scorefile.Writer { return f.scores }
+
+// Append adds an example. Its certificate comes last, but after a power cut any file
+// can be behind any other: resuming compares them.
+func (f *Folder) Append(r Record) error {
+	votes, err := encodeLine(votesLine{r.Votes, r.Scores})
+	if err != nil {
 		return err
 	}
-	if s.bounds == 0 {
-		return f.bounds.append([]byte(boundsHeader))
+	cert, err := encodeLine(r.Certificate)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return f.failed
+	}
+	if f.bounds != nil {
+		if err := f.bounds.append(appendBounds(nil, r.Bounds, f.run.Data.Selected)); err != nil {
+			return err
+		}
+	}
+	if err := f.votes.append(votes); err != nil {
+		return err
+	}
+	if err := f.certs.append(cert); err != nil {
+		return err
+	}
+	if f.timer == nil { // also the last example for a long time is synced
+		f.timer = time.AfterFunc(syncEvery, f.syncLater)
 	}
 	return nil
 }
 
-// Done returns the certificates that the folder had when it was opened.
-func (f *Folder) Done() []certify.Certificate { return f.done }
-
-// Scores opens the file of all scores, for runs with Parameters.SaveScores. It
-// returns nil if the file is finished. An example's scores are written before
-// the example is appended.
-func (f *Folder) Scores(shape scorefile.Shape) (*scorefile.Writer, error) {
-	path := filepath.Join(f.dir, ScoresFile)
-	if len(f.done) > 0 {
-		_, whole := os.Stat(path)
-		_, part := scorefile.StatPart(path)
-		switch {
-		case whole == nil && len(f.done) == shape.Examples:
-			return nil, nil
-		case part != nil:
-			return nil, fmt.Errorf("%s: the scores of the %d examples done are gone", path, len(f.done))
-		}
+func (f *Folder) syncLater() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.timer != nil {
+		f.timer = nil
+		f.failed = errors.Join(f.failed, f.sync())
 	}
-	var err error
-	f.scores, err = scorefile.Create(path, shape)
-	return f.scores, err
 }
 
-// Record is what a run finds out about one example.
-type Record struct {
-	Votes       certify.Votes
-	Certificate certify.Certificate
-	// Bounds of the confidence under attack, a row a radius; in runs with
-	// Parameters.ConfidenceRadii only.
-	Bounds []certify.ConfidenceBound
-}
-
-// Append adds an example. Its certificate comes last: what has one in the
-// folder has all the rest beside it.
-func (f *Folder) Append(r Record) error {
-	if f.bounds != nil {
-		if err := f.bounds.append(appendBounds(nil, r.Bounds, f.selected)); err != nil {
-			return err
-		}
-	}
-	if err := f.votes.appendJSON(r.Votes); err != nil {
-		return err
-	}
-	if err := f.certs.appendJSON(r.Certificate); err != nil {
-		return err
-	}
-	now := time.Now()
-	if now.Sub(f.synced) <= syncEvery {
-		return nil
-	}
-	f.synced = now
+// sync makes what was written survive a power cut; f.mu is held.
+func (f *Folder) sync() error {
 	if f.scores != nil {
 		if err := f.scores.Sync(); err != nil {
 			return err
 		}
 	}
-	return f.each((*os.File).Sync)
+	for _, a := range f.files() {
+		if err := a.sync(); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(f.path(RunFile)); err != nil {
+		return &Error{fmt.Sprintf("%s: was deleted or moved during the run", f.path(RunFile)), "its results are lost: start again"}
+	}
+	return nil
 }
 
-// Finish ends a run that has all its examples.
+func (f *Folder) files() []*appendFile {
+	var files []*appendFile
+	for _, a := range []*appendFile{f.bounds, f.votes, f.certs} {
+		if a != nil {
+			files = append(files, a)
+		}
+	}
+	return files
+}
+
+// Finish ends a run that has all its examples: the lines are on the disk before
+// scores.npz gets its name, so that a folder with a finished scores.npz is complete.
 func (f *Folder) Finish() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := errors.Join(f.failed, f.sync()); err != nil {
+		return err
+	}
 	if f.scores == nil {
 		return nil
 	}
@@ -250,64 +305,21 @@ func (f *Folder) Finish() error {
 	return err
 }
 
-// each calls do for every file.
-func (f *Folder) each(do func(*os.File) error) error {
-	var errs []error
-	for _, a := range []*appendFile{f.bounds, f.votes, f.certs} {
-		if a != nil {
-			errs = append(errs, do(a.file))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Close ends the writing. The folder stays resumable.
 func (f *Folder) Close() error {
-	var err error
-	if f.scores != nil {
-		err = f.scores.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
 	}
-	err = errors.Join(err, f.each((*os.File).Sync), f.each((*os.File).Close))
+	err := errors.Join(f.failed, f.sync())
+	if f.scores != nil {
+		err = errors.Join(err, f.scores.Close())
+	}
+	for _, a := range f.files() {
+		err = errors.Join(err, a.file.Close())
+	}
 	f.unlock()
 	return err
-}
-
-// appendFile is a file of whole lines.
-type appendFile struct {
-	file *os.File
-	size int64
-}
-
-func openAppend(path string, size int64) (*appendFile, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err = file.Truncate(size); err == nil {
-		_, err = file.Seek(size, 0)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return &appendFile{file, size}, nil
-}
-
-// append writes whole lines; where they do not fit on the disk, none of them
-// stays.
-func (a *appendFile) append(lines []byte) error {
-	if _, err := a.file.Write(lines); err != nil {
-		_ = a.file.Truncate(a.size)
-		return err
-	}
-	a.size += int64(len(lines))
-	return nil
-}
-
-func (a *appendFile) appendJSON(v any) error {
-	line, err := encode(v, "")
-	if err != nil {
-		return err
-	}
-	return a.append(line)
 }

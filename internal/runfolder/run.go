@@ -15,15 +15,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
 )
 
 // Schema is the version of the folder's format that this package writes.
 // Folders of a newer version are refused; fields are only ever added.
-const Schema = 1
+const Schema = 2
 
 // Names of the files in a run folder.
 const (
@@ -63,36 +66,6 @@ type Data struct {
 	Selected int    `json:"selected"` // of them in the run, by skip, max and shard
 }
 
-// Parameters are the flags that determine the results, by their names.
-type Parameters struct {
-	Sigma           float64   `json:"sigma"`
-	N               int64     `json:"n"`
-	N0              int64     `json:"n0"`
-	Alpha           float64   `json:"alpha"`
-	Method          string    `json:"method"`
-	Class           string    `json:"class"`
-	Margin          string    `json:"margin"`
-	Lipschitz       float64   `json:"lipschitz"` // 0 = unknown
-	Stop            string    `json:"stop"`      // empty = all n samples
-	Scores          bool      `json:"scores"`
-	SaveScores      bool      `json:"save-scores"`
-	Combine         string    `json:"combine"` // of scores
-	ConfidenceRadii []float64 `json:"confidence-radii"`
-	Confidence      string    `json:"confidence"`       // method of the bounds on the confidence
-	ConfidenceBound string    `json:"confidence-bound"` // of the means in them
-	Band            string    `json:"band"`             // of the distribution in them
-	Temperature     float64   `json:"temperature"`
-	Outputs         string    `json:"outputs"`       // logits, probabilities; as told apart
-	ScoresOutput    string    `json:"scores-output"` // empty = the only one
-	Layout          string    `json:"layout"`
-	Mean            []float64 `json:"mean"`
-	Std             []float64 `json:"std"`
-	Seed            uint64    `json:"seed"`
-	Skip            int       `json:"skip"`
-	Max             int       `json:"max"`
-	Shard           string    `json:"shard"`
-}
-
 // Runtime is what the model ran on. Threads and Batch do not change results.
 type Runtime struct {
 	Library  string `json:"library"` // ONNX Runtime's version
@@ -109,27 +82,60 @@ func Read(dir string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	var r Run
-	if err := json.Unmarshal(data, &r); err != nil {
+	r, err := decodeRun(data)
+	if err != nil {
 		return Run{}, fmt.Errorf("%s: %w", path, err)
-	}
-	if r.Schema > Schema {
-		return Run{}, fmt.Errorf("%s: written in format %d by rscert %s; this rscert reads formats up to %d", path, r.Schema, r.Version, Schema)
-	}
-	if r.Schema < 1 {
-		return Run{}, fmt.Errorf("%s: not a run folder's run.json: no schema version", path)
 	}
 	return r, nil
 }
 
-// Owns reports whether path is a file of a run folder.
-func Owns(path string) bool {
-	switch filepath.Base(path) {
-	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
-		_, err := os.Stat(filepath.Join(filepath.Dir(path), RunFile))
-		return err == nil
+// decodeRun reads run.json. The version comes first: a newer one may differ in all else.
+func decodeRun(data []byte) (r Run, err error) {
+	var version struct {
+		Schema  int    `json:"schema"`
+		Version string `json:"rscert"`
 	}
-	return false
+	if err := json.Unmarshal(data, &version); err != nil {
+		return r, jsonError(err)
+	}
+	switch {
+	case version.Schema > Schema:
+		return r, fmt.Errorf("written in format %d by rscert %.40q; this rscert reads formats up to %d", version.Schema, version.Version, Schema)
+	case version.Schema < 1:
+		return r, errors.New("not a run folder's run.json: no schema version")
+	}
+	_, state := checksum.VerifySealed(data)
+	if state == checksum.Bad || (state == checksum.Absent && version.Schema >= 2) {
+		return r, errors.New("has changed since it was written: its checksum does not match")
+	}
+	if version.Schema == 1 {
+		data = dropEmpty(data)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, jsonError(err)
+	}
+	return r, r.validate()
+}
+
+// dropEmpty takes out parameters that are "": format 1 wrote those that play no part so.
+func dropEmpty(data []byte) []byte {
+	var doc, parameters map[string]json.RawMessage
+	if json.Unmarshal(data, &doc) != nil || json.Unmarshal(doc["parameters"], &parameters) != nil {
+		return data
+	}
+	maps.DeleteFunc(parameters, func(_ string, v json.RawMessage) bool { return string(v) == `""` })
+	doc["parameters"], _ = json.Marshal(parameters)
+	data, _ = json.Marshal(doc)
+	return data
+}
+
+// validate checks what else would fail later, or not at all.
+func (r Run) validate() error {
+	p := r.Parameters
+	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
+		return errors.New("its parameters are not those of a run")
+	}
+	return nil
 }
 
 // MismatchError says what differs between a run folder and the run that wants
@@ -197,7 +203,7 @@ func (r Run) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(dir, RunFile), data)
+	return WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
 }
 
 // encode is JSON with a newline, in which radius>=0.5 stays readable.
@@ -210,30 +216,3 @@ func encode(v any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// WriteFile writes a file that appears whole or not at all: a temporary file
-// beside it is synced and renamed.
-func WriteFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".rscert-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}

@@ -1,0 +1,28 @@
+package onnx
+
+// MarshalText writes the layout's name.
+func (l Layout) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads "chw" or "hwc".
+func (l *Layout) UnmarshalText(text []byte) (err error) {
+	*l, err = ParseLayout(string(text))
+	return err
+}
+
+// MarshalText writes the kind's name.
+func (k OutputKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads "auto", "logits" or "probabilities".
+func (k *OutputKind) UnmarshalText(text []byte) (err error) {
+	*k, err = ParseOutputKind(string(text))
+	return err
+}
+
+// MarshalText writes the device's name.
+func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what ParseDevice reads.
+func (d *Device) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDevice(string(text))
+	return err
+}

@@ -1,0 +1,241 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Outcome is what a run found, and what certify --json prints.
+type Outcome struct {
+	certify.Summary
+	Out              string  `json:"out"`
+	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
+	Seconds          float64 `json:"seconds"`
+	SamplesPerSecond float64 `json:"samples_per_second"`
+}
+
+// Certify carries out a plan. Errors in what the user gave are InputErrors; an
+// interrupted run can be resumed.
+func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
+	p.Settle()
+	if err := p.validate(); err != nil {
+		return Outcome{}, err
+	}
+	c, err := newCertifiers(p.Parameters)
+	if err != nil {
+		return Outcome{}, badInput(err)
+	}
+	in, err := openInputs(ctx, p)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer in.close()
+	if note := in.data.Note(); note != "" {
+		console.notef("data: %s", note)
+	}
+	for _, w := range in.model.Warnings() {
+		console.warnf("%s: %s", p.Model, w)
+	}
+	positions := p.Positions(in.data.Len())
+	if len(positions) == 0 {
+		whole := p.Parameters
+		whole.Shard = runfolder.Whole
+		return Outcome{}, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
+	}
+	folder, err := openFolder(p, in.describe(p, len(positions)))
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := &running{plan: p, console: console, certifiers: c, inputs: in, positions: positions, folder: folder}
+	outcome, err := r.finish(ctx)
+	if closeErr := folder.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && len(r.certs) > 0 {
+		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(positions), p.Out)
+	}
+	return outcome, err
+}
+
+// finish samples what the folder does not have yet.
+func (r *running) finish(ctx context.Context) (Outcome, error) {
+	if err := r.takeDone(); err != nil {
+		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
+	}
+	started := time.Now()
+	if err := r.sample(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.folder.Finish(); err != nil {
+		return Outcome{}, err
+	}
+	took := time.Since(started).Seconds()
+	drawn := r.drawn.Load()
+	return Outcome{
+		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
+		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took,
+	}, nil
+}
+
+// certifiers are the methods of a run.
+type certifiers struct {
+	votes    *certify.VoteCertifier  // of a run by votes, else nil
+	scores   *certify.ScoreCertifier // of a run with scores, else nil
+	stopping *certify.Stopping       // nil: every example gets all n samples
+}
+
+func newCertifiers(p runfolder.Parameters) (c certifiers, err error) {
+	if bound, ok := p.Method.Scores(); ok {
+		c.scores, err = certify.NewScoreCertifier(certify.ScoreParams{
+			Target: p.Target(), Bound: bound, Combine: p.Combine,
+			Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
+		})
+		return c, err
+	}
+	method, _ := p.Method.Votes()
+	params := certify.VoteParams{Target: p.Target(), Method: method}
+	if c.votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
+		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
+	}
+	return c, err
+}
+
+// inputs are the model and the data, opened and found to fit.
+type inputs struct {
+	modelSum string // SHA-256 of the model, in hex
+	library  *onnx.Runtime
+	model    *onnx.Model
+	data     *dataset.Dataset
+	norm     normalisation
+	threads  int
+}
+
+func openInputs(ctx context.Context, p Plan) (in *inputs, err error) {
+	in = &inputs{threads: p.Threads}
+	if in.threads == 0 {
+		in.threads = runtime.GOMAXPROCS(0)
+	}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	model, err := os.ReadFile(p.Model)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	sum := sha256.Sum256(model)
+	in.modelSum = hex.EncodeToString(sum[:])
+	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
+		return nil, badInput(err)
+	}
+	if in.library, err = OpenLibrary(p.Library); err != nil {
+		return nil, err
+	}
+	in.model, err = in.library.Load(model, onnx.LoadOptions{
+		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
+		Example: in.data.Shape(),
+	})
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w", p.Model, err))
+	}
+	arrangement, err := in.model.Fit(in.data.Shape(), p.Layout)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
+	}
+	if err := in.data.CheckLabels(in.model.Classes()); err != nil {
+		return nil, badInput(err)
+	}
+	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
+		return nil, badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
+	}
+	in.norm, err = newNormalisation(p, arrangement, in.model.InputLen())
+	return in, err
+}
+
+// OpenLibrary finds and opens the ONNX Runtime library. A file that the user names but
+// that is no such library is an InputError.
+func OpenLibrary(named string) (*onnx.Runtime, error) {
+	path, err := onnx.FindLibrary(named)
+	var library *onnx.Runtime
+	if err == nil {
+		library, err = onnx.Open(path)
+	}
+	if named != "" {
+		err = badInput(err)
+	}
+	return library, err
+}
+
+func (in *inputs) close() {
+	if in.model != nil {
+		in.model.Close()
+	}
+	if in.library != nil {
+		in.library.Close()
+	}
+	if in.data != nil {
+		in.data.Close()
+	}
+}
+
+// describe is the run.json of the plan with these inputs.
+func (in *inputs) describe(p Plan, selected int) runfolder.Run {
+	r := runfolder.Run{
+		Schema: runfolder.Schema, Version: p.Version,
+		Model: runfolder.Model{
+			File: p.Model, SHA256: in.modelSum,
+			Input: in.model.Input().String(), Output: in.model.Output().String(), Classes: in.model.Classes(),
+		},
+		Data: runfolder.Data{
+			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
+			Examples: in.data.Len(), Selected: selected,
+		},
+		Parameters: p.Parameters,
+		Runtime: runfolder.Runtime{
+			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
+			Batch: in.model.Batch(), Threads: in.threads,
+		},
+	}
+	r.Parameters.Outputs = in.model.Outputs()
+	return r
+}
+
+func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
+	open := runfolder.Create
+	if p.Resume {
+		open = runfolder.Resume
+	}
+	folder, err := open(p.Out, run)
+	var mismatch *runfolder.MismatchError
+	switch {
+	case errors.Is(err, runfolder.ErrExists):
+		return nil, withHint(badInput(err), "go on with it by --resume, or choose another --out")
+	case errors.As(err, &mismatch):
+		return nil, badInput(err)
+	}
+	return folder, err
+}
+
+// sampler draws the samples of the run's examples.
+func (r *running) sampler() smoothing.Sampler {
+	return smoothing.Sampler{
+		Classifier: r.inputs.model, Seed: r.plan.Seed, Scale: r.inputs.norm.scale, N0: r.plan.N0, Workers: r.inputs.threads,
+		Progress: func(n int64) {
+			r.drawn.Add(n)
+			r.bar.Add(n, "")
+		},
+	}
+}

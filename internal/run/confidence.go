@@ -1,0 +1,79 @@
+package run
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/progress"
+)
+
+// Confidence is what saved scores say of the confidence under attack, and what
+// confidence --json prints.
+type Confidence struct {
+	Examples int                       `json:"examples"`
+	Method   string                    `json:"method"`
+	Alpha    float64                   `json:"alpha"` // of class and interval together
+	Sigma    float64                   `json:"sigma"`
+	N        int64                     `json:"n"`
+	Radii    []RadiusConfidence        `json:"radii"`
+	Bounds   []certify.ConfidenceBound `json:"bounds"`
+}
+
+// RadiusConfidence sums up one radius of the attack.
+type RadiusConfidence struct {
+	Radius    float64 `json:"radius"`
+	Certified int     `json:"certified"` // examples with bounds
+	LeftOut   int     `json:"left_out"`  // class not certified at the radius
+	Lower     float64 `json:"mean_lower"`
+	Upper     float64 `json:"mean_upper"`
+	Width     float64 `json:"mean_width"`
+}
+
+// BoundConfidence bounds the confidence of every example of saved scores.
+func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
+	p := q.Params
+	if len(p.Confidence.Radii) == 0 {
+		return Confidence{}, badInputf("--radii is missing")
+	}
+	if !p.Combine.Sound() {
+		return Confidence{}, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
+	}
+	c := Confidence{Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, Bounds: []certify.ConfidenceBound{}}
+	for _, radius := range p.Confidence.Radii {
+		c.Radii = append(c.Radii, RadiusConfidence{Radius: radius})
+	}
+	if err := CertifyScores(ctx, q, show, c.add); err != nil {
+		return Confidence{}, err
+	}
+	c.average()
+	return c, nil
+}
+
+func (c *Confidence) add(cert certify.Certificate, bounds []certify.ConfidenceBound) {
+	c.Examples++
+	c.N = cert.N
+	c.Bounds = append(c.Bounds, bounds...)
+	for i := range c.Radii {
+		at := &c.Radii[i]
+		k := slices.IndexFunc(bounds, func(b certify.ConfidenceBound) bool { return b.Radius == at.Radius })
+		if k < 0 {
+			at.LeftOut++
+			continue
+		}
+		at.Certified++
+		at.Lower += bounds[k].Lower
+		at.Upper += bounds[k].Upper
+	}
+}
+
+// average turns the sums of the bounds into means.
+func (c *Confidence) average() {
+	for i := range c.Radii {
+		if at := &c.Radii[i]; at.Certified > 0 {
+			at.Lower /= float64(at.Certified)
+			at.Upper /= float64(at.Certified)
+			at.Width = at.Upper - at.Lower
+		}
+	}
+}

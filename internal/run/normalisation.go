@@ -1,0 +1,85 @@
+package run
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/onnx"
+)
+
+// Noise outside these standard deviations is lost to float32, or is infinite.
+const minScale, maxScale = 1e-30, 1e30
+
+// normalisation is what is done to an example between noise and model:
+// (x − mean)/std, per value of the model's input.
+type normalisation struct {
+	onnx.Arrangement
+	mean, std []float32
+	scale     []float32 // the noise's standard deviation at the model's input [D]
+}
+
+func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation, err error) {
+	n.Arrangement = a
+	if n.mean, err = spread("mean", p.Mean, 0, a, inputLen); err != nil {
+		return n, err
+	}
+	if n.std, err = spread("std", p.Std, 1, a, inputLen); err != nil {
+		return n, err
+	}
+	if slices.Min(n.std) <= 0 {
+		return n, badInputf("--std %v: want numbers above 0", p.Std)
+	}
+	n.scale = noiseScale(p.Sigma, n.std)
+	if low, high := slices.Min(n.scale), slices.Max(n.scale); low < minScale || high > maxScale {
+		return n, badInputf("--sigma %v over --std %v: noise of %v to %v at the model's input is beyond float32", p.Sigma, p.Std, low, high)
+	}
+	return n, nil
+}
+
+// spread gives each value of the model's input its channel's value of a flag.
+func spread(flag string, values []float64, absent float64, a onnx.Arrangement, inputLen int) ([]float32, error) {
+	if len(values) == 0 {
+		values = []float64{absent}
+	}
+	if len(values) != 1 && len(values) != a.Channels {
+		return nil, badInputf("--%s has %d values; the model's input has %d channels", flag, len(values), a.Channels)
+	}
+	for _, v := range values {
+		if x := float32(v); x-x != 0 {
+			return nil, badInputf("--%s %v: want numbers within float32", flag, values)
+		}
+	}
+	to := make([]float32, inputLen)
+	for j := range to {
+		v := values[0]
+		if len(values) > 1 {
+			v = values[a.Channel(j)]
+		}
+		to[j] = float32(v)
+	}
+	return to, nil
+}
+
+// clean is the example as the model would see it without noise.
+func (n normalisation) clean(example []float32) []float32 {
+	in := make([]float32, len(n.mean))
+	n.Arrange(in, example)
+	for j, v := range in {
+		in[j] = (v - n.mean[j]) / n.std[j]
+	}
+	return in
+}
+
+// noiseScale is the noise's standard deviation at the model's input: rounded up, as
+// radii are stated for σ and more noise certifies no less.
+func noiseScale(sigma float64, std []float32) []float32 {
+	scale := make([]float32, len(std))
+	for j, std := range std {
+		s := float32(sigma / float64(std))
+		if float64(s)*float64(std) < sigma {
+			s = math.Nextafter32(s, float32(math.Inf(1)))
+		}
+		scale[j] = s
+	}
+	return scale
+}

@@ -1,0 +1,141 @@
+// Package run carries out runs of certify: a Plan in, an Outcome out. It turns
+// examples into certificates, by votes or by scores, sampled now or kept from
+// before.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// Plan is all that a run of certify is asked to do.
+type Plan struct {
+	Model, Data string // paths
+	Labels      string // path of the labels, where they are apart from the data; or empty
+	Out         string // run folder
+	Version     string // of rscert, for run.json
+
+	// Parameters determine the results.
+	runfolder.Parameters
+
+	Library string // path of ONNX Runtime; empty: found
+	Device  onnx.Device
+	Batch   int // samples a call; 0: chosen
+	Threads int // 0: one a core
+	Resume  bool
+}
+
+// Console is where long work says how far it is and what its user should know.
+type Console struct {
+	Warn     func(string) // of what may make results other than meant
+	Note     func(string) // of what is going on
+	Progress progress.Options
+}
+
+func (c Console) warnf(format string, args ...any) { c.Warn(fmt.Sprintf(format, args...)) }
+func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
+
+// InputError is an error in what the user gave: the plan, a file.
+type InputError struct{ error }
+
+func (e InputError) Unwrap() error { return e.error }
+
+// badInput marks err, when not nil, as the input's. A cancelled context stays what it
+// is.
+func badInput(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return InputError{err}
+}
+
+func badInputf(format string, args ...any) error {
+	return InputError{fmt.Errorf(format, args...)}
+}
+
+// hintedError is an error with what its user can do about it.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+func (e hintedError) Hint() string  { return e.hint }
+
+func withHint(err error, format string, args ...any) error {
+	return hintedError{err, fmt.Sprintf(format, args...)}
+}
+
+// Idle is a flag that plays no part without another.
+type Idle struct{ Flag, Without string }
+
+// Settle fills in what follows from other parameters and resets what plays no part to
+// its zero value: it is no parameter of the run. It returns the flags that were reset.
+func (p *Plan) Settle() (idle []Idle) {
+	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
+	if !p.Method.Given() {
+		p.Method = runfolder.ByVotes(certify.ExactMargin)
+		if p.Scores {
+			p.Method = runfolder.ByScores(certify.Betting)
+		}
+	}
+	if !p.Scores {
+		p.Combine, p.Temperature = "", 0
+		idle = append(idle, Idle{"combine", "scores"}, Idle{"temperature", "scores"})
+	}
+	if len(p.ConfidenceRadii) == 0 {
+		p.Confidence, p.ConfidenceBound, p.Band = "", "", ""
+		for _, flag := range []string{"confidence", "confidence-bound", "band"} {
+			idle = append(idle, Idle{flag, "confidence-radii"})
+		}
+	}
+	return idle
+}
+
+// maxThreads is above the cores of any machine; each thread holds a batch.
+const maxThreads = 1024
+
+// validate checks what does not depend on model and data.
+func (p Plan) validate() error {
+	for _, required := range []struct{ name, value string }{{"model", p.Model}, {"data", p.Data}, {"out", p.Out}} {
+		if required.value == "" {
+			return withHint(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
+		}
+	}
+	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+	_, byVotes := p.Method.Votes()
+	switch {
+	case p.Scores && !positive(p.Temperature):
+		return badInputf("--temperature %v: want a number above 0", p.Temperature)
+	case !positive(p.Sigma):
+		return badInputf("--sigma %v: want a number above 0", p.Sigma)
+	case p.N < 1:
+		return badInputf("--n %d: want at least 1", p.N)
+	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):
+		return badInputf("--n0 %d: the predicted class needs at least 1 selection sample", p.N0)
+	case p.N > certify.MaxVotes || p.N0 > certify.MaxVotes:
+		return badInputf("--n %d, --n0 %d: want at most %d", p.N, p.N0, int64(certify.MaxVotes))
+	case p.Skip < 1:
+		return badInputf("--skip %d: want at least 1", p.Skip)
+	case p.Max < 0:
+		return badInputf("--max %d: want at least 0", p.Max)
+	case p.Batch < 0:
+		return badInputf("--batch %d: want at least 0", p.Batch)
+	case p.Threads < 0 || p.Threads > maxThreads:
+		return badInputf("--threads %d: want 0 to %d", p.Threads, maxThreads)
+	case p.Scores && byVotes:
+		return badInputf("--method %s is for votes, not for --scores", p.Method)
+	case !p.Scores && !byVotes:
+		return withHint(badInputf("--method %s is for scores", p.Method), "add --scores")
+	case p.Scores && p.Stop.Given():
+		return badInputf("--stop %s: only votes can be stopped early, not --scores", p.Stop)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+// Recertification certifies what a run or a file has kept again, by several methods.
+type Recertification struct {
+	Evidence *runfolder.Evidence
+	Target   certify.Target
+	Methods  []runfolder.Method // none: the run's own, else the default
+	Combine  certify.Combine    // of methods for scores
+	// N0 and Temperature are those of SavedScores.
+	N0          int64
+	Temperature float64
+}
+
+// settle chooses the method where none is given: the run's, if what it needs was kept.
+func (q *Recertification) settle() {
+	if len(q.Methods) > 0 {
+		return
+	}
+	method := runfolder.ByVotes(certify.ExactMargin)
+	switch r := q.Evidence.Run; {
+	case r != nil && r.Parameters.Method.Given() && (!r.Parameters.Scores || r.Parameters.SaveScores):
+		method = r.Parameters.Method
+	case q.Evidence.HoldsScores():
+		method = runfolder.ByScores(certify.Betting)
+	}
+	q.Methods = []runfolder.Method{method}
+}
+
+// Certify returns the certificates of each method, in their order.
+func (q Recertification) Certify(ctx context.Context, show progress.Options) ([][]certify.Certificate, error) {
+	q.settle()
+	var byVotes []certify.VoteParams
+	for _, m := range q.Methods {
+		if method, ok := m.Votes(); ok {
+			byVotes = append(byVotes, certify.VoteParams{Target: q.Target, Method: method})
+		}
+	}
+	votes, err := q.votes(len(byVotes) > 0)
+	if err != nil {
+		return nil, err
+	}
+	bar := progress.Start(show, "certificates", int64(len(votes)*len(byVotes)), 0)
+	defer bar.Finish()
+	var sets [][]certify.Certificate
+	for _, m := range q.Methods {
+		var certs []certify.Certificate
+		if bound, ok := m.Scores(); ok {
+			s := SavedScores{q.Evidence, certify.ScoreParams{Target: q.Target, Bound: bound, Combine: q.Combine}, q.N0, q.Temperature}
+			err = CertifyScores(ctx, s, show, func(c certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, c) })
+		} else {
+			certs, err = certifyVotes(ctx, byVotes[0], votes, bar)
+			byVotes = byVotes[1:]
+		}
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, certs)
+	}
+	return sets, nil
+}
+
+// votes reads the votes, if they are needed, and checks that all can be certified.
+func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
+	if !needed {
+		return nil, nil
+	}
+	votes, err := q.Evidence.Votes()
+	if err != nil {
+		return nil, badInput(err)
+	}
+	for _, v := range votes {
+		if err := v.Certifiable(q.Target.Class); err != nil {
+			err = badInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, v.Index, err))
+			if errors.Is(err, certify.ErrNoSelection) {
+				err = withHint(err, "certify the label by --class label")
+			}
+			return nil, err
+		}
+	}
+	return votes, nil
+}
+
+// certifyVotes certifies saved votes, on all cores.
+func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
+	certifier, err := certify.NewVoteCertifier(p)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	certs := make([]certify.Certificate, len(votes))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, v := range votes {
+		g.Go(func() (err error) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			certs[i], err = certifier.Certify(v)
+			bar.Add(1, "")
+			return err
+		})
+	}
+	return certs, g.Wait()
+}
+
+// SavedScores says how saved scores are certified.
+type SavedScores struct {
+	Evidence *runfolder.Evidence
+	Params   certify.ScoreParams
+	// N0, if above 0, takes so many of the estimation samples as selection samples:
+	// for files that have none.
+	N0          int64
+	Temperature float64 // of the probabilities, which were saved at 1
+}
+
+// CertifyScores certifies every example of saved scores and gives take what is found.
+func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
+	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
+		return badInputf("--temperature %v: want a number above 0", q.Temperature)
+	}
+	certifier, err := certify.NewScoreCertifier(q.Params)
+	if err != nil {
+		return badInput(err)
+	}
+	r, err := q.Evidence.Scores()
+	if err != nil {
+		return badInput(err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	path := q.Evidence.Path
+	example := certify.ScoreExample{Classes: r.Classes, N0: r.N0, N: r.N}
+	switch {
+	case q.N0 < 0 || q.N0 >= r.N:
+		return badInputf("--n0 %d: want a part of the %d samples of %s", q.N0, r.N, path)
+	case q.N0 > 0 && r.N0 > 0:
+		return badInputf("--n0 %d: %s has selection samples of its own, %d an example", q.N0, path, r.N0)
+	case q.N0 > 0:
+		example.N0, example.N = q.N0, r.N-q.N0
+	}
+	bar := progress.Start(show, "scores", int64(r.Examples), 0)
+	defer bar.Finish()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if example.Index, example.Label, err = r.Next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return badInput(err)
+		}
+		cert, bounds, err := q.certifyExample(certifier, r, example)
+		if errors.Is(err, certify.ErrNoSelection) {
+			return withHint(badInputf("%s: no array scores0: the predicted class needs selection samples", path),
+				"take the first k samples for it with --n0 k, or certify --class label")
+		}
+		if err != nil {
+			return badInput(fmt.Errorf("%s: example %d: %w", path, example.Index, err))
+		}
+		take(cert, bounds)
+		bar.Add(1, "")
+	}
+}
+
+func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, r *scorefile.Reader, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
+	a, err := certifier.Start(e)
+	if err != nil {
+		return cert, nil, err
+	}
+	if err := r.Selection(func(probs []float32) error {
+		certify.Retemper(probs, r.Classes, q.Temperature)
+		return a.Selection(probs)
+	}); err != nil {
+		return cert, nil, err
+	}
+	selection := q.N0 // samples still to be taken for the selection
+	if err := r.Estimation(func(probs []float32) error {
+		certify.Retemper(probs, r.Classes, q.Temperature)
+		k := int(min(selection, int64(len(probs)/r.Classes)))
+		selection -= int64(k)
+		if err := a.Selection(probs[:k*r.Classes]); err != nil || k*r.Classes == len(probs) {
+			return err
+		}
+		return a.Estimation(probs[k*r.Classes:])
+	}); err != nil {
+		return cert, nil, err
+	}
+	if cert, err = a.Certificate(); err != nil {
+		return cert, nil, err
+	}
+	return cert, a.Confidence(cert), nil
+}

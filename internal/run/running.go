@@ -1,0 +1,227 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// running is a run under way.
+type running struct {
+	plan      Plan
+	console   Console
+	inputs    *inputs
+	positions []int // in the dataset, of the run's examples
+	folder    *runfolder.Folder
+	certifiers
+
+	bar     *progress.Bar
+	started time.Time
+	drawn   atomic.Int64
+
+	certs   []certify.Certificate // in the folder
+	correct int                   // of certs
+}
+
+// takeDone takes the records that a resumed folder has. Certificates by votes are
+// computed again, and must be what the folder says.
+func (r *running) takeDone() error {
+	done := r.folder.Done()
+	for i, rec := range done {
+		if err := r.checkDone(rec); err != nil {
+			return withHint(fmt.Errorf("example %d: %w", rec.Votes.Index, err),
+				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", i+1, runfolder.CertificatesFile)
+		}
+		r.take(rec.Certificate)
+	}
+	if n := r.folder.Dropped(); n > 0 {
+		r.console.warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
+	}
+	if len(done) > 0 {
+		r.console.notef("resuming %s: %d of %d examples are done", r.plan.Out, len(done), len(r.positions))
+	}
+	return nil
+}
+
+func (r *running) checkDone(rec runfolder.Record) error {
+	if label := r.inputs.data.Label(rec.Votes.Index); rec.Votes.Label != label {
+		return fmt.Errorf("label is %d, that of the data %d", rec.Votes.Label, label)
+	}
+	if r.votes == nil {
+		return r.scores.Agrees(rec.Certificate)
+	}
+	if r.stopping != nil {
+		marked := rec.Votes
+		if err := r.stopping.Mark(&marked); err != nil {
+			return err
+		}
+		if marked.AlphaShare != rec.Votes.AlphaShare {
+			return fmt.Errorf("alpha_share is %v, the rule's %v", rec.Votes.AlphaShare, marked.AlphaShare)
+		}
+	}
+	cert, err := r.votes.Certify(rec.Votes)
+	if err != nil {
+		return err
+	}
+	if !equalJSON(cert, rec.Certificate) {
+		return fmt.Errorf("its certificate is not what its votes certify: radius %v in %s, %v from %s",
+			rec.Certificate.Radius, runfolder.CertificatesFile, cert.Radius, runfolder.VotesFile)
+	}
+	return nil
+}
+
+func equalJSON(a, b certify.Certificate) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// take counts a certificate that is in the folder.
+func (r *running) take(c certify.Certificate) {
+	r.certs = append(r.certs, c)
+	if c.Correct {
+		r.correct++
+	}
+}
+
+// sample samples and certifies the examples that the folder does not have.
+func (r *running) sample(ctx context.Context) error {
+	perExample := r.plan.N0 + r.plan.N
+	r.started = time.Now()
+	r.bar = progress.Start(r.console.Progress, "certify", int64(len(r.positions))*perExample, int64(len(r.certs))*perExample)
+	defer r.bar.Finish()
+	next := len(r.certs)
+	return r.sampler().Run(ctx, func() (smoothing.Experiment, error) {
+		if next == len(r.positions) {
+			return nil, nil
+		}
+		e, err := r.newExperiment(next)
+		next++
+		return e, err
+	})
+}
+
+// newExperiment starts the example of a turn.
+func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
+	example, err := r.inputs.data.Example(r.positions[turn])
+	if err != nil {
+		return nil, badInput(err)
+	}
+	e := &experiment{running: r, clean: r.inputs.norm.clean(example.Values)}
+	e.record.Votes.Index, e.record.Votes.Label = example.Index, example.Label
+	if r.scores == nil {
+		return e, nil
+	}
+	scores, err := r.scores.Start(certify.ScoreExample{
+		Index: example.Index, Label: example.Label, Classes: r.inputs.model.Classes(), N0: r.plan.N0, N: r.plan.N,
+	})
+	if saved := r.folder.Scores(); err == nil && saved != nil {
+		err = saved.WriteExample(turn, example.Index, example.Label)
+	}
+	return &scoreExperiment{experiment: e, scores: scores, turn: turn}, err
+}
+
+// experiment is one example of a run, certified by its votes. It implements
+// smoothing.Experiment.
+type experiment struct {
+	running *running
+	record  runfolder.Record
+	clean   []float32
+}
+
+func (e *experiment) Input() (int, []float32) { return e.record.Votes.Index, e.clean }
+
+func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
+	if e.running.stopping == nil {
+		return e.running.plan.N, nil
+	}
+	e.count(t)
+	return e.running.stopping.Next(e.record.Votes)
+}
+
+func (e *experiment) Finish(t smoothing.Tally) (err error) {
+	e.count(t)
+	if s := e.running.stopping; s != nil {
+		if err := s.Mark(&e.record.Votes); err != nil {
+			return err
+		}
+	}
+	e.record.Certificate, err = e.running.votes.Certify(e.record.Votes)
+	return err
+}
+
+// count takes over what the sampler has counted.
+func (e *experiment) count(t smoothing.Tally) {
+	v := &e.record.Votes
+	v.N, v.Counts = t.N, t.Counts
+	if t.N0 > 0 {
+		v.N0, v.Counts0 = t.N0, t.Counts0
+	}
+}
+
+func (e *experiment) Emit() error {
+	r := e.running
+	if err := r.folder.Append(e.record); err != nil {
+		return err
+	}
+	r.take(e.record.Certificate)
+	rate := float64(r.drawn.Load()) / time.Since(r.started).Seconds()
+	r.bar.Add(r.plan.N-e.record.Votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
+		len(r.certs), len(r.positions), 100*float64(r.correct)/float64(len(r.certs)), rate))
+	return nil
+}
+
+// scoreExperiment is an experiment certified by its scores. It implements
+// smoothing.Observer.
+type scoreExperiment struct {
+	*experiment
+	scores *certify.ScoreAccumulator
+	turn   int      // the example's place in the run
+	seen   [2]int64 // samples, by phase
+	probs  []float32
+}
+
+func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
+	r := e.running
+	classes := r.inputs.model.Classes()
+	probs := outputs
+	if r.inputs.model.Outputs() == onnx.Logits {
+		if len(e.probs) < len(outputs) {
+			e.probs = make([]float32, len(outputs))
+		}
+		probs = e.probs[:len(outputs)]
+		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
+	}
+	saved := r.folder.Scores()
+	take, save := e.scores.Estimation, saved.WriteEstimation
+	if phase == smoothing.Selection {
+		take, save = e.scores.Selection, saved.WriteSelection
+	}
+	if saved != nil {
+		if err := save(e.turn, e.seen[phase], probs); err != nil {
+			return err
+		}
+		e.seen[phase] += int64(len(probs) / classes)
+	}
+	return take(probs)
+}
+
+func (e *scoreExperiment) Finish(t smoothing.Tally) (err error) {
+	e.count(t)
+	if e.record.Certificate, err = e.scores.Certificate(); err != nil {
+		return err
+	}
+	e.record.Bounds = e.scores.Confidence(e.record.Certificate)
+	if saved := e.running.folder.Scores(); saved != nil {
+		e.record.Scores, err = saved.Digest(e.turn)
+	}
+	return err
+}

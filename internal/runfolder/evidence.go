@@ -1,0 +1,367 @@
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+// Evidence is what a path given to a command holds: a run folder, one file of a run
+// folder, or a file from elsewhere. Every command finds what it works on here, so that
+// it takes the same from a run by whichever name.
+type Evidence struct {
+	Path string // as the user gave it
+	// Run is the run that the evidence is of, nil for a file from elsewhere.
+	Run *Run
+
+	dir  string // of the run
+	file string // the name in dir of the file given; "" for the folder itself
+}
+
+// Find tells what path holds. A file belongs to a run if it has the name of a run's
+// file and stands beside a run.json; what that run.json says is then never ignored.
+func Find(path string) (*Evidence, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &Evidence{Path: path, dir: path}
+	if !info.IsDir() {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return nil, err
+		}
+		e.dir, e.file = filepath.Split(real)
+		if e.dir == "" {
+			e.dir = "."
+		}
+		if !Owns(real) {
+			return e, nil
+		}
+		if e.file == RunFile {
+			e.file = ""
+		}
+	}
+	run, err := Read(e.dir)
+	if missing(err) {
+		return nil, &Error{fmt.Sprintf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify --out' wrote"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Run = &run
+	return e, nil
+}
+
+// Owns reports whether path is a file of a run folder.
+func Owns(path string) bool {
+	switch filepath.Base(path) {
+	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
+		_, err := os.Stat(filepath.Join(filepath.Dir(path), RunFile))
+		return err == nil
+	}
+	return false
+}
+
+// choose returns the path of the evidence of the kind that the run's file of this name
+// holds.
+func (e *Evidence) choose(name string) (string, error) {
+	switch {
+	case e.Run == nil:
+		return e.Path, nil
+	case e.file != "" && e.file != name:
+		return "", &Error{fmt.Sprintf("%s: is not what this command works on", e.Path), fmt.Sprintf("name the run's folder, or its %s", name)}
+	}
+	return filepath.Join(e.dir, name), nil
+}
+
+// HoldsScores reports whether the path names a file of scores, or a run that kept them.
+func (e *Evidence) HoldsScores() bool {
+	if e.Run != nil && e.file == "" {
+		return e.Run.Parameters.SaveScores
+	}
+	return strings.HasSuffix(e.Path, ".npz")
+}
+
+// Sealed reports whether the evidence carries checksums: what rscert writes does since
+// format 2.
+func (r Run) sealed() bool { return r.Schema >= 2 }
+
+// Votes returns the votes of the examples. Those of a run fit its run.json; an example
+// that appears twice is an error, as is every line that cannot be used.
+func (e *Evidence) Votes() ([]certify.Votes, error) {
+	path, err := e.choose(VotesFile)
+	if err != nil {
+		return nil, err
+	}
+	var votes []certify.Votes
+	if e.Run != nil {
+		c, err := e.Run.readOwnVotes(path)
+		if err == nil {
+			err = c.intact(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range c.values {
+			votes = append(votes, v.Votes)
+		}
+	} else if votes, err = readVotes(path); err != nil {
+		return nil, err
+	}
+	if len(votes) == 0 {
+		return nil, fmt.Errorf("%s: no votes", e.Path)
+	}
+	return votes, nil
+}
+
+// readVotes reads votes from elsewhere.
+func readVotes(path string) ([]certify.Votes, error) {
+	seen := map[int]bool{}
+	classes := 0
+	c, err := readLines(path, fileFormat[certify.Votes]{keys: votesKeys, valid: func(v certify.Votes) error {
+		if err := v.Validate(); err != nil {
+			return err
+		}
+		if classes == 0 {
+			classes = len(v.Counts)
+		}
+		switch {
+		case len(v.Counts) != classes:
+			return fmt.Errorf("counts has %d classes, the lines before have %d", len(v.Counts), classes)
+		case seen[v.Index]:
+			return fmt.Errorf("index %d appears twice: its noise is one draw, not two independent ones", v.Index)
+		}
+		seen[v.Index] = true
+		return nil
+	}})
+	if err == nil {
+		err = c.intact(path)
+	}
+	return c.values, err
+}
+
+// Certificates returns the certificates of a run or of a file.
+func (e *Evidence) Certificates() ([]certify.Certificate, error) {
+	path, err := e.choose(CertificatesFile)
+	if err != nil {
+		return nil, err
+	}
+	var c content[certify.Certificate]
+	if e.Run != nil {
+		c, err = e.Run.readOwnCertificates(path)
+	} else {
+		c, err = readLines(path, fileFormat[certify.Certificate]{keys: certificateKeys, valid: func(certify.Certificate) error { return nil }})
+	}
+	if err == nil {
+		err = c.intact(path)
+	}
+	return c.values, err
+}
+
+// WriteCertificates writes a certificates.jsonl file, whole or not at all.
+func WriteCertificates(path string, certs []certify.Certificate) error {
+	var lines []byte
+	for _, c := range certs {
+		line, err := encodeLine(c)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line...)
+	}
+	return WriteFile(path, lines)
+}
+
+// Scores opens the scores. Those of a run are checked, example by example, against the
+// checksums in its votes. The caller must Close them.
+func (e *Evidence) Scores() (*scorefile.Reader, error) {
+	path, err := e.choose(ScoresFile)
+	if err != nil {
+		return nil, err
+	}
+	if e.Run == nil {
+		return scorefile.Open(path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if _, err := scorefile.StatPart(path); err == nil {
+			return nil, &Error{fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'"}
+		}
+		return nil, &Error{fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
+			"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii"}
+	}
+	var sums []string
+	if e.Run.sealed() {
+		c, err := e.Run.readOwnVotes(filepath.Join(e.dir, VotesFile))
+		if err == nil {
+			err = c.intact(filepath.Join(e.dir, VotesFile))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range c.values {
+			sums = append(sums, v.Scores)
+		}
+	}
+	r, err := scorefile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Run.fits(r.Shape, path); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// fits checks that scores have the run's shape.
+func (r Run) fits(s scorefile.Shape, path string) error {
+	if want := r.scoreShape(); r.sealed() && s != want {
+		return fmt.Errorf("%s: has %d examples, n0 = %d, n = %d and %d classes; the run has %d, %d, %d and %d",
+			path, s.Examples, s.N0, s.N, s.Classes, want.Examples, want.N0, want.N, want.Classes)
+	}
+	return nil
+}
+
+// Bounds is a file of bounds on the confidence and what the run it is of says of them.
+type Bounds struct {
+	File string
+	// Alpha is the failure probability of each bound and Examples the number of
+	// examples that were sampled; 0 in a file from elsewhere.
+	Alpha    float64
+	Examples int
+	// Label tells that the label was certified, not the predicted class: the bounds
+	// leave out all wrong predictions.
+	Label bool
+	// Unfinished is how many of the run's examples are not sampled yet.
+	Unfinished int
+}
+
+// Bounds finds the bounds on the confidence under attack. Those of a run are complete
+// up to its last certificate, and all its classes were certified soundly.
+func (e *Evidence) Bounds() (Bounds, error) {
+	path, err := e.choose(BoundsFile)
+	if err != nil || e.Run == nil {
+		return Bounds{File: path}, err
+	}
+	p := e.Run.Parameters
+	if len(p.ConfidenceRadii) == 0 {
+		return Bounds{}, &Error{fmt.Sprintf("%s: the run has no bounds on the confidence", e.Path),
+			"give certify --confidence-radii, or make bounds with 'rscert confidence'"}
+	}
+	certsPath := filepath.Join(e.dir, CertificatesFile)
+	certs, err := e.Run.readOwnCertificates(certsPath)
+	if err == nil {
+		err = certs.intact(certsPath)
+	}
+	if err != nil {
+		return Bounds{}, err
+	}
+	for _, c := range certs.values {
+		if !c.Sound {
+			return Bounds{}, fmt.Errorf("%s: the class of example %d was certified by %s, which is not sound", e.Path, c.Index, c.Method)
+		}
+	}
+	if e.Run.sealed() {
+		rows, err := readBounds(path)
+		if err == nil {
+			err = rows.intact(path)
+		}
+		if err != nil {
+			return Bounds{}, err
+		}
+		if n, _ := p.boundsOf(certs.values, rows); n < len(certs.values) {
+			return Bounds{}, &Error{fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
+				"'rscert certify … --resume' samples it again"}
+		}
+	}
+	return Bounds{
+		File: path, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
+		Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
+	}, nil
+}
+
+// Sampled settles the alpha and the number of sampled examples that a statement about
+// all bounds rests on. Flags (nil, 0: not given) may be more careful than the run, never
+// less.
+func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
+	switch {
+	case alpha != nil && !(*alpha > 0 && *alpha < 1):
+		return 0, 0, fmt.Errorf("--alpha %v: want a number between 0 and 1", *alpha)
+	case examples < 0:
+		return 0, 0, fmt.Errorf("--examples %d: want at least 1", examples)
+	case alpha != nil && *alpha < b.Alpha:
+		return 0, 0, fmt.Errorf("--alpha %v: the run's bounds fail with probability up to %v", *alpha, b.Alpha)
+	case examples != 0 && examples < b.Examples:
+		return 0, 0, fmt.Errorf("--examples %d: the run has sampled %d", examples, b.Examples)
+	case alpha == nil && b.Alpha == 0:
+		return 0, 0, &Error{"--delta needs --alpha, the failure probability of each bound in the file",
+			"it is the --alpha that 'rscert confidence' was given"}
+	}
+	if alpha != nil {
+		b.Alpha = *alpha
+	}
+	return b.Alpha, max(examples, b.Examples), nil
+}
+
+// Given are the conditions that a command's flags name; what is nil is the run's, or the
+// default for a file from elsewhere.
+type Given struct {
+	Alpha, Sigma, Lipschitz *float64
+	Class                   *certify.Class
+	Margin                  *certify.MarginKind
+}
+
+// Defaults of what a file from elsewhere does not say.
+const defaultAlpha = 0.001
+
+// Target is what is certified from the evidence again: the conditions of the run, but
+// for what is given. σ is a fact about the noise and cannot be given another value.
+func (e *Evidence) Target(g Given) (certify.Target, error) {
+	t := certify.Target{Alpha: defaultAlpha}
+	if e.Run != nil {
+		t = e.Run.Parameters.Target()
+	}
+	set(&t.Alpha, g.Alpha)
+	set(&t.Class, g.Class)
+	if g.Margin != nil && *g.Margin != t.Margin {
+		t.Margin, t.Lipschitz = *g.Margin, 0 // the constant was given for the other margin
+	}
+	set(&t.Lipschitz, g.Lipschitz)
+	switch {
+	case g.Sigma == nil && e.Run == nil:
+		return t, &Error{"--sigma is missing", fmt.Sprintf("%s does not say the σ of its noise", e.Path)}
+	case g.Sigma != nil && e.Run != nil && *g.Sigma != t.Sigma:
+		return t, fmt.Errorf("--sigma %v: the run's noise has σ = %v", *g.Sigma, t.Sigma)
+	}
+	set(&t.Sigma, g.Sigma)
+	if !(t.Sigma > 0) || math.IsInf(t.Sigma, 1) {
+		return t, fmt.Errorf("--sigma %v: want a number above 0", t.Sigma)
+	}
+	return t, nil
+}
+
+// Combine is how scores bound a margin: as given, or as the run did.
+func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
+	var c certify.Combine
+	if e.Run != nil {
+		c = e.Run.Parameters.Combine
+	}
+	set(&c, given)
+	return c
+}
+
+func set[T any](to *T, given *T) {
+	if given != nil {
+		*to = *given
+	}
+}
+
+// Target is what the run certifies of each example.
+func (p Parameters) Target() certify.Target {
+	return certify.Target{Margin: p.Margin, Class: p.Class, Alpha: p.Alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz}
+}

@@ -1,0 +1,116 @@
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// temporary is the beginning of the names of files that are not whole yet.
+const temporary = ".rscert-"
+
+// WriteFile writes a file that appears whole or not at all, also after a power cut: a
+// temporary file beside it is synced and renamed, then the folder is synced.
+func WriteFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), temporary+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes the names in a folder survive a power cut.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	// Not every file system can sync a folder; those that cannot say so each time.
+	_ = d.Sync()
+	return d.Close()
+}
+
+// appendFile is a file of whole lines.
+type appendFile struct {
+	path string
+	file *os.File
+	size int64
+}
+
+// openAppend opens a file for appending behind its first size bytes; the rest goes.
+func openAppend(path string, size int64) (*appendFile, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err = file.Truncate(size); err == nil {
+		_, err = file.Seek(size, 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &appendFile{path, file, size}, nil
+}
+
+// append writes whole lines; where they do not fit on the disk, none of them
+// stays.
+func (a *appendFile) append(lines []byte) error {
+	if _, err := a.file.Write(lines); err != nil {
+		_ = a.file.Truncate(a.size)
+		return err
+	}
+	a.size += int64(len(lines))
+	return nil
+}
+
+// sync makes what was appended survive a power cut. That the file still has its name,
+// and all its bytes, is part of it: results in a file that nobody finds are lost.
+func (a *appendFile) sync() error {
+	if err := a.file.Sync(); err != nil {
+		return err
+	}
+	return stillThere(a.path, a.file, a.size)
+}
+
+// stillThere checks that path names the open file and that it has its size.
+func stillThere(path string, file *os.File, size int64) error {
+	open, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &Error{fmt.Sprintf("%s: was deleted or moved while the run wrote to it", path), "its results are lost: start again"}
+	case err != nil:
+		return err
+	case !os.SameFile(open, named):
+		return &Error{fmt.Sprintf("%s: was replaced while the run wrote to it", path), "its results are lost: start again"}
+	case open.Size() != size:
+		return &Error{fmt.Sprintf("%s: was changed while the run wrote to it", path), "start again in another folder"}
+	}
+	return nil
+}

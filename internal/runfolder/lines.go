@@ -1,0 +1,294 @@
+package runfolder
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+)
+
+// A line of a file of lines is intact, or damaged: not as it was written.
+type line struct {
+	number int    // from 1
+	text   []byte // without the end of line
+	end    int64  // offset behind it, newline included
+	torn   bool   // the last one, without its newline
+}
+
+// scanLines calls visit for every line that is not blank.
+func scanLines(r io.Reader, visit func(line) error) error {
+	br := bufio.NewReaderSize(r, 1<<16)
+	var l line
+	for {
+		data, err := br.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		l.number++
+		l.end += int64(len(data))
+		l.torn = err != nil
+		if l.text = bytes.TrimRight(data, "\r\n"); len(bytes.TrimSpace(l.text)) > 0 {
+			if err := visit(l); err != nil {
+				return err
+			}
+		}
+		if l.torn {
+			return nil
+		}
+	}
+}
+
+// damage is the first line of a file that is not as it was written.
+type damage struct {
+	line int
+	err  error
+	// tail: no intact line comes after it, or it has the zeros that a power cut leaves
+	// where the disk had not been written yet. What a kill or a power cut does to a file
+	// that is appended to looks so; an edit or a failing disk need not.
+	tail bool
+}
+
+// Error says where a file is damaged and what to do.
+type Error struct {
+	problem, hint string
+}
+
+func (e *Error) Error() string { return e.problem }
+
+// Hint says what to do about the error.
+func (e *Error) Hint() string { return e.hint }
+
+// fileFormat says how the lines of a file are read.
+type fileFormat[T any] struct {
+	// keys that each line must have, or what would be read as 0 there is not in the file
+	keys []string
+	// sealed: every line carries a checksum. Else those that do are checked all the same.
+	sealed bool
+	// own: the file is appended to in its run folder, where its end can be torn.
+	own   bool
+	valid func(T) error
+}
+
+// content is what the intact lines of a file hold.
+type content[T any] struct {
+	values []T
+	lines  []int   // their numbers
+	ends   []int64 // the offsets behind them
+	sealed bool    // all lines carry checksums
+	damage *damage // nil: every line is intact
+}
+
+// readLines reads a file of JSON lines, up to the first damaged line.
+func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return content[T]{}, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return content[T]{}, &Error{fmt.Sprintf("%s: is a folder", path), "name a file"}
+	}
+	c, err := format.read(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return c, err
+}
+
+func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
+	c := content[T]{sealed: true}
+	err := scanLines(r, func(l line) error {
+		v, checked, err := f.decode(l)
+		switch {
+		case c.damage != nil:
+			// Only whether something intact comes after it is still of interest.
+			c.damage.tail = c.damage.tail && err != nil
+		case err != nil:
+			c.damage = &damage{line: l.number, err: err, tail: true}
+			if bytes.IndexByte(l.text, 0) >= 0 {
+				return errZeros
+			}
+		default:
+			c.sealed = c.sealed && checked
+			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
+		}
+		return nil
+	})
+	if errors.Is(err, errZeros) {
+		err = nil
+	}
+	return c, err
+}
+
+// errZeros ends the reading at a line that was never written.
+var errZeros = errors.New("zeros")
+
+var (
+	errTorn     = errors.New("the line is not whole: it has no end of line")
+	errChanged  = errors.New("the line has changed since it was written: its checksum does not match")
+	errUnsealed = errors.New("the line has no checksum, and rscert wrote one behind every line of this file")
+)
+
+// decode reads one line and tells whether it carried a checksum.
+func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
+	if l.torn && f.own {
+		return v, false, tornLine(l.text, sealedJSON)
+	}
+	text, state := checksum.VerifyJSON(bytes.TrimSpace(l.text))
+	switch {
+	case state == checksum.Bad:
+		return v, false, errChanged
+	case state == checksum.Absent && f.sealed:
+		return v, false, errUnsealed
+	}
+	if err := checkKeys(text, f.keys); err != nil {
+		return v, false, err
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, false, jsonError(err)
+	}
+	return v, state == checksum.Good, f.valid(v)
+}
+
+// sealedJSON and sealedCSV match whole lines with more behind them.
+var (
+	sealedJSON = regexp.MustCompile(`"crc32c:[0-9a-f]{8}"}.`)
+	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)
+)
+
+// tornLine tells a last line that was not written to its end from one whose end of
+// line has been changed.
+func tornLine(text []byte, sealed *regexp.Regexp) error {
+	if sealed.Match(text) {
+		return errChanged
+	}
+	return errTorn
+}
+
+// intact returns an error for the damage, if there is any. The torn end of a file that
+// is being appended to, or was when the process was killed, is none.
+func (c content[T]) intact(path string) error {
+	if c.damage == nil || errors.Is(c.damage.err, errTorn) {
+		return nil
+	}
+	return fmt.Errorf("%s:%d: %w", path, c.damage.line, c.damage.err)
+}
+
+// repairable returns an error for damage that is not the end of a killed run.
+func (c content[T]) repairable(path string) error {
+	if c.damage == nil || c.damage.tail {
+		return nil
+	}
+	return &Error{
+		fmt.Sprintf("%s:%d: %v", path, c.damage.line, c.damage.err),
+		"delete this line and all after it to have their examples sampled again",
+	}
+}
+
+// checkKeys checks that a JSON object has every one of the keys, no key twice, in any
+// case, and nothing that is null: encoding/json would take the last of equal keys,
+// read Index for index, and leave 0 for what is missing.
+func checkKeys(text []byte, keys []string) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	t, err := d.Token()
+	if err != nil {
+		return jsonError(err)
+	}
+	if t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	found, err := objectKeys(d)
+	if err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text behind the JSON object")
+	}
+	for _, key := range keys {
+		if !slices.Contains(found, key) {
+			return fmt.Errorf("%s is missing", key)
+		}
+	}
+	return nil
+}
+
+// objectKeys reads the rest of an object and returns its keys.
+func objectKeys(d *json.Decoder) ([]string, error) {
+	var found []string
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, jsonError(err)
+		}
+		key, _ := t.(string)
+		if slices.ContainsFunc(found, func(k string) bool { return strings.EqualFold(k, key) }) {
+			return nil, fmt.Errorf("%.40q appears twice", key)
+		}
+		found = append(found, key)
+		if err := skipValue(d); err != nil {
+			return nil, fmt.Errorf("%.40q: %w", key, err)
+		}
+	}
+	_, err := d.Token() // the closing brace
+	return found, jsonError(err)
+}
+
+// skipValue reads a value; null and repeated keys in it are errors.
+func skipValue(d *json.Decoder) error {
+	t, err := d.Token()
+	switch {
+	case err != nil:
+		return jsonError(err)
+	case t == nil:
+		return errors.New("is null")
+	case t == json.Delim('{'):
+		_, err = objectKeys(d)
+		return err
+	case t == json.Delim('['):
+		for d.More() {
+			if err := skipValue(d); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+		return jsonError(err)
+	}
+	return nil
+}
+
+// jsonError is an error of encoding/json in one short line.
+func jsonError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON object is not complete")
+	}
+	const most = 120
+	s := strings.TrimPrefix(err.Error(), "json: ")
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return fmt.Errorf("%s", strings.ToValidUTF8(s, "?"))
+}
+
+// encodeLine is v as a line with its checksum.
+func encodeLine(v any) ([]byte, error) {
+	text, err := encode(v, "")
+	if err != nil {
+		return nil, err
+	}
+	return append(checksum.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
+}
+
+// missing reports whether err is that a file is not there.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
