@@ -36,7 +36,7 @@ func available(info []byte) int64 {
 	return kibibytes << 10
 }
 
-// Check returns an error if bytes are more than Limit.
+// Check returns an error if bytes are more than Limit, or negative: more than can be counted.
 func Check(bytes int64) error {
 	if limit := Limit(); bytes < 0 || bytes > limit {
 		return &LimitError{bytes, limit}
@@ -46,14 +46,17 @@ func Check(bytes int64) error {
 
 // LimitError says that an input is too large to be held in memory.
 type LimitError struct {
-	Need, Limit int64 // bytes; Need is negative if it is beyond int64
+	Need, Limit int64 // bytes; Need is negative if all that is known is that it is more
 }
 
 func (e *LimitError) Error() string {
-	need := "more bytes than there are"
-	if e.Need >= 0 {
-		need = fmt.Sprintf("%.1f GiB", float64(e.Need)/(1<<30))
+	if e.Need < 0 {
+		return fmt.Sprintf("needs more than the %.1f GiB of memory that are taken for an input (%s)", gibibytes(e.Limit), advice)
 	}
-	return fmt.Sprintf("needs %s of memory, and at most %.1f GiB are taken for an input (half of GOMEMLIMIT, where it is set)",
-		need, float64(e.Limit)/(1<<30))
+	return fmt.Sprintf("needs %.1f GiB of memory, and at most %.1f GiB are taken for an input (%s)",
+		gibibytes(e.Need), gibibytes(e.Limit), advice)
 }
+
+const advice = "half of GOMEMLIMIT, where that is set"
+
+func gibibytes(n int64) float64 { return float64(n) / (1 << 30) }

@@ -28,7 +28,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d", got)
 	}
 	for bytes, want := range map[int64]string{
-		0: "", 3 << 30: "", 3<<30 + 1: "needs 3.0 GiB of memory, and at most 3.0 GiB", -1: "needs more bytes than",
+		0: "", 3 << 30: "", 3<<30 + 1: "needs 3.0 GiB of memory, and at most 3.0 GiB", -1: "needs more than the 3.0 GiB",
 	} {
 		err := Check(bytes)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
