@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 )
@@ -11,32 +13,59 @@ const cifarPixels = 3 * 32 * 32
 // openCIFAR reads a binary batch of CIFAR-10, records of a label and 3·32·32
 // bytes [C,H,W], or of CIFAR-100, where a coarse label comes before the fine one,
 // which is the one used. Krizhevsky's page describes both.
-func openCIFAR(path string) (*Dataset, error) {
-	data, err := contents(path)
+func openCIFAR(ctx context.Context, path string) (*Dataset, error) {
+	data, err := openContents(ctx, path, func(io.Reader) (int64, error) { return -1, nil })
 	if err != nil {
 		return nil, err
 	}
+	d, err := readCIFAR(ctx, path, data)
+	if err != nil {
+		data.Close()
+	}
+	return d, err
+}
+
+func readCIFAR(ctx context.Context, path string, data contents) (*Dataset, error) {
 	format, classes, header := "CIFAR-10", 10, 1
-	ten, hundred := len(data)%(cifarPixels+1) == 0, len(data)%(cifarPixels+2) == 0
+	size := data.size()
+	ten, hundred := size%(cifarPixels+1) == 0, size%(cifarPixels+2) == 0
 	if hundred && (!ten || !strings.Contains(filepath.Base(path), "batch")) {
 		format, classes, header = "CIFAR-100", 100, 2
 	}
 	if !ten && !hundred {
 		return nil, fmt.Errorf("%s: byte %d: ends within a record (CIFAR-10 records have %d bytes, CIFAR-100 records %d)",
-			path, len(data), cifarPixels+1, cifarPixels+2)
+			path, size, cifarPixels+1, cifarPixels+2)
 	}
-	record := cifarPixels + header
-	at := func(i int) string { return fmt.Sprintf("%s: byte %d", path, i*record+header-1) }
-	labels := make([]int, len(data)/record)
-	for i := range labels {
-		labels[i] = int(data[i*record+header-1])
-		if labels[i] >= classes {
-			return nil, fmt.Errorf("%s: label %d, but %s has classes 0 to %d", at(i), labels[i], format, classes-1)
+	record := int64(cifarPixels + header)
+	read := func(dst []byte, i, from int) error {
+		at := int64(i)*record + int64(from)
+		if _, err := data.ReadAt(dst, at); err != nil {
+			return fmt.Errorf("%s: byte %d: %w", path, at, err)
 		}
+		return nil
 	}
-	d := &Dataset{format: format + " binary", shape: []int{3, 32, 32}, labels: labels, labelAt: at}
+	at := func(i int) string { return fmt.Sprintf("%s: byte %d", path, int64(i)*record+int64(header)-1) }
+	var labels []int
+	for i := range int(size / record) {
+		var label [1]byte
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := read(label[:], i, header-1); err != nil {
+			return nil, err
+		}
+		if int(label[0]) >= classes {
+			return nil, fmt.Errorf("%s: label %d, but %s has classes 0 to %d", at(i), label[0], format, classes-1)
+		}
+		labels = append(labels, int(label[0]))
+	}
+	d := &Dataset{format: format + " binary", shape: []int{3, 32, 32}, labels: labels, labelAt: at, closer: data}
 	d.values = func(i int, dst []float32) error {
-		for j, b := range data[i*record+header : (i+1)*record] {
+		var bytes [cifarPixels]byte
+		if err := read(bytes[:], i, header); err != nil {
+			return err
+		}
+		for j, b := range bytes {
 			dst[j] = unit[b]
 		}
 		return nil

@@ -4,25 +4,25 @@
 // Values come out as float32 in the layout [C,H,W] (or flat), bytes scaled to
 // [0,1]. A file that is truncated, does not fit its header or its labels, or
 // holds something that is not a finite number is refused with an error that
-// names the file and the place.
+// names the file and the place. What an example is read from, late in a run, is
+// what was checked and hashed at the start, or an error.
 package dataset
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // Example is one labelled input.
@@ -56,9 +56,15 @@ type Options struct {
 
 // Open reads the dataset at path, a file or a folder; its format is told from
 // the names and the first bytes. The whole dataset is read once, to check it
-// and to compute its digest; images are decoded, and .npy and uncompressed .npz
-// files kept on disk, until they are asked for.
+// and to compute its digest. Images, plain IDX and CIFAR files, .npy and uncompressed .npz
+// files stay on the disk, with digests of their parts, until they are asked for;
+// what is compressed, CSV and arrays in Fortran order are kept in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	d, err := openChecking(ctx, path, opt)
+	return d, quote.Error(err)
+}
+
+func openChecking(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fileError(err)
@@ -69,6 +75,8 @@ func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	}
 	if len(d.labels) == 0 {
 		err = fmt.Errorf("%s: no examples", path)
+	} else if err = checkExample(d.shape); err != nil {
+		err = fmt.Errorf("%s: an example of shape %v %w", path, d.shape, err)
 	} else if d.sum == "" {
 		err = d.read(ctx)
 	}
@@ -77,6 +85,19 @@ func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// checkExample returns an error if one example, in the forms that it takes while it is read, does not fit in memory.
+func checkExample(shape []int) error {
+	const bytes = 32 // of a value: as read, as float64, its place, as float32
+	size := int64(1)
+	for _, n := range shape {
+		if n > 0 && size > math.MaxInt64/bytes/int64(n) {
+			return memory.Check(-1)
+		}
+		size *= int64(n)
+	}
+	return memory.Check(bytes * size)
 }
 
 func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
@@ -91,13 +112,13 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	case csv:
 		return openCSV(ctx, path)
 	case cifar:
-		return openCIFAR(path)
+		return openCIFAR(ctx, path)
 	case strings.HasSuffix(name, ".npz"):
 		return openNPZ(ctx, path, opt.Labels)
 	case strings.HasSuffix(name, ".npy"):
-		return openNPY(path, opt.Labels)
+		return openNPY(ctx, path, opt.Labels)
 	default:
-		return openIDX(path, opt.Labels)
+		return openIDX(ctx, path, opt.Labels)
 	}
 }
 
@@ -111,7 +132,7 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 			return nil, err
 		}
 		if file != "" {
-			return openIDX(file, opt.Labels)
+			return openIDX(ctx, file, opt.Labels)
 		}
 	}
 	if opt.Labels != "" {
@@ -121,7 +142,7 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 		dir := filepath.Join(path, sub)
 		for _, name := range []string{"test_batch.bin", "test.bin"} {
 			if file := filepath.Join(dir, name); exists(file) {
-				return openCIFAR(file)
+				return openCIFAR(ctx, file)
 			}
 		}
 	}
@@ -189,7 +210,7 @@ func (d *Dataset) Format() string { return d.format }
 
 // Note says in a line, for people, what was decided in reading: which files were
 // taken, whether values were scaled, their range.
-func (d *Dataset) Note() string { return d.note }
+func (d *Dataset) Note() string { return quote.Line(d.note) }
 
 // SHA256 is the digest of what was read, in hex. It does not depend on where the
 // files are, on their names or on their compression, and for all formats but
@@ -207,16 +228,17 @@ func (d *Dataset) Classes() int { return slices.Max(d.labels) + 1 }
 func (d *Dataset) CheckLabels(classes int) error {
 	for i, label := range d.labels {
 		if label >= classes {
-			return fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1)
+			return quote.Error(fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1))
 		}
 	}
 	return nil
 }
 
-// Example reads example i, 0 ≤ i < Len. The values are the caller's to keep.
+// Example reads example i, 0 ≤ i < Len. The values are the caller's to keep. They are
+// those that SHA256 is of: it is an error if their file has changed.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
-	return e, d.values(i, e.Values)
+	return e, quote.Error(d.values(i, e.Values))
 }
 
 // Close closes the files that are still read from.
@@ -234,34 +256,3 @@ var unit = func() (u [256]float32) {
 	}
 	return u
 }()
-
-// contents reads a whole file, decompressing it if its first bytes are gzip's.
-func contents(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	if !bytes.HasPrefix(data, gzipMagic) {
-		return data, nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	plain, err := io.ReadAll(z)
-	if err != nil {
-		return nil, fmt.Errorf("%s: decompressed to byte %d: %w", path, len(plain), err)
-	}
-	return plain, nil
-}
-
-var gzipMagic = []byte{0x1f, 0x8b}
-
-// fileError puts the file first, without the name of the system call.
-func fileError(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return fmt.Errorf("%s: %w", p.Path, p.Err)
-	}
-	return err
-}

@@ -621,9 +621,9 @@ func TestOpenStops(t *testing.T) {
 
 // Whatever the dimensions, order of storage and sizes of pieces, ReadAt is that
 // of the bytes.
-func TestMemory(t *testing.T) {
-	want := pixels(piece + 1000)
-	m, err := readMemory(bytes.NewReader(want), int64(len(want)))
+func TestPieces(t *testing.T) {
+	want := pixels(pieceSize + 1000)
+	m, err := readPieces(bytes.NewReader(want), int64(len(want)))
 	if err != nil || m.size() != int64(len(want)) {
 		t.Fatal(m.size(), err)
 	}
@@ -632,7 +632,7 @@ func TestMemory(t *testing.T) {
 	for range 1000 {
 		offset := int64(rng.IntN(len(want) + 10))
 		if rng.IntN(2) == 0 {
-			offset = piece - 50 + int64(rng.IntN(100))
+			offset = pieceSize - 50 + int64(rng.IntN(100))
 		}
 		a, b := make([]byte, rng.IntN(200)), make([]byte, 200)
 		b = b[:len(a)]
@@ -640,43 +640,6 @@ func TestMemory(t *testing.T) {
 		k, errB := r.ReadAt(b, offset)
 		if n != k || !bytes.Equal(a[:n], b[:k]) || len(a) > 0 && (errA == nil) != (errB == nil) {
 			t.Fatalf("ReadAt %d at %d: %d %v, want %d %v", len(a), offset, n, errA, k, errB)
-		}
-	}
-}
-
-// TestFileShrinks checks that an array cut short after it was opened is an error
-// at the example whose values are gone, not an image of zeros.
-func TestFileShrinks(t *testing.T) {
-	dir := t.TempDir()
-	x, y := filepath.Join(dir, "x.npy"), filepath.Join(dir, "y.npy")
-	write := func(path string, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	values := make([]float32, 4*6)
-	for i := range values {
-		values[i] = float32(i + 1)
-	}
-	write(x, npyFile("<f4", "4, 6", values))
-	write(y, npyFile("<i8", "4,", []int64{0, 1, 2, 3}))
-	d, err := Open(t.Context(), x, Options{Labels: y})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	info, err := os.Stat(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(x, info.Size()-4); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		_, err := d.Example(i)
-		if last := i == 3; last != (err != nil && strings.Contains(err.Error(), "shorter")) {
-			t.Errorf("example %d: error %v", i, err)
 		}
 	}
 }

@@ -1,13 +1,18 @@
 package dataset
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/rscert/rscert/internal/memory"
 )
 
 // IDX files (Y. LeCun's MNIST page): two zero bytes, the type (8 = unsigned byte),
@@ -74,15 +79,17 @@ func idxLabelsFor(images string) (string, error) {
 	return "", fmt.Errorf("%s: no labels file %s beside it", images, m[1]+"labels"+m[2]+"idx1-ubyte")
 }
 
-func openIDX(images, labels string) (*Dataset, error) {
-	data, err := contents(images)
+func openIDX(ctx context.Context, images, labels string) (_ *Dataset, err error) {
+	pixels, err := openIDXFile(ctx, images)
 	if err != nil {
 		return nil, err
 	}
-	dims, pixels, err := parseIDX(images, data)
-	if err != nil {
-		return nil, err
-	}
+	defer func() {
+		if err != nil {
+			pixels.Close()
+		}
+	}()
+	dims := pixels.dims
 	if len(dims) < 2 || len(dims) > 4 {
 		return nil, fmt.Errorf("%s: byte 3: %d dimensions; images have 2 to 4", images, len(dims))
 	}
@@ -91,7 +98,7 @@ func openIDX(images, labels string) (*Dataset, error) {
 			return nil, err
 		}
 	}
-	y, at, err := readLabels(labels)
+	y, at, err := readLabels(ctx, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +109,13 @@ func openIDX(images, labels string) (*Dataset, error) {
 	if len(shape) == 2 {
 		shape = []int{1, shape[0], shape[1]}
 	}
-	d := &Dataset{format: "IDX", shape: shape, labels: y, labelAt: at}
-	size := d.size()
+	d := &Dataset{format: "IDX", shape: shape, labels: y, labelAt: at, closer: pixels}
 	d.values = func(i int, dst []float32) error {
-		for j, b := range pixels[i*size : (i+1)*size] {
+		data := make([]byte, len(dst))
+		if err := pixels.read(data, int64(i)*int64(len(dst))); err != nil {
+			return err
+		}
+		for j, b := range data {
 			dst[j] = unit[b]
 		}
 		return nil
@@ -115,63 +125,126 @@ func openIDX(images, labels string) (*Dataset, error) {
 }
 
 // readLabels reads a file that holds labels only, and says where label i is.
-func readLabels(path string) ([]int, func(i int) string, error) {
+func readLabels(ctx context.Context, path string) ([]int, func(i int) string, error) {
 	if strings.HasSuffix(strings.ToLower(path), ".npy") {
-		return readLabelsNPY(path)
+		return readLabelsNPY(ctx, path)
 	}
-	data, err := contents(path)
+	f, err := openIDXFile(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
-	dims, bytes, err := parseIDX(path, data)
-	if err != nil {
+	defer f.Close()
+	if len(f.dims) != 1 {
+		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
+	}
+	const bytes = 9 // of a label, as read and as int
+	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	data := make([]byte, f.dims[0])
+	if err := f.read(data, 0); err != nil {
 		return nil, nil, err
 	}
-	if len(dims) != 1 {
-		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(dims))
-	}
-	labels := make([]int, len(bytes))
-	for i, b := range bytes {
+	labels := make([]int, len(data))
+	for i, b := range data {
 		labels[i] = int(b)
 	}
-	header := len(data) - len(bytes)
-	return labels, func(i int) string { return fmt.Sprintf("%s: byte %d", path, header+i) }, nil
+	return labels, func(i int) string { return fmt.Sprintf("%s: byte %d", path, f.header+int64(i)) }, nil
 }
 
-// parseIDX checks the header of an IDX file of bytes against its length, and
-// returns the dimensions, none of them 0, and the data.
-func parseIDX(path string, file []byte) (dims []int, data []byte, err error) {
-	if len(file) < 4 {
-		return nil, nil, fmt.Errorf("%s: byte %d: ends within the header of an IDX file", path, len(file))
+// idxFile is an IDX file of bytes whose header fits its length.
+type idxFile struct {
+	contents
+	idxHeader
+	path string
+}
+
+func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
+	data, err := openContents(ctx, path, func(r io.Reader) (int64, error) {
+		h, err := readIDXHeader(r)
+		return h.end(), err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if file[0] != 0 || file[1] != 0 {
-		return nil, nil, fmt.Errorf("%s: byte 0: % x is not how a known data file begins (IDX begins with 00 00 08)", path, file[:4])
+	h, err := readIDXHeader(io.NewSectionReader(data, 0, data.size()))
+	if err == nil {
+		err = h.check(data.size())
 	}
-	if file[2] != 8 {
-		return nil, nil, fmt.Errorf("%s: byte 2: IDX type %#02x; only unsigned bytes (0x08) are read", path, file[2])
+	if err != nil {
+		data.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	rank := int(file[3])
-	header := 4 + 4*rank
-	if len(file) < header {
-		return nil, nil, fmt.Errorf("%s: byte %d: ends within the header of an IDX file", path, len(file))
+	return &idxFile{data, h, path}, nil
+}
+
+// read reads the data from a place behind the header.
+func (f *idxFile) read(dst []byte, at int64) error {
+	if _, err := f.ReadAt(dst, f.header+at); err != nil {
+		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+at, err)
 	}
-	data = file[header:]
-	product := 1
-	for k := range rank {
-		n := binary.BigEndian.Uint32(file[4+4*k:])
+	return nil
+}
+
+// idxHeader is what stands before the data: its own length and the dimensions, none of them 0.
+type idxHeader struct {
+	header int64
+	dims   []int
+}
+
+// readIDXHeader reads the header at the beginning of r, and nothing behind it.
+func readIDXHeader(r io.Reader) (h idxHeader, err error) {
+	var start [4]byte
+	if n, err := io.ReadFull(r, start[:]); err != nil {
+		return h, endsWithinIDX(n, err)
+	}
+	if start[0] != 0 || start[1] != 0 {
+		return h, fmt.Errorf("byte 0: % x is not how a known data file begins (IDX begins with 00 00 08)", start)
+	}
+	if start[2] != 8 {
+		return h, fmt.Errorf("byte 2: IDX type %#02x; only unsigned bytes (0x08) are read", start[2])
+	}
+	h.header = 4 + 4*int64(start[3])
+	dims := make([]byte, h.header-4)
+	if n, err := io.ReadFull(r, dims); err != nil {
+		return h, endsWithinIDX(4+n, err)
+	}
+	for k := range int(start[3]) {
+		n := binary.BigEndian.Uint32(dims[4*k:])
 		if n == 0 {
-			return nil, nil, fmt.Errorf("%s: byte %d: dimension %d is 0", path, 4+4*k, k)
+			return h, fmt.Errorf("byte %d: dimension %d is 0", 4+4*k, k)
 		}
-		// Compared by division: the product of what the header says may be
-		// anything.
-		if int64(n) > int64(len(data)/product) {
-			return nil, nil, fmt.Errorf("%s: byte %d: ends before the data that its header promises (dimension %d is %d)", path, len(file), k, n)
+		h.dims = append(h.dims, int(n))
+	}
+	return h, nil
+}
+
+func endsWithinIDX(at int, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("byte %d: ends within the header of an IDX file", at)
+	}
+	return fmt.Errorf("byte %d: %w", at, err)
+}
+
+// end is the length of the whole file, as the header promises; math.MaxInt64 if no file is so long.
+func (h idxHeader) end() int64 {
+	n := int64(1)
+	for _, d := range h.dims {
+		if n > (math.MaxInt64-h.header)/int64(d) {
+			return math.MaxInt64
 		}
-		product *= int(n)
-		dims = append(dims, int(n))
+		n *= int64(d)
 	}
-	if product != len(data) {
-		return nil, nil, fmt.Errorf("%s: byte %d: %d bytes more than its header promises", path, header+product, len(data)-product)
+	return h.header + n
+}
+
+// check compares the length of the whole file with what the header promises.
+func (h idxHeader) check(length int64) error {
+	switch end := h.end(); {
+	case length < end:
+		return fmt.Errorf("byte %d: ends before the data of dimensions %v that its header promises", length, h.dims)
+	case length > end:
+		return fmt.Errorf("byte %d: %d bytes more than its header promises", end, length-end)
 	}
-	return dims, data, nil
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"image/color"
 	_ "image/jpeg"
 	_ "image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,11 +29,16 @@ type imageFile struct {
 	width  int
 	height int
 	grey   bool
+	size   int64             // of the file
 	digest [sha256.Size]byte // of the file
 }
 
-// maxPixels of an image: a damaged header must not claim all memory.
-const maxPixels = 1 << 26
+// The most that an image may have: a damaged header must not claim all memory. No encoder writes a file larger than
+// its pixels, of at most 8 bytes, and a little more.
+const (
+	maxPixels    = 1 << 26
+	maxImageFile = 8*maxPixels + 1<<20
+)
 
 // openImages reads a folder with a subfolder of PNG or JPEG images for every
 // class. Classes are numbered in the order of their names (bytewise, as Python's
@@ -42,7 +48,7 @@ const maxPixels = 1 << 26
 // 16-bit images by 65,535.
 //
 // Files are read once to check their sizes and for the digest; an image is
-// decoded each time it is asked for.
+// decoded each time it is asked for, from bytes of the same digest.
 func openImages(ctx context.Context, root string) (*Dataset, error) {
 	files, classes, err := listImages(root)
 	if err != nil {
@@ -145,11 +151,17 @@ func listImages(root string) (files []imageFile, classes []string, err error) {
 
 // inspect reads the file and fills in what its first bytes say.
 func (f *imageFile) inspect() error {
-	data, err := os.ReadFile(f.path)
+	r, size, err := openRegular(f.path)
 	if err != nil {
-		return fileError(err)
+		return err
 	}
-	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	defer r.Close()
+	if size > maxImageFile {
+		return fmt.Errorf("%s: %d bytes; at most %d are read of an image", f.path, size, maxImageFile)
+	}
+	hash := sha256.New()
+	all := io.TeeReader(io.LimitReader(r, size), hash)
+	config, _, err := image.DecodeConfig(all)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
@@ -158,24 +170,47 @@ func (f *imageFile) inspect() error {
 		return fmt.Errorf("%s: %d×%d pixels; at most %d are read", f.path, f.width, f.height, maxPixels)
 	}
 	f.grey = config.ColorModel == color.GrayModel || config.ColorModel == color.Gray16Model
-	f.digest = sha256.Sum256(data)
+	f.size = size
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return fileError(err)
+	}
+	hash.Sum(f.digest[:0])
 	return nil
+}
+
+// read returns the file, which must be the one that was inspected.
+func (f *imageFile) read() ([]byte, error) {
+	r, size, err := openRegular(f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if size != f.size {
+		return nil, fmt.Errorf("%s: %w", f.path, errChanged)
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(r, data); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, fileError(err)
+	}
+	if sha256.Sum256(data) != f.digest {
+		return nil, fmt.Errorf("%s: %w", f.path, errChanged)
+	}
+	return data, nil
 }
 
 // decode fills dst with the image, [C,H,W].
 func (f *imageFile) decode(dst []float32, shape []int) error {
-	r, err := os.Open(f.path)
+	data, err := f.read()
 	if err != nil {
-		return fileError(err)
+		return err
 	}
-	defer r.Close()
-	img, _, err := image.Decode(r)
+	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	b := img.Bounds()
 	if b.Dx() != shape[2] || b.Dy() != shape[1] {
-		return fmt.Errorf("%s: was changed since it was first read", f.path)
+		return fmt.Errorf("%s: has not the %d×%d pixels that its header says", f.path, shape[2], shape[1])
 	}
 	if ycc, ok := img.(*image.YCbCr); ok && shape[0] == 3 {
 		jpegRGB(dst, ycc)

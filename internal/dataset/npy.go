@@ -3,16 +3,16 @@ package dataset
 import (
 	"archive/zip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // array is a NumPy array whose data can be read at any place.
@@ -43,11 +43,8 @@ func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 // readAt reads the elements that dst takes, from element e on.
 func (a *array) readAt(dst []byte, e int) error {
 	n, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width))
-	switch {
-	case n == len(dst):
+	if n == len(dst) {
 		return nil
-	case err == io.EOF:
-		return fmt.Errorf("%s: the file has become shorter since it was opened", a.at(e))
 	}
 	return fmt.Errorf("%s: %w", a.at(e), err)
 }
@@ -56,6 +53,10 @@ func (a *array) readAt(dst []byte, e int) error {
 func (a *array) labels() ([]int, error) {
 	if n := len(a.Shape); n != 1 && !(n == 2 && a.Shape[1] == 1) {
 		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
+	}
+	const bytes = 8 + 8 // of a label, as float64 and as int
+	if err := memory.Check(int64(a.Shape[0]) * int64(a.Width+bytes)); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.name, err)
 	}
 	data := make([]byte, a.Shape[0]*a.Width)
 	if err := a.readAt(data, 0); err != nil {
@@ -84,6 +85,9 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 	}
 	if len(labels) != x.Shape[0] {
 		return nil, fmt.Errorf("%s: %d labels for the %d inputs of %s", labelAt(min(len(labels), x.Shape[0])), len(labels), x.Shape[0], x.name)
+	}
+	if err := checkExample(x.Shape[1:]); err != nil {
+		return nil, fmt.Errorf("%s: an example of shape %v %w", x.name, x.Shape[1:], err)
 	}
 	d := &Dataset{format: format, labels: labels, labelAt: labelAt}
 	// strides[k] is how far apart, in elements of the file, neighbours in
@@ -165,40 +169,43 @@ func channels(n int) bool { return n == 1 || n == 3 }
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// readArray reads the header of a .npy file and leaves the data in it.
-func readArray(path string) (*array, *os.File, error) {
-	f, err := os.Open(path)
+// readArray reads the header of a .npy file. The data stay in it, those in Fortran order apart: an example's are all
+// over the file.
+func readArray(ctx context.Context, path string) (_ *array, _ contents, err error) {
+	f, err := openChecked(path)
 	if err != nil {
-		return nil, nil, fileError(err)
-	}
-	a, err := func() (*array, error) {
-		info, err := f.Stat()
-		if err != nil {
-			return nil, fileError(err)
-		}
-		a, err := parseNPY(path, f, info.Size())
-		if err != nil || !a.Fortran {
-			return a, err
-		}
-		whole, err := readMemory(io.NewSectionReader(f, 0, info.Size()), info.Size())
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		a.data = whole
-		return a, nil
-	}()
-	if err != nil {
-		f.Close()
 		return nil, nil, err
 	}
-	if a.data == nil {
-		a.data = f
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	whole := io.NewSectionReader(f, 0, f.size())
+	a, err := parseNPY(path, whole, f.size())
+	if err != nil {
+		return nil, nil, err
+	}
+	a.data = f
+	if a.Fortran {
+		_, _ = whole.Seek(0, io.SeekStart)
+		if a.data, err = hold(contextReader{ctx, whole}, f.size()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return a, f, nil
 }
 
-func readLabelsNPY(path string) ([]int, func(i int) string, error) {
-	a, f, err := readArray(path)
+// hold reads a file of a promised length into memory.
+func hold(r io.Reader, length int64) (pieces, error) {
+	if err := memory.Check(length); err != nil {
+		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)
+	}
+	return readPieces(r, length)
+}
+
+func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string, error) {
+	a, f, err := readArray(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,18 +235,18 @@ func npyLabelsFor(path string) (string, error) {
 	return "", fmt.Errorf("%s: no labels file %s beside it", path, labels)
 }
 
-func openNPY(path, labels string) (*Dataset, error) {
+func openNPY(ctx context.Context, path, labels string) (*Dataset, error) {
 	if labels == "" {
 		var err error
 		if labels, err = npyLabelsFor(path); err != nil {
 			return nil, err
 		}
 	}
-	y, at, err := readLabels(labels)
+	y, at, err := readLabels(ctx, labels)
 	if err != nil {
 		return nil, err
 	}
-	x, f, err := readArray(path)
+	x, f, err := readArray(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -258,20 +265,16 @@ func openNPY(path, labels string) (*Dataset, error) {
 var npzNames = [][2]string{{"x", "y"}, {"x_test", "y_test"}, {"test_images", "test_labels"}, {"images", "labels"}}
 
 func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
-	f, err := os.Open(path)
+	f, err := openChecked(path)
 	if err != nil {
-		return nil, fileError(err)
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
 		}
 	}()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fileError(err)
-	}
-	archive, err := zip.NewReader(f, info.Size())
+	archive, err := zip.NewReader(f, f.size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: not a whole .npz file: %w", path, err)
 	}
@@ -279,6 +282,9 @@ func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
 	var names []string
 	for _, m := range archive.File {
 		name := strings.TrimSuffix(m.Name, ".npy")
+		if members[name] != nil {
+			return nil, fmt.Errorf("%s: array %s appears twice", path, quote.Name(name))
+		}
 		members[name] = m
 		names = append(names, name)
 	}
@@ -290,12 +296,12 @@ func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
 		}
 	}
 	if x == nil || y == nil && labels == "" {
-		return nil, fmt.Errorf("%s: has no arrays x and y, but %s", path, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s: has no arrays x and y, but %s", path, quote.Name(strings.Join(names, ", ")))
 	}
 	var classes []int
 	var at func(int) string
 	if labels != "" {
-		classes, at, err = readLabels(labels)
+		classes, at, err = readLabels(ctx, labels)
 	} else {
 		var a *array
 		if a, err = readMember(ctx, path, f, y); err == nil {
@@ -324,8 +330,8 @@ func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
 // their own type.
 func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File) (*array, error) {
 	name := path + ": " + m.Name
-	if m.UncompressedSize64 > math.MaxInt64 {
-		return nil, fmt.Errorf("%s: byte 0: a size of %d bytes is not believable", name, m.UncompressedSize64)
+	if err := npy.CheckMember(m); err != nil {
+		return nil, fmt.Errorf("%s: byte 0: %w", name, err)
 	}
 	length := int64(m.UncompressedSize64)
 	open := func() (io.ReadCloser, error) {
@@ -350,11 +356,11 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 	defer r.Close()
 	whole := contextReader{ctx, r}
 	if m.Method != zip.Store || a.Fortran {
-		memory, err := readMemory(whole, length)
+		held, err := hold(whole, length)
 		if err != nil {
-			return nil, fmt.Errorf("%s: byte %d: %w", name, memory.size(), err)
+			return nil, fmt.Errorf("%s: byte %d: %w", name, held.size(), err)
 		}
-		a.data = memory
+		a.data = held
 		return a, nil
 	}
 	// Going through the member once compares its checksum.
@@ -367,67 +373,4 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 	}
 	a.data = io.NewSectionReader(file, start, length)
 	return a, nil
-}
-
-// contextReader stops reading when the context ends.
-type contextReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
-}
-
-// memory holds a file in pieces, so that reading it neither trusts the length
-// that its header gives nor ever copies what was read.
-type memory [][]byte
-
-const piece = 1 << 24
-
-func readMemory(r io.Reader, length int64) (memory, error) {
-	var m memory
-	for left := length; left > 0; left -= piece {
-		p := make([]byte, min(left, piece))
-		n, err := io.ReadFull(r, p)
-		m = append(m, p[:n])
-		if err != nil {
-			return m, err
-		}
-	}
-	// Read to the end, where a checksum is compared.
-	if n, err := io.Copy(io.Discard, r); err != nil {
-		return m, err
-	} else if n > 0 {
-		return m, errors.New("more data than the archive says")
-	}
-	return m, nil
-}
-
-func (m memory) size() int64 {
-	n := 0
-	for _, p := range m {
-		n += len(p)
-	}
-	return int64(n)
-}
-
-// ReadAt implements io.ReaderAt.
-func (m memory) ReadAt(p []byte, offset int64) (int, error) {
-	n := 0
-	for n < len(p) {
-		k := int((offset + int64(n)) / piece)
-		if k >= len(m) {
-			return n, io.EOF
-		}
-		from := int((offset + int64(n)) % piece)
-		if from >= len(m[k]) {
-			return n, io.EOF
-		}
-		n += copy(p[n:], m[k][from:])
-	}
-	return n, nil
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/x448/float16"
 )
 
@@ -36,7 +37,7 @@ type Header struct {
 	Fortran bool  // the first index runs fastest
 	Offset  int64 // of the first element, in bytes from the beginning of the file
 
-	shape string // as written
+	shape string // as written, to be printed
 }
 
 // The header is a Python literal, always written by the same few lines of
@@ -49,6 +50,9 @@ var (
 
 // maxHeader is far above what NumPy writes for plain arrays (128 bytes).
 const maxHeader = 1 << 16
+
+// maxDims is NumPy's NPY_MAXDIMS since version 2.
+const maxDims = 64
 
 // ReadHeader reads the header at the beginning of r, and nothing behind it.
 func ReadHeader(r io.Reader) (*Header, error) {
@@ -79,25 +83,27 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	}
 	descr, fortran, shape := descrRE.FindSubmatch(text), fortranRE.FindSubmatch(text), shapeRE.FindSubmatch(text)
 	if descr == nil || fortran == nil || shape == nil {
-		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %.200q", offset, text)
+		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %s", offset, quote.Field(text))
 	}
-	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: string(shape[1])}
+	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: quote.Name(string(shape[1]))}
 	switch dtype := string(descr[2]) + string(descr[3]); dtype {
 	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
 		h.Type = Type{Kind: dtype[0], Width: int(dtype[1] - '0'), Big: string(descr[1]) == ">"}
 	default:
-		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, descr[0])
+		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, quote.Name(string(descr[0])))
 	}
-	for field := range strings.SplitSeq(h.shape, ",") {
+	for field := range strings.SplitSeq(string(shape[1]), ",") {
 		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // of Python 2
 		if field == "" {
 			continue
 		}
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("byte %d: %q is not a dimension", offset, field)
+			return nil, fmt.Errorf("byte %d: %s is not a dimension", offset, quote.Field(field))
 		}
-		h.Shape = append(h.Shape, n)
+		if h.Shape = append(h.Shape, n); len(h.Shape) > maxDims {
+			return nil, fmt.Errorf("byte %d: more than NumPy's %d dimensions", offset, maxDims)
+		}
 	}
 	return h, nil
 }
@@ -211,8 +217,30 @@ type Reader struct {
 	r    *bufio.Reader
 }
 
+// deflateRatio is the most that deflate unpacks a byte to (RFC 1951: a match of 258 bytes in 2 bits).
+const deflateRatio = 1032
+
+// CheckMember returns an error if the sizes that an archive's directory gives of a member cannot be true, so that they
+// may be trusted before it is unpacked: stored data have one size, and deflated data do not unpack to any amount.
+func CheckMember(f *zip.File) error {
+	packed, size := f.CompressedSize64, f.UncompressedSize64
+	switch {
+	case packed > math.MaxInt64/(2*deflateRatio) || size > math.MaxInt64/2:
+	case f.Method == zip.Store && size == packed:
+		return nil
+	case f.Method == zip.Deflate && size <= packed*deflateRatio:
+		return nil
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return fmt.Errorf("compressed by method %d, which is not read: only stored and deflated data are", f.Method)
+	}
+	return fmt.Errorf("%d bytes in an archive cannot hold %d", packed, size)
+}
+
 // Open opens an array of an archive. The caller must Close it.
 func Open(f *zip.File) (*Reader, error) {
+	if err := CheckMember(f); err != nil {
+		return nil, err
+	}
 	file, err := f.Open()
 	if err != nil {
 		return nil, err

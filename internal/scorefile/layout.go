@@ -13,6 +13,7 @@ package scorefile
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -24,9 +25,15 @@ type Shape struct {
 	Classes  int   // m
 }
 
+// maxClasses is far above what classifiers have: a row of scores is held in memory.
+const maxClasses = 1 << 20
+
 func (s Shape) validate() error {
-	if s.Examples < 1 || s.N0 < 0 || s.N < 1 || s.Classes < 2 {
-		return fmt.Errorf("scores of %d examples, n0 = %d, n = %d, %d classes", s.Examples, s.N0, s.N, s.Classes)
+	bad := s.Examples < 1 || s.N0 < 0 || s.N < 1 || s.Classes < 2 || s.Classes > maxClasses
+	// The samples of an example, and all examples, must have a place in a file.
+	if most := int64(math.MaxInt64 / 8 / maxClasses); bad || s.N > most || s.N0 > most || int64(s.Examples) > most/(s.N+s.N0) {
+		return fmt.Errorf("scores of %d examples, n0 = %d, n = %d, %d classes (at least 1, 0, 1 and 2, at most %d classes)",
+			s.Examples, s.N0, s.N, s.Classes, maxClasses)
 	}
 	return nil
 }
@@ -84,6 +91,12 @@ func (s Shape) layout() ([]member, int64) {
 		members = append(members, m)
 	}
 	return members, at
+}
+
+// fileSize is the length of a whole file.
+func (s Shape) fileSize() int64 {
+	members, end := s.layout()
+	return end + int64(len(directory(members, make([]uint32, len(members)), end)))
 }
 
 // npyHeader is the header of an array file, format 1.0: a Python dictionary padded

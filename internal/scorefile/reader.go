@@ -4,10 +4,13 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
+	"os"
 
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // Reader reads a file of scores, an example after the other. Members may be stored or
@@ -18,12 +21,18 @@ type Reader struct {
 	HasIndex bool
 
 	path           string
-	zip            *zip.ReadCloser
+	file           *os.File
+	zip            *zip.Reader
 	labels, index  *array
 	scores0, score *array
 	next           int
 	left           [2]int64 // samples of the example not read yet, by array
 	row            []float32
+
+	// For the digest of the example: its index and label, the CRCs of its scores so far.
+	numbers [2]int64
+	crcs    [2]uint32
+	bytes   []byte
 }
 
 // array is a member that is being read.
@@ -32,21 +41,47 @@ type array struct {
 	*npy.Reader
 }
 
-// Open opens a file of scores. The caller must Close it.
+// Open opens a file of scores. The caller must Close it. Of a Writer's file it checks every byte but the data, whose
+// checksums are compared when they have been read: what is read counts once Next has returned io.EOF.
 func Open(path string) (*Reader, error) {
-	z, err := zip.OpenReader(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	info, err := os.Stat(path) // before it is opened, which does not return for a pipe
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: is not a file: scores are read from the end of an archive first", path)
 	}
-	r := &Reader{path: path, zip: z}
-	if err := r.open(); err != nil {
+	if err != nil {
+		return nil, quote.Error(err)
+	}
+	r := &Reader{path: path}
+	if r.file, err = os.Open(path); err != nil {
+		return nil, quote.Error(err)
+	}
+	if info, err = r.file.Stat(); err == nil {
+		err = r.open(info.Size())
+	}
+	if err != nil {
 		_ = r.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, quote.Error(fmt.Errorf("%s: %w", path, err))
 	}
 	return r, nil
 }
 
-func (r *Reader) open() error {
+func (r *Reader) open(size int64) (err error) {
+	if r.zip, err = zip.NewReader(r.file, size); err != nil {
+		return err
+	}
+	if err := r.openArrays(); err != nil {
+		return err
+	}
+	if err := r.validate(); err != nil {
+		return err
+	}
+	if madeHere(r.file, size) {
+		return checkCanonical(r.file, size, r.Shape, r.zip.File)
+	}
+	return nil
+}
+
+func (r *Reader) openArrays() error {
 	for _, a := range []struct {
 		name     string
 		to       **array
@@ -81,14 +116,17 @@ func (r *Reader) open() error {
 		}
 		r.N0 = int64(r.scores0.Shape[1])
 	}
-	return r.validate()
+	return nil
 }
 
 // openArray opens a member; nil if there is none.
-func (r *Reader) openArray(name string, dims int, float bool) (*array, error) {
+func (r *Reader) openArray(name string, dims int, float bool) (opened *array, err error) {
 	for _, f := range r.zip.File {
 		if f.Name != name+".npy" && f.Name != name {
 			continue
+		}
+		if opened != nil {
+			return opened, errors.New("appears twice")
 		}
 		a, err := npy.Open(f)
 		if err != nil {
@@ -98,9 +136,9 @@ func (r *Reader) openArray(name string, dims int, float bool) (*array, error) {
 			_ = a.Close()
 			return nil, err
 		}
-		return &array{name, a}, nil
+		opened = &array{name, a}
 	}
-	return nil, nil
+	return opened, nil
 }
 
 // check tells whether an array of size bytes, header included, can be used.
@@ -135,12 +173,8 @@ func (a *array) integer() (int, error) {
 // Next goes to the next example and returns its index (its place, if the file has no
 // index) and its label; io.EOF behind the last.
 func (r *Reader) Next() (index, label int, err error) {
-	if r.next > 0 {
-		for i := range r.left {
-			if err := r.scores(i, func([]float32) error { return nil }); err != nil {
-				return 0, 0, err
-			}
-		}
+	if err := r.skip(); err != nil {
+		return 0, 0, err
 	}
 	if r.next == r.Examples {
 		return 0, 0, r.finish()
@@ -156,7 +190,26 @@ func (r *Reader) Next() (index, label int, err error) {
 	}
 	r.next++
 	r.left = [2]int64{r.N0, r.N}
+	r.numbers, r.crcs = [2]int64{int64(index), int64(label)}, [2]uint32{}
 	return index, label, nil
+}
+
+// skip reads what is left of the example.
+func (r *Reader) skip() error {
+	for i := range r.left {
+		if err := r.scores(i, func([]float32) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Digest is the Writer's of the example that Next went to. What has not been read of its scores is read over.
+func (r *Reader) Digest() (string, error) {
+	if err := r.skip(); err != nil {
+		return "", err
+	}
+	return digest(r.numbers, r.crcs), nil
 }
 
 // finish reads the ends of the arrays, where the archive's checksums are compared, and
@@ -196,6 +249,8 @@ func (r *Reader) scores(which int, take func([]float32) error) error {
 			return fmt.Errorf("%s: %w", r.path, err)
 		}
 		r.left[which] -= k
+		r.bytes = appendScores(r.bytes[:0], row)
+		r.crcs[which] = crc32.Update(r.crcs[which], castagnoli, r.bytes)
 		if err := take(row); err != nil {
 			return err
 		}
@@ -211,5 +266,5 @@ func (r *Reader) Close() error {
 			errs = append(errs, a.Close())
 		}
 	}
-	return errors.Join(append(errs, r.zip.Close())...)
+	return errors.Join(append(errs, r.file.Close())...)
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 )
 
 // Writer writes a file of scores. Its methods but Finish and Close may be called from
@@ -35,7 +38,8 @@ const partSuffix = ".part"
 // StatPart is os.Stat of the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
 
-// Create opens the part file of path for writing, with what an earlier run left in it.
+// Create opens the part file of path for writing, with what an earlier run left in it. When it returns, the file
+// survives a power cut, so that nothing else is ever ahead of it.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -50,16 +54,50 @@ func Create(path string, shape Shape) (*Writer, error) {
 	// The end is cut off in case the directory was being written; what is missing
 	// before it reads as 0 and takes no space yet.
 	if err = file.Truncate(w.end); err == nil {
-		for _, m := range w.members {
-			if err = w.writeAt(append(m.localHeader(0), m.header...), m.start); err != nil {
-				break
-			}
-		}
+		err = w.writeHeaders()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return w, nil
+}
+
+func (w *Writer) writeHeaders() error {
+	for _, m := range w.members {
+		if err := w.writeAt(append(m.localHeader(0), m.header...), m.start); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reopen turns the finished file back into the part file, for examples to be written again. It must be as long as a
+// file of this shape is. What is in it is not checked: Digest tells whether an example is whole.
+func Reopen(path string, shape Shape) (*Writer, error) {
+	if err := shape.validate(); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if want := shape.fileSize(); info.Size() != want {
+		return nil, fmt.Errorf("%s: %d bytes; scores of %d examples, n0 = %d, n = %d, %d classes have %d",
+			path, info.Size(), shape.Examples, shape.N0, shape.N, shape.Classes, want)
+	}
+	if _, err := StatPart(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, fmt.Errorf("%s: there are scores both in this file and in %s", path, path+partSuffix))
+	}
+	if err := os.Rename(path, path+partSuffix); err != nil {
+		return nil, err
+	}
+	return Create(path, shape)
 }
 
 func (w *Writer) writeAt(b []byte, at int64) error {
@@ -117,14 +155,65 @@ func (w *Writer) writeScores(name string, n int64, i int, first int64, probs []f
 	if buffer == nil {
 		buffer = new([]byte)
 	}
-	b := (*buffer)[:0]
-	for _, p := range probs {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
-	}
+	b := appendScores((*buffer)[:0], probs)
 	err := w.writeAt(b, w.member(name).data+4*m*(int64(i)*n+first))
 	*buffer = b
 	w.buffers.Put(buffer)
 	return err
+}
+
+// appendScores appends scores as they are stored.
+func appendScores(b []byte, probs []float32) []byte {
+	for _, p := range probs {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
+	}
+	return b
+}
+
+// Digest is the CRC-32C of the i-th example as it is stored, of eight hexadecimal digits: of its index, its label
+// (int64), and the CRC-32C of its scores in scores0 and in scores (uint32), all little-endian.
+func (w *Writer) Digest(i int) (string, error) {
+	if i < 0 || i >= w.shape.Examples {
+		return "", fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)
+	}
+	var numbers [2]int64
+	for k, name := range []string{"index", "labels"} {
+		var b [8]byte
+		if _, err := w.file.ReadAt(b[:], w.member(name).data+8*int64(i)); err != nil {
+			return "", err
+		}
+		numbers[k] = int64(binary.LittleEndian.Uint64(b[:]))
+	}
+	var blocks [2]uint32
+	for k, a := range []struct {
+		name string
+		n    int64
+	}{{"scores0", w.shape.N0}, {"scores", w.shape.N}} {
+		if a.n == 0 {
+			continue
+		}
+		size := 4 * int64(w.shape.Classes) * a.n
+		h := crc32.New(castagnoli)
+		if _, err := io.Copy(h, io.NewSectionReader(w.file, w.member(a.name).data+int64(i)*size, size)); err != nil {
+			return "", err
+		}
+		blocks[k] = h.Sum32()
+	}
+	return digest(numbers, blocks), nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// digest is made of the CRCs of the blocks, not of the blocks, which a Reader may be asked for in any order.
+func digest(numbers [2]int64, blocks [2]uint32) string {
+	var b []byte
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	for _, crc := range blocks {
+		b = binary.LittleEndian.AppendUint32(b, crc)
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
 // Sync makes what was written survive a power cut.
@@ -135,14 +224,24 @@ func (w *Writer) Close() error {
 	return errors.Join(w.file.Sync(), w.file.Close())
 }
 
-// Finish makes the file whole, under its own name, and closes it. All examples must
-// have been written.
-func (w *Writer) Finish() (err error) {
-	defer func() {
-		if err != nil {
-			_ = w.file.Close()
-		}
-	}()
+// Finish makes the file whole, under its own name, and closes it. All examples must have been written, and whatever
+// else a run needs to be finished must be synced before: a power cut at any time leaves either the part file, which
+// Create goes on with, or the whole file.
+func (w *Writer) Finish() error {
+	if err := errors.Join(w.writeDirectory(), w.file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(w.path))
+}
+
+// writeDirectory writes what makes the file an archive, after the data are safe, and syncs it.
+func (w *Writer) writeDirectory() error {
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
 	var crcs []uint32
 	for _, m := range w.members {
 		h := crc32.NewIEEE()
@@ -159,19 +258,18 @@ func (w *Writer) Finish() (err error) {
 	if err := w.writeAt(directory(w.members, crcs, w.end), w.end); err != nil {
 		return err
 	}
-	if err := w.file.Sync(); err != nil {
+	return w.file.Sync()
+}
+
+// syncFolder makes the names in a folder survive a power cut. Not every system can.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
 		return err
 	}
-	if err := w.file.Close(); err != nil {
-		return err
+	err = f.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || runtime.GOOS == "windows" {
+		err = nil
 	}
-	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
-		return err
-	}
-	// The name, too, is to survive a power cut. Not every system can sync a folder.
-	if dir, err := os.Open(filepath.Dir(w.path)); err == nil {
-		_ = dir.Sync()
-		_ = dir.Close()
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }

@@ -7,18 +7,29 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/quote"
 )
+
+// maxColumns is far above what tables have; splitting a line takes tens of bytes a column.
+const maxColumns = 1 << 20
 
 // readCSV reads lines after the header.
 func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
+	header = bytes.Clone(header) // the next line takes its place
 	comma := byte(',')
 	if !bytes.Contains(header, []byte{','}) && bytes.Contains(header, []byte{'\t'}) {
 		comma = '\t'
+	}
+	if n := bytes.Count(header, []byte{comma}) + 1; n > maxColumns {
+		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
 	}
 	names, err := splitQuoted(header, comma)
 	if err != nil {
 		return err
 	}
+	wanted := int64(0)
 	// column[j] collects field j; nil where the field is not wanted.
 	column := make([]*[]float64, len(names))
 	for j, name := range names {
@@ -28,11 +39,12 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 			continue
 		}
 		if _, dup := t.columns[name]; dup {
-			return fmt.Errorf("column %q appears twice", name)
+			return fmt.Errorf("column %s appears twice", quote.Field(name))
 		}
 		t.columns[name] = nil
 		t.names = append(t.names, name)
 		column[j] = new([]float64)
+		wanted++
 	}
 	for _, name := range opt.Required {
 		if _, ok := t.columns[name]; !ok {
@@ -45,6 +57,13 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 			break
 		}
 		if err != nil {
+			return err
+		}
+		_, state := checksum.VerifyCSV(header, line)
+		if err := t.check(state); err != nil {
+			return err
+		}
+		if err := t.hold(wanted); err != nil {
 			return err
 		}
 		if bytes.IndexByte(line, '"') >= 0 {
@@ -82,7 +101,7 @@ func (t *Table) row(line []byte, comma byte, names []string, column []*[]float64
 		if !ok {
 			var err error
 			if x, err = parseValue(bytes.TrimSpace(field), opt.AllowNonFinite); err != nil {
-				return fmt.Errorf("%s: %w", names[j], err)
+				return fmt.Errorf("%s: %w", quote.Name(names[j]), err)
 			}
 		}
 		*column[j] = append(*column[j], x)
@@ -99,6 +118,9 @@ func fieldCount(got, want int) error {
 
 // quotedRow is row for a line with quotes in it.
 func (t *Table) quotedRow(line []byte, comma byte, names []string, column []*[]float64, opt Options) error {
+	if n := bytes.Count(line, []byte{comma}) + 1; n > 2*maxColumns { // some may be quoted
+		return fieldCount(n, len(names))
+	}
 	fields, err := splitQuoted(line, comma)
 	if err != nil {
 		return err
@@ -112,7 +134,7 @@ func (t *Table) quotedRow(line []byte, comma byte, names []string, column []*[]f
 		}
 		x, err := parseValue([]byte(strings.TrimSpace(field)), opt.AllowNonFinite)
 		if err != nil {
-			return fmt.Errorf("%s: %w", names[j], err)
+			return fmt.Errorf("%s: %w", quote.Name(names[j]), err)
 		}
 		*column[j] = append(*column[j], x)
 	}

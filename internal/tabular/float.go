@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // pow10 are the powers of ten that a float64 holds exactly.
@@ -79,15 +81,9 @@ func parseValue(b []byte, nonFinite bool) (float64, error) {
 		return 0, notNumber(b)
 	}
 	if !nonFinite && (math.IsNaN(x) || math.IsInf(x, 0)) {
-		return 0, fmt.Errorf("%s %w", b, errNonFinite)
+		return 0, fmt.Errorf("%s %w", quote.Name(string(b)), errNonFinite)
 	}
 	return x, nil
 }
 
-func notNumber(b []byte) error {
-	const show = 40
-	if len(b) > show {
-		return fmt.Errorf("%q… is not a number", b[:show])
-	}
-	return fmt.Errorf("%q is not a number", b)
-}
+func notNumber(b []byte) error { return fmt.Errorf("%s is not a number", quote.Field(b)) }

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // readJSONLines reads one object a line. The first line says which of the
@@ -20,7 +23,7 @@ func (t *Table) readJSONLines(lines *lineReader, line []byte, opt Options) error
 		if !ok {
 			if t.N > 0 || !opt.wants(string(key)) {
 				if t.N > 0 && opt.wants(string(key)) {
-					return fmt.Errorf("%s is missing in the first line", key)
+					return fmt.Errorf("%s is missing in the first line", quote.Name(string(key)))
 				}
 				return nil
 			}
@@ -32,23 +35,30 @@ func (t *Table) readJSONLines(lines *lineReader, line []byte, opt Options) error
 			seen = append(seen, 0)
 		}
 		if seen[j] == t.N+1 {
-			return fmt.Errorf("%s appears twice", key)
+			return fmt.Errorf("%s appears twice", quote.Name(string(key)))
 		}
 		seen[j] = t.N + 1
 		x, err := parseValue(value, opt.AllowNonFinite)
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("%s: %w", quote.Name(string(key)), err)
 		}
 		columns[j] = append(columns[j], x)
 		return nil
 	}
 	for {
-		if err := object(line, put); err != nil {
+		body, state := checksum.VerifyJSON(line)
+		if err := t.check(state); err != nil {
+			return err
+		}
+		if err := t.hold(int64(len(columns))); err != nil {
+			return err
+		}
+		if err := object(body, put); err != nil {
 			return err
 		}
 		for j, at := range seen {
 			if at != t.N+1 {
-				return fmt.Errorf("no %q", t.names[j])
+				return fmt.Errorf("no %s", quote.Field(t.names[j]))
 			}
 		}
 		if t.N == 0 {
@@ -124,7 +134,7 @@ func jsonError(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errors.New("the JSON object is not complete")
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
 // flatObject checks that line is an object of plain keys with numbers or

@@ -10,17 +10,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // readNpz reads the wanted arrays of an archive. A zip is read from its end, so
 // it is taken into memory first.
 func (t *Table) readNpz(r io.Reader, opt Options) error {
 	t.binary = true
-	data, err := io.ReadAll(r)
+	data, err := io.ReadAll(io.LimitReader(r, t.limit/2)) // which takes up to twice that to grow
+	if err == nil && int64(len(data)) >= t.limit/2 {
+		err = memory.Check(-1)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Path, err)
 	}
+	t.held = int64(len(data))
 	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Path, err)
@@ -34,11 +40,14 @@ func (t *Table) readNpz(r io.Reader, opt Options) error {
 		if !matrix && !slices.Contains(opt.Required, name) && !slices.Contains(opt.Optional, name) {
 			continue
 		}
-		fail := func(err error) error { return fmt.Errorf("%s: %s: %w", t.Path, name, err) }
+		fail := func(err error) error { return fmt.Errorf("%s: %s: %w", t.Path, quote.Name(name), err) }
 		if slices.Contains(names[:len(names)-1], name) {
 			return fail(errors.New("array appears twice"))
 		}
-		m, dims, err := readNpy(f)
+		if f.CompressedSize64 > uint64(len(data)) {
+			return fail(errors.New("ends before its data"))
+		}
+		m, dims, err := t.readNpy(f)
 		if err != nil {
 			return fail(err)
 		}
@@ -77,9 +86,9 @@ func (t *Table) readNpz(r io.Reader, opt Options) error {
 	return nil
 }
 
-// readNpy reads a 1-D or 2-D array. Memory follows the bytes that are there, not the
-// shape that is claimed.
-func readNpy(f *zip.File) (m Matrix, dims int, err error) {
+// readNpy reads a 1-D or 2-D array. The shape that is claimed must fit the sizes in the archive's
+// directory, which npy.Open compares with the bytes that are there.
+func (t *Table) readNpy(f *zip.File) (m Matrix, dims int, err error) {
 	r, err := npy.Open(f)
 	if err != nil {
 		return m, 0, err
@@ -97,13 +106,21 @@ func readNpy(f *zip.File) (m Matrix, dims int, err error) {
 	if !ok || m.Cols == 0 {
 		return m, 0, fmt.Errorf("shape %v is out of range", r.Shape)
 	}
-	for len(m.Data) < total {
-		have := len(m.Data)
-		k := min(total-have, max(have, 1<<16))
-		m.Data = slices.Grow(m.Data, k)[:have+k]
-		if n, err := npy.Read(r, m.Data[have:]); err != nil {
-			return m, 0, fmt.Errorf("ends after %d of %d values: %w", have+n, total, err)
+	if total > 0 {
+		if err := r.Check(int64(f.UncompressedSize64)); err != nil {
+			return m, 0, err
 		}
+	}
+	copies := 1
+	if r.Fortran && dims == 2 {
+		copies = 2
+	}
+	if err := t.hold(int64(copies) * int64(total)); err != nil {
+		return m, 0, err
+	}
+	m.Data = make([]float64, total)
+	if n, err := npy.Read(r, m.Data); err != nil {
+		return m, 0, fmt.Errorf("ends after %d of %d values: %w", n, total, err)
 	}
 	if err := r.End(); err != nil {
 		return m, 0, err

@@ -3,7 +3,8 @@
 // be compressed with gzip. The format is told from the content, so standard
 // input works like a file.
 //
-// Rows stream through: only the wanted columns are kept, 8 bytes a value.
+// Rows stream through: only the wanted columns are kept, 8 bytes a value, at most
+// memory.Limit in all. Rows that carry a checksum (package checksum) must match it.
 // Every error about content says where: "scores.csv:17: score: …".
 package tabular
 
@@ -18,8 +19,11 @@ import (
 	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // Stdin is the path that stands for standard input.
@@ -60,6 +64,9 @@ type Table struct {
 	matrices map[string]Matrix
 	lines    lineMap
 	binary   bool
+	checked  bool
+	held     int64 // bytes of the columns
+	limit    int64 // what they may be
 }
 
 // Matrix is a 2-D array, row-major.
@@ -85,6 +92,37 @@ func (t *Table) Matrix(name string) (Matrix, bool) {
 	m, ok := t.matrices[name]
 	return m, ok
 }
+
+// Checked reports whether the rows carried checksums (package checksum), which were
+// right. A file of which some rows have one and others have none is refused.
+func (t *Table) Checked() bool { return t.checked }
+
+// hold counts values that are about to be kept.
+func (t *Table) hold(values int64) error {
+	const bytes = 8
+	if values > (t.limit-t.held)/bytes {
+		return memory.Check(-1)
+	}
+	t.held += bytes * values
+	return nil
+}
+
+// check takes a row's checksum for granted only if the rows before had one, too.
+func (t *Table) check(state checksum.State) error {
+	switch {
+	case state == checksum.Bad:
+		return fmt.Errorf("line has changed since it was written: its checksum does not match (%s)", acceptEdited)
+	case t.N == 0:
+		t.checked = state == checksum.Good
+	case t.checked && state == checksum.Absent:
+		return fmt.Errorf("line has no checksum, though the lines before it have (%s)", acceptEdited)
+	case !t.checked && state == checksum.Good:
+		return fmt.Errorf("line has a checksum, though the lines before it have none (%s)", acceptEdited)
+	}
+	return nil
+}
+
+const acceptEdited = `deleting "` + checksum.Column + `" from every line, header included, accepts the edited file`
 
 // Line is the line of the file on which row i (from 0) stands; 0 in an npz
 // archive, which has no lines.
@@ -127,7 +165,7 @@ func (m *lineMap) line(row int) int {
 
 // Read reads the table in the file at path.
 func Read(ctx context.Context, path string, opt Options) (*Table, error) {
-	t := &Table{Path: path, columns: map[string][]float64{}, matrices: map[string]Matrix{}}
+	t := &Table{Path: path, columns: map[string][]float64{}, matrices: map[string]Matrix{}, limit: memory.Limit()}
 	var src io.Reader
 	if path == Stdin {
 		t.Path = "stdin"
@@ -141,9 +179,12 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, quote.Error(err)
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return nil, quote.Error(fmt.Errorf("%s: is a folder, not a file", path))
+		}
 		src = f
 	}
 	err := t.read(&countingReader{ctx: ctx, r: src, progress: opt.Progress}, opt)
@@ -153,7 +194,7 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return nil, err
+	return nil, quote.Error(err)
 }
 
 // interruptible returns a reader of r whose reads end when ctx does, also while r
@@ -239,15 +280,7 @@ func (t *Table) known() string {
 
 // listed joins names of a file for an error: on one line, whatever they hold,
 // and not too long.
-func listed(names []string) string {
-	const show = 200
-	s := strconv.QuoteToGraphic(strings.Join(names, ", "))
-	s = s[1 : len(s)-1]
-	if len(s) > show {
-		return strings.ToValidUTF8(s[:show], "") + "…"
-	}
-	return s
-}
+func listed(names []string) string { return quote.Name(strings.Join(names, ", ")) }
 
 func (t *Table) lineError(lines *lineReader, err error) error {
 	return fmt.Errorf("%s:%d: %w", t.Path, lines.line, err)

@@ -13,11 +13,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
+	"github.com/rscert/rscert/internal/checksum"
 	"github.com/sbinet/npyio/npz"
 )
 
@@ -263,9 +267,9 @@ func TestNpyHeaders(t *testing.T) {
 		{"big-endian", "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }\n", []byte{0, 1, 0xff, 0xff}, []float64{1, -1}, ""},
 		{"half", "{'descr': '<f2', 'fortran_order': False, 'shape': (1,), }\n", []byte{0, 0x38}, []float64{.5}, ""},
 		{"fortran", "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", []byte{1, 4, 2, 5, 3, 6}, []float64{1, 2, 3, 4, 5, 6}, ""},
-		{"cut", "{'descr': '|u1', 'fortran_order': False, 'shape': (9,), }\n", []byte{1}, nil, "ends after 1 of 9 values"},
+		{"cut", "{'descr': '|u1', 'fortran_order': False, 'shape': (9,), }\n", []byte{1}, nil, "ends before the data of an array of shape (9,), which needs"},
 		{"huge", "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999, 99999999999), }\n", []byte{1}, nil, "out of range"},
-		{"large claim", "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999,), }\n", []byte{1}, nil, "ends after 1 of"},
+		{"large claim", "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999,), }\n", []byte{1}, nil, "ends before the data of an array of shape (99999999999,)"},
 		{"text", "{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }\n", nil, nil, "not numeric"},
 		{"3-D", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1), }\n", nil, nil, "3-D"},
 		{"nonsense", "{}\n", nil, nil, "cannot read"},
@@ -290,6 +294,204 @@ func TestNpyHeaders(t *testing.T) {
 		})
 	}
 }
+
+// checkedCSV and checkedJSON are small files as rscert writes them.
+func checkedCSV() string {
+	header := "index,lower,upper,check"
+	text := header + "\n"
+	for i := range 4 {
+		row := fmt.Sprintf("%d,0.%d25,0.9", i, i)
+		text += string(checksum.AppendCSV([]byte(header), []byte(row))) + "\n"
+	}
+	return text
+}
+
+func checkedJSON() string {
+	text := ""
+	for i := range 4 {
+		line := fmt.Sprintf(`{"index":%d,"lower":0.%d25,"method":"betting","upper":0.9}`, i, i)
+		text += string(checksum.AppendJSON([]byte(line))) + "\n"
+	}
+	return text
+}
+
+var boundsOptions = Options{Required: []string{"lower", "upper"}, Optional: []string{"index"}}
+
+func TestChecked(t *testing.T) {
+	csv, jsonLines := checkedCSV(), checkedJSON()
+	plain := regexp.MustCompile(`,check|,crc32c:\w+`).ReplaceAllString(csv, "")
+	plainJSON := regexp.MustCompile(`,"check":"crc32c:\w+"`).ReplaceAllString(jsonLines, "")
+	for name, in := range map[string]string{"csv": csv, "json": jsonLines, "plain csv": plain, "plain json": plainJSON,
+		"windows": strings.ReplaceAll(csv, "\n", "\r\n"), "blank lines": "\xef\xbb\xbf" + strings.ReplaceAll(jsonLines, "\n", "\n\n")} {
+		tab, err := readString(in, boundsOptions)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		lower, _ := tab.Column("lower")
+		if !slices.Equal(lower, []float64{.025, .125, .225, .325}) || tab.Checked() == strings.HasPrefix(name, "plain") || len(tab.Names()) != 3 {
+			t.Errorf("%s: %v, checked %v", name, lower, tab.Checked())
+		}
+	}
+	// A column of that name, with something else in it, is left alone.
+	if tab, err := readString("lower,upper,check\n0,1,yes\n0,1,\n", boundsOptions); err != nil || tab.Checked() {
+		t.Error(err)
+	}
+
+	cut := func(text string, line int, old, new string) string {
+		lines := strings.SplitAfter(text, "\n")
+		lines[line-1] = strings.Replace(lines[line-1], old, new, 1)
+		return strings.Join(lines, "")
+	}
+	csvCell, jsonCell := regexp.MustCompile(`,crc32c:\w+`).FindAllString(csv, -1), regexp.MustCompile(`,"check":"crc32c:\w+"`).FindAllString(jsonLines, -1)
+	for _, c := range []struct{ name, in, want string }{
+		{"csv value", cut(csv, 3, "0.125", "0.225"), "stdin:3: line has changed since it was written: its checksum does not match (deleting \"check\""},
+		{"csv header", cut(csv, 1, "lower,upper", "upper,lower"), "stdin:2: line has changed"},
+		{"csv no name", cut(csv, 1, "check", "note"), "stdin:2: line has changed"},
+		{"csv last loses it", cut(csv, 5, csvCell[3], ","), "stdin:5: line has no checksum"},
+		{"csv first loses it", cut(csv, 2, csvCell[0], ","), "stdin:3: line has a checksum"},
+		{"csv of tabs", strings.ReplaceAll(csv, ",", "\t"), "stdin:2: line has changed"},
+		{"json value", cut(jsonLines, 3, "0.225", "0.125"), "stdin:3: line has changed"},
+		{"json key", cut(jsonLines, 2, "lower", "upper"), "stdin:2: line has changed"},
+		{"json loses it", cut(jsonLines, 4, jsonCell[3], ""), "stdin:4: line has no checksum"},
+		{"json first loses it", cut(jsonLines, 1, jsonCell[0], ""), "stdin:2: line has a checksum"},
+		{"json key behind it", cut(jsonLines, 1, `"}`, `","x":1}`), "stdin:1: line has changed"},
+	} {
+		if _, err := readString(c.in, boundsOptions); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// Every flipped bit of a file with checksums is an error, in the header and in the ends of lines too.
+func TestFlips(t *testing.T) {
+	for name, text := range map[string]string{"csv": checkedCSV(), "json": checkedJSON(),
+		"one row": "lower,upper,check\n" + string(checksum.AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
+		for _, opt := range []Options{boundsOptions, {Optional: []string{"index", "lower", "upper"}}} {
+			n := 0
+			for i := range len(text) * 8 {
+				flipped := []byte(text)
+				flipped[i/8] ^= 1 << (i % 8)
+				if _, err := readString(string(flipped), opt); err != nil {
+					n++
+				} else {
+					t.Errorf("%s: byte %d, bit %d: no error: %q", name, i/8, i%8, flipped)
+				}
+			}
+			t.Logf("%s: %d of %d flips found", name, n, 8*len(text))
+		}
+	}
+}
+
+// FuzzChecked: whatever is done to a file with checksums, what is read of it are whole rows of it.
+func FuzzChecked(f *testing.F) {
+	csv, jsonLines := checkedCSV(), checkedJSON()
+	rows := map[string]bool{}
+	for _, text := range []string{csv, jsonLines} {
+		f.Add([]byte(text))
+		f.Add([]byte(text[:len(text)-20]))
+		tab, err := readString(text, boundsOptions)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i := range tab.N {
+			rows[rowOf(tab, i)] = true
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		tab, err := readString(string(in), boundsOptions)
+		if err != nil || !tab.Checked() {
+			return
+		}
+		for i := range tab.N {
+			if !rows[rowOf(tab, i)] {
+				t.Errorf("row %d is %s: %q", i, rowOf(tab, i), in)
+			}
+		}
+	})
+}
+
+func rowOf(tab *Table, i int) string {
+	text := ""
+	for _, name := range []string{"index", "lower", "upper"} {
+		c, _ := tab.Column(name)
+		text += fmt.Sprint(c[i], " ")
+	}
+	return text
+}
+
+// Text of unknown origin is printed at most a line of, and nothing of it moves the cursor.
+func TestErrorsArePrintable(t *testing.T) {
+	long := strings.Repeat("\x1b[2J", 10_000)
+	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb.csv")
+	if err := os.WriteFile(odd, []byte("x\n1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Required: []string{"score"}, Match: func(name string) bool { return strings.HasPrefix(name, "\x1b") }}
+	for _, in := range []string{
+		long + "\n1\n", "score\n" + long + "\n", "score," + long + "\n1,x\n", "score," + long + "," + long + "\n1,2,3\n",
+		`{"score":"` + long + `"}`, `{"` + long + `":1}`, "{" + long, "score\nnan" + long + "\n",
+		`{"score":1,"\u001b` + strings.Repeat("x", 10_000) + `":true,"\u001b` + strings.Repeat("x", 10_000) + `":true}`,
+	} {
+		_, err := readString(in, opt)
+		if err == nil || len(err.Error()) > 600 || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("%.30q: %d bytes: %.300q", in, len(fmt.Sprint(err)), fmt.Sprint(err))
+		}
+	}
+	for _, path := range []string{odd, odd + "x", filepath.Dir(odd)} {
+		_, err := Read(context.Background(), path, Options{Required: []string{"score"}})
+		if err == nil || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("%q", err)
+		}
+	}
+}
+
+// limited reads with a limit of memory of its own, which is half of GOMEMLIMIT.
+func limited(t *testing.T, limit int64, in string, opt Options) error {
+	t.Helper()
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))
+	_, err := readString(in, opt)
+	return err
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	zeros := func(header string, n int) string { return archive(header, make([]byte, n)) }
+	rows := strings.Repeat("1\n", 200_000)
+	objects := strings.Repeat("{\"a\":1}\n", 200_000)
+	matrix := Options{Required: []string{"a"}, Matrices: []string{"a"}}
+	for name, c := range map[string]struct {
+		in  string
+		fit int64 // a limit that is enough
+	}{
+		"csv":         {"a\n" + rows, 1_600_000},
+		"json":        {objects, 1_600_008},
+		"npz":         {zeros("{'descr': '|u1', 'fortran_order': False, 'shape': (2000000,), }\n", 2_000_000), 16_100_000},
+		"npz Fortran": {zeros("{'descr': '|u1', 'fortran_order': True, 'shape': (20, 100000), }\n", 2_000_000), 32_100_000},
+	} {
+		if err := limited(t, c.fit, c.in, matrix); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := limited(t, c.fit*9/10, c.in, matrix); err == nil || !strings.Contains(err.Error(), "of memory") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	// An archive from a pipe that never ends.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(8 << 20))
+	endless := io.MultiReader(strings.NewReader("PK"), readerFunc(func(p []byte) (int, error) { return len(p), nil }))
+	if _, err := Read(context.Background(), Stdin, Options{Input: endless}); err == nil || !strings.Contains(err.Error(), "of memory") {
+		t.Errorf("endless archive: %v", err)
+	}
+	many := strings.Repeat(",", maxColumns)
+	for _, in := range []string{many + "\n", "a\n\"" + many + many + "\"\n"} {
+		if _, err := readString(in, matrix); err == nil || !strings.Contains(err.Error(), "columns; at most") && !strings.Contains(err.Error(), "fields, the header has 1") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // FuzzRead: no input panics, columns have one length, and every row's line is
 // inside the file.

@@ -1,0 +1,268 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/rscert/rscert/internal/memory"
+)
+
+// contents are the bytes of a file, at any place, as they were when they were first read.
+type contents interface {
+	io.ReaderAt
+	io.Closer
+	size() int64
+}
+
+// openRegular opens a file for reading. Pipes and devices are refused: they need not end, and cannot be read again.
+func openRegular(path string) (*os.File, int64, error) {
+	// Before it is opened, which does not return for a pipe.
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, fileError(err)
+	}
+	if err := mustBeRegular(path, info); err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, fileError(err)
+	}
+	if info, err = f.Stat(); err == nil {
+		err = mustBeRegular(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, fileError(err)
+	}
+	return f, info.Size(), nil
+}
+
+func mustBeRegular(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return fmt.Errorf("%s: is a folder, not a file", path)
+	case mode&fs.ModeNamedPipe != 0:
+		return fmt.Errorf("%s: is a pipe; a dataset must be a file, which can be read again", path)
+	}
+	return fmt.Errorf("%s: is a device, not a file", path)
+}
+
+// fileError puts the file first, without the name of the system call.
+func fileError(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	return err
+}
+
+// blockSize is how much of a file has one digest: little enough for one example not to wait for a long read, and so
+// much that the digests of 100 GB take 13 MB.
+const blockSize = 1 << 18
+
+var errChanged = errors.New("the file has changed since it was opened")
+
+// checkedFile is a file that stays on the disk. It remembers the SHA-256 of every block that is read, and gives a
+// block out again only if it is the same: what is read later is what was read first, and checked and hashed.
+type checkedFile struct {
+	file   *os.File
+	length int64
+
+	mu    sync.Mutex
+	sums  [][sha256.Size]byte
+	known []bool
+	in    int64  // the block in data, which is read for many examples one after the other; -1: none
+	data  []byte // at most blockSize
+}
+
+func openChecked(path string) (*checkedFile, error) {
+	f, length, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	blocks := (length-1)/blockSize + 1
+	if err := memory.Check(blocks * (sha256.Size + 1)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &checkedFile{file: f, length: length, sums: make([][sha256.Size]byte, blocks), known: make([]bool, blocks), in: -1}, nil
+}
+
+func (c *checkedFile) size() int64 { return c.length }
+
+// Close closes the file.
+func (c *checkedFile) Close() error { return c.file.Close() }
+
+// ReadAt implements io.ReaderAt.
+func (c *checkedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n < len(p) {
+		at := offset + int64(n)
+		if at >= c.length {
+			return n, io.EOF
+		}
+		if err := c.load(at / blockSize); err != nil {
+			return n, err
+		}
+		n += copy(p[n:], c.data[at%blockSize:])
+	}
+	return n, nil
+}
+
+// load makes data block k.
+func (c *checkedFile) load(k int64) error {
+	if c.in == k {
+		return nil
+	}
+	c.in = -1
+	c.data = slices.Grow(c.data[:0], blockSize)[:min(blockSize, c.length-k*blockSize)]
+	if _, err := c.file.ReadAt(c.data, k*blockSize); err != nil {
+		if err == io.EOF {
+			return errChanged // it is shorter
+		}
+		return fileError(err)
+	}
+	sum := sha256.Sum256(c.data)
+	if !c.known[k] {
+		c.sums[k], c.known[k] = sum, true
+	} else if c.sums[k] != sum {
+		return errChanged
+	}
+	c.in = k
+	return nil
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// openContents opens a file. If its first bytes are gzip's, it is unpacked into memory, as far as promise says from
+// its beginning: how many bytes there are, or -1 if the beginning does not tell.
+func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
+	file, err := openChecked(path)
+	if err != nil {
+		return nil, err
+	}
+	packed := bufio.NewReader(contextReader{ctx, io.NewSectionReader(file, 0, file.length)})
+	if magic, _ := packed.Peek(2); !bytes.Equal(magic, gzipMagic) {
+		return file, nil
+	}
+	defer file.Close()
+	unpacked, err := unpack(packed, promise)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return unpacked, nil
+}
+
+func unpack(packed io.Reader, promise func(io.Reader) (int64, error)) (pieces, error) {
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, err
+	}
+	var head bytes.Buffer
+	length, err := promise(io.TeeReader(z, &head))
+	if err != nil {
+		return nil, err
+	}
+	if length < 0 {
+		length = memory.Limit()
+	} else if err := memory.Check(length); err != nil {
+		return nil, err
+	}
+	unpacked, err := readPieces(io.MultiReader(&head, z), length)
+	if err != nil {
+		return nil, fmt.Errorf("decompressed to byte %d: %w", unpacked.size(), err)
+	}
+	return unpacked, nil
+}
+
+// contextReader stops reading when the context ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// pieces hold a file in memory, so that reading it neither trusts the length that its header gives nor ever copies
+// what was read.
+type pieces [][]byte
+
+const pieceSize = 1 << 24
+
+// readPieces reads r to its end, where a checksum is compared, and refuses what is longer than length.
+func readPieces(r io.Reader, length int64) (pieces, error) {
+	var m pieces
+	for left := length; left > 0; left -= pieceSize {
+		p := make([]byte, min(left, pieceSize))
+		n := 0
+		var err error
+		for n < len(p) && err == nil {
+			var k int
+			k, err = r.Read(p[n:])
+			n += k
+		}
+		if n < len(p) {
+			p = slices.Clone(p[:n])
+		}
+		m = append(m, p)
+		if err == io.EOF {
+			return m, nil
+		} else if err != nil {
+			return m, err
+		}
+	}
+	// One byte more is enough to know.
+	if n, err := io.CopyN(io.Discard, r, 1); n > 0 {
+		return m, errors.New("more data than its header promises or memory holds")
+	} else if err != io.EOF {
+		return m, err
+	}
+	return m, nil
+}
+
+func (m pieces) size() int64 {
+	n := 0
+	for _, p := range m {
+		n += len(p)
+	}
+	return int64(n)
+}
+
+// Close implements io.Closer.
+func (m pieces) Close() error { return nil }
+
+// ReadAt implements io.ReaderAt.
+func (m pieces) ReadAt(p []byte, offset int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		k := int((offset + int64(n)) / pieceSize)
+		if k >= len(m) {
+			return n, io.EOF
+		}
+		from := int((offset + int64(n)) % pieceSize)
+		if from >= len(m[k]) {
+			return n, io.EOF
+		}
+		n += copy(p[n:], m[k][from:])
+	}
+	return n, nil
+}

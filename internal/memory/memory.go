@@ -1,0 +1,62 @@
+// Package memory says how much of an input may be held in memory, so that a small file which promises or unpacks to
+// a large one is refused with an error before the system ends the process.
+package memory
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+)
+
+// most is the limit where nothing is known of the machine: as much as every data set that is not read from the disk
+// is likely to need. A program that unpacks more asks for it, by GOMEMLIMIT.
+const most = 4 << 30
+
+// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 4 GiB, or half of the
+// memory that Linux calls available if that is less. It does not know of containers' limits; GOMEMLIMIT does.
+func Limit() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit / 2
+	}
+	info, _ := os.ReadFile("/proc/meminfo") // other systems have none
+	return min(most, available(info)/2)
+}
+
+// available is the memory that /proc/meminfo (proc(5)) calls so, in bytes.
+func available(info []byte) int64 {
+	_, after, _ := bytes.Cut(info, []byte("MemAvailable:"))
+	line, _, _ := bytes.Cut(after, []byte("kB"))
+	kibibytes, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 53)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return kibibytes << 10
+}
+
+// Check returns an error if bytes are more than Limit, or negative: more than can be counted.
+func Check(bytes int64) error {
+	if limit := Limit(); bytes < 0 || bytes > limit {
+		return &LimitError{bytes, limit}
+	}
+	return nil
+}
+
+// LimitError says that an input is too large to be held in memory.
+type LimitError struct {
+	Need, Limit int64 // bytes; Need is negative if all that is known is that it is more
+}
+
+func (e *LimitError) Error() string {
+	if e.Need < 0 {
+		return fmt.Sprintf("needs more than the %.1f GiB of memory that are taken for an input (%s)", gibibytes(e.Limit), advice)
+	}
+	return fmt.Sprintf("needs %.1f GiB of memory, and at most %.1f GiB are taken for an input (%s)",
+		gibibytes(e.Need), gibibytes(e.Limit), advice)
+}
+
+const advice = "half of GOMEMLIMIT, where that is set"
+
+func gibibytes(n int64) float64 { return float64(n) / (1 << 30) }

@@ -1,0 +1,81 @@
+// Package quote makes text of unknown origin fit to be printed: names of files, tensors, classes and columns, and
+// fields of a table, which may hold anything, also what moves the cursor of a terminal.
+package quote
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// show is how many bytes of a name or a field are printed: about a line.
+const show = 80
+
+// Line returns s with everything that is not printable escaped as in Go, on one line. Spaces and letters of all
+// scripts stay; marks that change the direction of writing do not.
+func Line(s string) string {
+	if printable(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if valid := r != utf8.RuneError || n > 1; valid && strconv.IsPrint(r) {
+			b.WriteString(s[:n])
+		} else {
+			q := strconv.Quote(s[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func printable(s string) bool {
+	for i, r := range s {
+		if !strconv.IsPrint(r) {
+			return false
+		}
+		if _, n := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && n == 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Name is Line for a name or a short list of them, at most a line's worth.
+func Name(s string) string {
+	s, more := cut(s)
+	return Line(s) + more
+}
+
+// Field is s as a Go string in quotes, at most a line's worth.
+func Field[T string | []byte](s T) string {
+	text, more := cut(string(s[:min(len(s), show+utf8.UTFMax)]))
+	return strconv.Quote(text) + more
+}
+
+// cut returns the beginning of s and an ellipsis if something is missing.
+func cut(s string) (text, more string) {
+	if len(s) <= show {
+		return s, ""
+	}
+	end := show
+	for end > show-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end], "…"
+}
+
+// Error returns an error whose text is printable, and which is err to errors.Is and errors.As.
+func Error(err error) error {
+	if err == nil || printable(err.Error()) {
+		return err
+	}
+	return quoted{err}
+}
+
+type quoted struct{ error }
+
+func (q quoted) Error() string { return Line(q.error.Error()) }
+func (q quoted) Unwrap() error { return q.error }

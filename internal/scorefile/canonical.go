@@ -1,0 +1,83 @@
+package scorefile
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// The CRCs of an archive cover the data, not what says where they are and what they mean. But a Writer's file is
+// determined by its shape and its data, so that every byte of it can be checked.
+
+// endLen is the length of the end of central directory record, maxSizeAt the place in it where a Writer writes
+// 0xffffffff for the directory's size, as nobody else does whose directory is smaller.
+const (
+	endLen    = 22
+	maxSizeAt = 12
+)
+
+// madeHere reports whether a file is a Writer's, though some bits of it may have flipped: it says 0xffffffff
+// there, and begins as a Writer's file begins.
+func madeHere(file io.ReaderAt, size int64) bool {
+	members, _ := Shape{Examples: 1, N: 1, Classes: 2}.layout()
+	begin := members[0].localHeader(0)[:crcInLocal]
+	got, end := make([]byte, len(begin)), make([]byte, endLen)
+	if size < int64(len(begin)+endLen) {
+		return false
+	}
+	if _, err := file.ReadAt(got, 0); err != nil {
+		return false
+	}
+	if _, err := file.ReadAt(end, size-endLen); err != nil {
+		return false
+	}
+	return different(got, begin) <= 2 && different(end[maxSizeAt:maxSizeAt+4], []byte{0xff, 0xff, 0xff, 0xff}) <= 2
+}
+
+// different counts the bits in which a and b, of one length, differ.
+func different(a, b []byte) int {
+	n := 0
+	for i := range a {
+		n += bits.OnesCount8(a[i] ^ b[i])
+	}
+	return n
+}
+
+var errDamaged = errors.New("has changed since it was written")
+
+// checkCanonical compares all of a Writer's file but the data, which the CRCs cover, with what the shape that was
+// read determines.
+func checkCanonical(file io.ReaderAt, size int64, shape Shape, archive []*zip.File) error {
+	members, end := shape.layout()
+	if size != shape.fileSize() || len(archive) != len(members) {
+		return errDamaged
+	}
+	var crcs []uint32
+	for i, m := range members {
+		crc := archive[i].CRC32
+		if err := compareAt(file, m.start, append(m.localHeader(crc), m.header...)); err != nil {
+			return err
+		}
+		crcs = append(crcs, crc)
+	}
+	return compareAt(file, end, directory(members, crcs, end))
+}
+
+func compareAt(file io.ReaderAt, at int64, want []byte) error {
+	got := make([]byte, len(want))
+	if _, err := file.ReadAt(got, at); err != nil && err != io.EOF {
+		return err
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Errorf("%w: byte %d is %#02x and was %#02x", errDamaged, at+int64(i), got[i], want[i])
+		}
+	}
+	if !bytes.Equal(got, want) {
+		return errDamaged
+	}
+	return nil
+}

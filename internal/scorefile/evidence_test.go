@@ -1,0 +1,383 @@
+package scorefile
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// readDigests is readAll for files that may be damaged, and gives the digests too.
+func readDigests(path string) (examples []example, digests []string, err error) {
+	r, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	for {
+		var e example
+		e.index, e.label, err = r.Next()
+		if errors.Is(err, io.EOF) {
+			return examples, digests, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := r.Estimation(func(p []float32) error { e.scores = append(e.scores, p...); return nil }); err != nil {
+			return nil, nil, err
+		}
+		// The selection samples are behind the estimation samples, or never asked for.
+		if len(examples)%2 == 0 {
+			if err := r.Selection(func(p []float32) error { e.scores0 = append(e.scores0, p...); return nil }); err != nil {
+				return nil, nil, err
+			}
+		}
+		d, err := r.Digest()
+		if err != nil {
+			return nil, nil, err
+		}
+		examples, digests = append(examples, e), append(digests, d)
+	}
+}
+
+func finished(t *testing.T, s Shape) (path string, file []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "scores.npz")
+	w := create(t, path, s)
+	write(t, w, s, randomExamples(s), 0, s.N)
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, file
+}
+
+// flipEach calls read while one bit of the file is flipped, for every bit.
+func flipEach(t *testing.T, path string, file []byte, read func(at, bit int)) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at, b := range file {
+		for bit := range 8 {
+			if _, err := f.WriteAt([]byte{b ^ 1<<bit}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+			read(at, bit)
+		}
+		if _, err := f.WriteAt([]byte{b}, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Every bit of a finished file counts: with any of them flipped, reading it ends with an error.
+func TestEveryFlipIsFound(t *testing.T) {
+	for _, s := range []Shape{{2, 2, 3, 2}, {1, 0, 1, 2}} {
+		path, file := finished(t, s)
+		if _, _, err := readDigests(path); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		flipEach(t, path, file, func(at, bit int) {
+			if _, _, err := readDigests(path); err != nil {
+				found++
+			} else {
+				t.Errorf("%v: byte %d, bit %d: no error", s, at, bit)
+			}
+		})
+		t.Logf("%v: %d of %d flips found", s, found, 8*len(file))
+		for cut := range len(file) {
+			if err := os.WriteFile(path, file[:cut], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := readDigests(path); err == nil {
+				t.Errorf("%v: cut to %d bytes: no error", s, cut)
+			}
+		}
+	}
+}
+
+// A file from elsewhere has bytes that mean nothing and bytes that only its directory has. Flips in its data and in the
+// data's headers are found; flips that are not found leave every score as it was.
+func TestFlipsElsewhere(t *testing.T) {
+	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
+	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
+	path := numpyFile(t, zip.Store, [2]string{"scores.npy", scores}, [2]string{"labels.npy", labels})
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := readDigests(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	flipEach(t, path, file, func(at, bit int) {
+		got, _, err := readDigests(path)
+		if err != nil {
+			found++
+		} else if !same(got, want) {
+			t.Errorf("byte %d, bit %d: other numbers and no error", at, bit)
+		}
+	})
+	t.Logf("%d of %d flips found", found, 8*len(file))
+}
+
+func TestDigest(t *testing.T) {
+	for _, s := range shapes {
+		path := filepath.Join(t.TempDir(), "scores.npz")
+		examples := randomExamples(s)
+		w := create(t, path, s)
+		write(t, w, s, examples, 0, 3)
+		var want []string
+		for i, e := range examples {
+			// The definition, with encoding/binary.
+			block := func(p []float32) uint32 {
+				if len(p) == 0 {
+					return 0
+				}
+				b, err := binary.Append(nil, binary.LittleEndian, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+			}
+			b, err := binary.Append(nil, binary.LittleEndian, struct {
+				Index, Label    int64
+				Scores0, Scores uint32
+			}{int64(e.index), int64(e.label), block(e.scores0), block(e.scores)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("%08x", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))))
+			if got, err := w.Digest(i); err != nil || got != want[i] {
+				t.Errorf("%v: example %d: %s %v, want %s", s, i, got, err, want[i])
+			}
+		}
+		if _, err := w.Digest(len(examples)); err == nil {
+			t.Error("an example too many has a digest")
+		}
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := readDigests(path); err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%v: read %v %v, want %v", s, got, err, want)
+		}
+	}
+}
+
+// Every bit of an example's data, and none of another example's, is in its digest.
+func TestDigestCovers(t *testing.T) {
+	s := Shape{2, 2, 3, 2}
+	path := filepath.Join(t.TempDir(), "scores.npz")
+	w := create(t, path, s)
+	defer w.Close()
+	write(t, w, s, randomExamples(s), 0, 3)
+	before := [2]string{}
+	for i := range before {
+		before[i], _ = w.Digest(i)
+	}
+	for _, a := range []struct {
+		name string
+		size int64 // an example's bytes
+	}{{"index", 8}, {"labels", 8}, {"scores0", 4 * 2 * 2}, {"scores", 4 * 3 * 2}} {
+		for bit := range 2 * a.size * 8 {
+			at := w.member(a.name).data + bit/8
+			var b [1]byte
+			if _, err := w.file.ReadAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.writeAt([]byte{b[0] ^ 1<<(bit%8)}, at); err != nil {
+				t.Fatal(err)
+			}
+			for i := range int64(2) {
+				got, err := w.Digest(int(i))
+				if changed := bit/8/a.size == i; err != nil || (got != before[i]) != changed {
+					t.Errorf("%s, bit %d: digest of example %d is %s %v, was %s", a.name, bit, i, got, err, before[i])
+				}
+			}
+			if err := w.writeAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A finished file can be opened for one example to be written again, and is the same file afterwards; also if the power
+// is cut at any place in between.
+func TestReopen(t *testing.T) {
+	s := Shape{3, 2, 4, 3}
+	path, want := finished(t, s)
+	part := path + partSuffix
+	examples := randomExamples(s)
+	again := func(w *Writer, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := examples[1]
+		err = errors.Join(w.WriteExample(1, e.index, e.label), w.WriteSelection(1, 0, e.scores0), w.WriteEstimation(1, 0, e.scores), w.Sync(), w.Finish())
+		got, readErr := os.ReadFile(path)
+		if err != nil || readErr != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%v %v, other bytes: %v", err, readErr, !bytes.Equal(got, want))
+		}
+		if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the part file: %v", err)
+		}
+	}
+	w, err := Reopen(path, s)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is there while it is written: %v", err)
+	}
+	if err := w.WriteEstimation(1, 0, make([]float32, 12)); err != nil {
+		t.Fatal(err)
+	}
+	again(w, err)
+	// Renamed and not cut yet; or any part of a directory, written again.
+	for length := w.end; length <= int64(len(want)); length++ {
+		if err := errors.Join(os.Remove(path), os.WriteFile(part, want[:length], 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		again(Create(path, s))
+	}
+
+	if _, err := Reopen(path, Shape{3, 2, 4, 4}); err == nil || !strings.Contains(err.Error(), "4 classes have") {
+		t.Errorf("another shape: %v", err)
+	}
+	if err := os.WriteFile(part, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(path, s); err == nil || !strings.Contains(err.Error(), "both") {
+		t.Errorf("with a part file: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Error("a refused file was changed")
+	}
+	if _, err := Reopen(path+"x", s); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// lying is an archive of one member whose directory gives sizes that are not there.
+func lying(t *testing.T, method uint16, header string, packed, size uint64) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.CreateRaw(&zip.FileHeader{Name: "scores.npy", Method: method, CompressedSize64: packed, UncompressedSize64: size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(f, header); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scores.npz")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What a small file promises takes no memory.
+func TestHostile(t *testing.T) {
+	array := func(shape string) string {
+		return npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': ("+shape+"), }", "")
+	}
+	big := array("1, 1, 1073741824")
+	size := uint64(len(big)) + 4<<30
+	folder := t.TempDir()
+	for name, c := range map[string]struct{ path, want string }{
+		"stored, one size":     {lying(t, zip.Store, big, uint64(len(big)), size), "cannot hold"},
+		"stored, both sizes":   {lying(t, zip.Store, big, size, size), "ends within"},
+		"deflated beyond 1032": {lying(t, zip.Deflate, big, 1000, 1032001), "cannot hold"},
+		"other method":         {lying(t, 12, big, 10, 10), "method 12"},
+		"beyond int64":         {lying(t, zip.Store, big, 1<<63, 1<<63), "cannot hold"},
+		"many samples":         {lying(t, zip.Store, array("1, 1152921504606846976, 2"), 1<<63-1, 1<<63-1), "cannot hold"},
+		"folder":               {folder, "is not a file"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := readDigests(c.path)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 4<<20 {
+			t.Errorf("%s: %d bytes allocated", name, n)
+		}
+	}
+	if err := (Shape{1, 0, 1, maxClasses + 1}).validate(); err == nil {
+		t.Error("too many classes")
+	}
+	if err := (Shape{1 << 30, 1 << 20, 1 << 20, 2}).validate(); err == nil {
+		t.Error("too many samples")
+	}
+	if err := (Shape{10_000, 100, 100_000, 1000}).validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzDamaged: whatever is done to a finished file, it is read as it was or not at all.
+func FuzzDamaged(f *testing.F) {
+	s := Shape{2, 2, 3, 2}
+	path := filepath.Join(f.TempDir(), "scores.npz")
+	w, err := Create(path, s)
+	if err != nil {
+		f.Fatal(err)
+	}
+	want := randomExamples(s)
+	for i, e := range want {
+		if err := errors.Join(w.WriteExample(i, e.index, e.label), w.WriteSelection(i, 0, e.scores0), w.WriteEstimation(i, 0, e.scores)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		f.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(0, []byte{})
+	f.Add(len(file)-30, []byte{0, 1, 2, 3})
+	f.Add(200, bytes.Repeat([]byte{0xff}, 50))
+	f.Fuzz(func(t *testing.T, at int, change []byte) {
+		damaged := bytes.Clone(file)
+		if at >= 0 && at < len(damaged) {
+			copy(damaged[at:], change)
+		}
+		path := filepath.Join(t.TempDir(), "scores.npz")
+		if err := os.WriteFile(path, damaged, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readDigests(path)
+		if err != nil {
+			return
+		}
+		for i, e := range got {
+			if i%2 == 1 {
+				e.scores0 = want[i].scores0 // not read
+			}
+			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
+				t.Errorf("example %d reads as %v", i, e)
+			}
+		}
+	})
+}
