@@ -13,7 +13,6 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/scorefile"
 )
 
 // Recertification certifies what a run or a file has kept again, by several methods.
@@ -176,7 +175,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	}
 }
 
-func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, r *scorefile.Reader, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
+func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
 	a, err := certifier.Start(e)
 	if err != nil {
 		return cert, nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -102,14 +103,11 @@ func (e *Evidence) Votes() ([]certify.Votes, error) {
 	}
 	var votes []certify.Votes
 	if e.Run != nil {
-		c, err := e.Run.readOwnVotes(path)
-		if err == nil {
-			err = c.intact(path)
-		}
+		lines, err := e.ownVotes()
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range c.values {
+		for _, v := range lines {
 			votes = append(votes, v.Votes)
 		}
 	} else if votes, err = readVotes(path); err != nil {
@@ -119,6 +117,16 @@ func (e *Evidence) Votes() ([]certify.Votes, error) {
 		return nil, fmt.Errorf("%s: no votes", e.Path)
 	}
 	return votes, nil
+}
+
+// ownVotes reads the votes of the run.
+func (e *Evidence) ownVotes() ([]votesLine, error) {
+	path := filepath.Join(e.dir, VotesFile)
+	c, err := e.Run.readOwnVotes(path)
+	if err == nil {
+		err = c.intact(path)
+	}
+	return c.values, err
 }
 
 // readVotes reads votes from elsewhere.
@@ -175,47 +183,77 @@ func WriteCertificates(path string, certs []certify.Certificate) error {
 		}
 		lines = append(lines, line...)
 	}
-	return WriteFile(path, lines)
+	return durable.WriteFile(path, lines)
 }
 
-// Scores opens the scores. Those of a run are checked, example by example, against the
-// checksums in its votes. The caller must Close them.
-func (e *Evidence) Scores() (*scorefile.Reader, error) {
+// Scores reads a file of scores. Those of a run are compared, an example behind the
+// other, with the checksums in its votes.
+type Scores struct {
+	*scorefile.Reader
+	path  string
+	votes []votesLine // of a run whose votes have checksums, else nil
+	turn  int         // examples that were gone to
+}
+
+// Scores opens the scores. The caller must Close them.
+func (e *Evidence) Scores() (*Scores, error) {
 	path, err := e.choose(ScoresFile)
 	if err != nil {
 		return nil, err
 	}
-	if e.Run == nil {
-		return scorefile.Open(path)
-	}
-	if _, err := os.Stat(path); err != nil {
-		if _, err := scorefile.StatPart(path); err == nil {
-			return nil, &Error{fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'"}
-		}
-		return nil, &Error{fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
-			"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii"}
-	}
-	var sums []string
-	if e.Run.sealed() {
-		c, err := e.Run.readOwnVotes(filepath.Join(e.dir, VotesFile))
-		if err == nil {
-			err = c.intact(filepath.Join(e.dir, VotesFile))
-		}
-		if err != nil {
+	s := &Scores{path: path}
+	if e.Run != nil {
+		if err := e.finished(path); err != nil {
 			return nil, err
 		}
-		for _, v := range c.values {
-			sums = append(sums, v.Scores)
+		if e.Run.sealed() {
+			if s.votes, err = e.ownVotes(); err != nil {
+				return nil, err
+			}
 		}
 	}
-	r, err := scorefile.Open(path)
-	if err != nil {
+	if s.Reader, err = scorefile.Open(path); err != nil {
 		return nil, err
 	}
-	if err := e.Run.fits(r.Shape, path); err != nil {
-		return nil, errors.Join(err, r.Close())
+	if e.Run != nil {
+		if err := e.Run.fits(s.Shape, path); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
-	return r, nil
+	return s, nil
+}
+
+// finished checks that a run has its scores.
+func (e *Evidence) finished(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if _, err := scorefile.StatPart(path); err == nil {
+		return &Error{fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'"}
+	}
+	return &Error{fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
+		"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii"}
+}
+
+// Next goes to the next example, as scorefile's does, once the one before is found to be
+// as it was written.
+func (s *Scores) Next() (index, label int, err error) {
+	if s.votes != nil && s.turn > 0 {
+		v := s.votes[s.turn-1]
+		switch sum, err := s.Digest(); {
+		case err != nil:
+			return 0, 0, err
+		case sum != v.Scores:
+			return 0, 0, fmt.Errorf("%s: the scores of example %d have changed since they were written: their checksum does not match that in %s",
+				s.path, v.Index, VotesFile)
+		}
+	}
+	if index, label, err = s.Reader.Next(); err == nil {
+		if s.turn++; s.votes != nil && s.turn > len(s.votes) {
+			return 0, 0, fmt.Errorf("%s: has scores of more examples than %s", s.path, VotesFile)
+		}
+	}
+	return index, label, err
 }
 
 // fits checks that scores have the run's shape.

@@ -4,53 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 )
-
-// temporary is the beginning of the names of files that are not whole yet.
-const temporary = ".rscert-"
-
-// WriteFile writes a file that appears whole or not at all, also after a power cut: a
-// temporary file beside it is synced and renamed, then the folder is synced.
-func WriteFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), temporary+"*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes the names in a folder survive a power cut.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	// Not every file system can sync a folder; those that cannot say so each time.
-	_ = d.Sync()
-	return d.Close()
-}
 
 // appendFile is a file of whole lines.
 type appendFile struct {

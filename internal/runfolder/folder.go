@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -85,7 +86,7 @@ func (f *Folder) create() error {
 	if err := removeTemporary(f.dir); err != nil {
 		return err
 	}
-	if err := syncFolder(filepath.Dir(filepath.Clean(f.dir))); err != nil {
+	if err := durable.SyncFolder(filepath.Dir(filepath.Clean(f.dir))); err != nil {
 		return err
 	}
 	if err := f.run.write(f.dir); err != nil {
@@ -147,7 +148,7 @@ func checkUnused(dir string) error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if name == lockFile || strings.HasPrefix(name, temporary) {
+		if name == lockFile || strings.HasPrefix(name, durable.Temporary) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() == 0 && isResult(name) {
@@ -164,7 +165,7 @@ func isResult(name string) bool {
 
 // removeTemporary removes what interrupted writes of whole files left.
 func removeTemporary(dir string) error {
-	found, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	found, err := filepath.Glob(filepath.Join(dir, durable.Temporary+"*"))
 	for _, path := range found {
 		err = errors.Join(err, os.Remove(path))
 	}
@@ -197,7 +198,7 @@ func (f *Folder) open(s sizes) (err error) {
 			return err
 		}
 	}
-	return syncFolder(f.dir)
+	return durable.SyncFolder(f.dir)
 }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }

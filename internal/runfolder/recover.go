@@ -3,6 +3,7 @@ package runfolder
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -55,7 +56,7 @@ func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 		return fmt.Errorf("counts has %d classes, the run's model %d", len(v.Counts), r.Model.Classes)
 	case v.N0 != p.N0:
 		return fmt.Errorf("n0 is %d, the run's %d", v.N0, p.N0)
-	case v.N > p.N || (v.N != p.N && !v.Stop.Given()):
+	case v.N > p.N || (v.N != p.N && v.Stop == (certify.StopRule{})):
 		return fmt.Errorf("n is %d, the run's %d", v.N, p.N)
 	}
 	return nil
@@ -131,30 +132,42 @@ func (f *Folder) recover() error {
 	return f.open(s)
 }
 
-// recoverScores opens the scores of a run for writing, if any example is left to
-// sample, and returns how many of the examples have theirs there, as they were written.
+// recoverScores returns how many of the examples have their scores as they were
+// written, and opens the scores for writing unless there is nothing left to write.
 func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	path := f.path(ScoresFile)
-	w, err := scorefile.Create(path, f.run.scoreShape())
+	open := scorefile.Create
+	if _, err := os.Stat(path); err == nil {
+		if len(votes) == f.run.Data.Selected && checkScores(path, votes) == nil {
+			return len(votes), nil
+		}
+		open = scorefile.Reopen
+	}
+	w, err := open(path, f.run.scoreShape())
 	if err != nil {
 		return 0, err
 	}
+	f.scores = w
 	for n, v := range votes {
-		sum, err := w.Digest(n)
-		if err != nil {
-			return 0, errors.Join(err, w.Close())
-		}
-		if sum != v.Scores {
-			f.scores = w
-			return n, nil
+		if sum, err := w.Digest(n); err != nil || sum != v.Scores {
+			return n, err
 		}
 	}
-	f.scores = w
 	return len(votes), nil
 }
 
-// finishedScores reports whether scores.npz has its name.
-func (f *Folder) finishedScores() bool {
-	_, err := os.Stat(f.path(ScoresFile))
-	return err == nil
+// checkScores reads a finished file of scores and compares it with the votes' checksums.
+func checkScores(path string, votes []votesLine) error {
+	r, err := scorefile.Open(path)
+	if err != nil {
+		return err
+	}
+	s := Scores{Reader: r, path: path, votes: votes}
+	for err == nil {
+		_, _, err = s.Next()
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, r.Close())
 }

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/durable"
 )
 
 // Schema is the version of the folder's format that this package writes.
@@ -203,7 +204,7 @@ func (r Run) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
+	return durable.WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
 }
 
 // encode is JSON with a newline, in which radius>=0.5 stays readable.
@@ -215,4 +216,3 @@ func encode(v any, indent string) ([]byte, error) {
 	err := e.Encode(v)
 	return b.Bytes(), err
 }
-

@@ -11,9 +11,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
+
+	"github.com/rscert/rscert/internal/durable"
 )
 
 // Writer writes a file of scores. Its methods but Finish and Close may be called from
@@ -60,7 +60,7 @@ func Create(path string, shape Shape) (*Writer, error) {
 		err = file.Sync()
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = durable.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -234,7 +234,7 @@ func (w *Writer) Finish() error {
 	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(w.path))
+	return durable.SyncFolder(filepath.Dir(w.path))
 }
 
 // writeDirectory writes what makes the file an archive, after the data are safe, and syncs it.
@@ -259,17 +259,4 @@ func (w *Writer) writeDirectory() error {
 		return err
 	}
 	return w.file.Sync()
-}
-
-// syncFolder makes the names in a folder survive a power cut. Not every system can.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || runtime.GOOS == "windows" {
-		err = nil
-	}
-	return errors.Join(err, f.Close())
 }

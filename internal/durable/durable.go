@@ -1,0 +1,58 @@
+// Package durable writes files that are there, whole, after a power cut.
+package durable
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Temporary is the beginning of the names of files that are not whole yet. An
+// interrupted WriteFile leaves one behind.
+const Temporary = ".rscert-"
+
+// WriteFile writes a file that appears whole or not at all: a temporary file beside it
+// is synced and renamed, then the folder is synced.
+func WriteFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), Temporary+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+// SyncFolder makes the names in a folder survive a power cut. Not every system can.
+func SyncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || runtime.GOOS == "windows" {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
