@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/tabular"
@@ -85,7 +84,7 @@ alpha and the number of examples are the run's.`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()
-			return runACCE(cmd.Context(), s, args[0], o, f.Changed("delta"), f.Changed("alpha"))
+			return runACCE(cmd.Context(), s, args[0], o, f.Changed("delta"), given(cmd, "alpha", &o.alpha))
 		},
 	}
 	f := cmd.Flags()
@@ -175,7 +174,7 @@ type acceRows struct {
 	clean   []float64 // nil if not in the file
 }
 
-func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDelta, haveAlpha bool) error {
+func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDelta bool, alpha *float64) error {
 	solvers, err := parseACCESolvers(o.solvers)
 	if err != nil {
 		return err
@@ -187,40 +186,28 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
-	run, err := findACCERun(path)
+	evidence, bounds, err := findBounds(path)
 	if err != nil {
 		return err
 	}
 	switch {
 	case wantDelta && !(o.delta > 0 && o.delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", o.delta)
-	case haveAlpha && !(o.alpha > 0 && o.alpha < 1):
-		return badInputf("--alpha %v: want a number between 0 and 1", o.alpha)
-	case wantDelta && !haveAlpha && run == nil:
-		return withHint(badInputf("--delta needs --alpha, the failure probability of each bound in the file"),
-			"it is the --alpha that 'rscert confidence' was given")
-	case !wantDelta && (haveAlpha || o.examples != 0):
+	case !wantDelta && (alpha != nil || o.examples != 0):
 		return badInputf("--alpha and --examples are for --delta")
-	case o.examples < 0:
-		return badInputf("--examples %d: want at least 1", o.examples)
 	}
-	if run != nil {
-		switch {
-		case haveAlpha && o.alpha < run.alpha:
-			return badInputf("--alpha %v: the run's bounds fail with probability up to %v", o.alpha, run.alpha)
-		case o.examples != 0 && o.examples < run.examples:
-			return badInputf("--examples %d: the run has sampled %d", o.examples, run.examples)
-		case run.label:
-			fmt.Fprintf(s.err, "warning: %s certifies the label: the bounds leave out all wrong predictions\n", path)
-		}
-		path = run.bounds
-		if !haveAlpha {
-			o.alpha = run.alpha
-		}
-		if o.examples == 0 {
-			o.examples = run.examples
+	if wantDelta {
+		if o.alpha, o.examples, err = bounds.Sampled(alpha, o.examples); err != nil {
+			return badInput(err)
 		}
 	}
+	if bounds.Label {
+		fmt.Fprintf(s.err, "warning: %s certifies the label: the bounds leave out all wrong predictions\n", path)
+	}
+	if bounds.Unfinished > 0 {
+		fmt.Fprintf(s.err, "warning: %s: the run is not finished: %d examples are not sampled yet\n", path, bounds.Unfinished)
+	}
+	path = evidence
 	start := time.Now()
 	table, err := readTable(ctx, s, path, o.quiet, tabular.Options{
 		Required: []string{"lower", "upper", "correct"},
@@ -256,7 +243,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	// What an interrupted search has found is shown, but is not the work asked
 	// for: no file.
 	if o.out != "" && ctx.Err() == nil {
-		if err := runfolder.WriteFile(o.out, attackCSV(table, bins, groups, results)); err != nil {
+		if err := durable.WriteFile(o.out, attackCSV(table, bins, groups, results)); err != nil {
 			return err
 		}
 	}
@@ -271,40 +258,19 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	return ctx.Err()
 }
 
-// acceRun is what a run folder knows beyond its bounds.csv.
-type acceRun struct {
-	bounds   string // the file
-	alpha    float64
-	examples int
-	label    bool // the label was certified, not the predicted class
-}
-
-// findACCERun returns nil if path is not a folder.
-func findACCERun(path string) (*acceRun, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return nil, nil // reading it will say what is wrong
+// findBounds finds the file of bounds that path is or holds.
+func findBounds(path string) (file string, b runfolder.Bounds, err error) {
+	if path == tabular.Stdin {
+		return path, b, nil
 	}
-	run, err := runfolder.Read(path)
+	evidence, err := runfolder.Find(path)
 	if err != nil {
-		return nil, badInput(err)
+		return "", b, badInput(err)
 	}
-	if run.Parameters.ConfidenceRadii == nil {
-		return nil, withHint(badInputf("%s: the run has no bounds on the confidence", path),
-			"give certify --confidence-radii, or make bounds with 'rscert confidence'")
+	if b, err = evidence.Bounds(); err != nil {
+		return "", b, badInput(err)
 	}
-	certificates, err := runfolder.ReadCertificates(path)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	for _, c := range certificates {
-		if !c.Sound {
-			return nil, badInputf("%s: the class of example %d was certified by %s, which is not sound", path, c.Index, c.Method)
-		}
-	}
-	return &acceRun{
-		bounds: filepath.Join(path, runfolder.BoundsFile), alpha: run.Parameters.Alpha, examples: len(certificates),
-		label: run.Parameters.Class == certify.Label.String(),
-	}, nil
+	return b.File, b, nil
 }
 
 // splitByRadius checks the rows and puts those of each radius that is asked for
@@ -511,7 +477,7 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		r.Adaptive = &a
 	}
 	if o.delta > 0 {
-		k, err := certify.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
+		k, err := binomial.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
 		if err != nil {
 			return r, err
 		}

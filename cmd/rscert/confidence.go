@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -91,7 +93,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		if err := runfolder.WriteBounds(&b, found.Bounds, found.Examples); err != nil {
 			return err
 		}
-		if err := runfolder.WriteFile(o.out, b.Bytes()); err != nil {
+		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
 			return err
 		}
 	}

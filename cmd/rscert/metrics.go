@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/tabular"
@@ -234,7 +233,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		if err != nil {
 			return err
 		}
-		if err := runfolder.WriteFile(plot, picture); err != nil {
+		if err := durable.WriteFile(plot, picture); err != nil {
 			return err
 		}
 	}
@@ -455,17 +454,15 @@ func integers(t *tabular.Table, name string, column []float64) ([]int, error) {
 
 // predictionsOfVotes takes the shares of the votes as probabilities.
 func predictionsOfVotes(path string) (*calib.Predictions, error) {
-	votes, err := runfolder.ReadVotes(path)
+	evidence, err := runfolder.Find(path)
 	if err != nil {
 		return nil, err
 	}
-	if len(votes) == 0 {
-		return nil, fmt.Errorf("%s: no votes", path)
+	votes, err := evidence.Votes()
+	if err != nil {
+		return nil, err
 	}
 	classes := len(votes[0].Counts)
-	if slices.ContainsFunc(votes, func(v certify.Votes) bool { return len(v.Counts) != classes }) {
-		return nil, fmt.Errorf("%s: the number of classes changes", path)
-	}
 	var probability []float64
 	var label []int
 	for _, v := range votes {

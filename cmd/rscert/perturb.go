@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -130,7 +130,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return runfolder.WriteFile(o.out, b.Bytes())
+	return durable.WriteFile(o.out, b.Bytes())
 }
 
 // writeScores writes the perturbed scores, and the labels as they were where

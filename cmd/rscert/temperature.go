@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -178,7 +178,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		}
 	}
 	if o.out != "" {
-		if err := runfolder.WriteFile(o.out, all.calibrated(found.Temperature, held)); err != nil {
+		if err := durable.WriteFile(o.out, all.calibrated(found.Temperature, held)); err != nil {
 			return err
 		}
 	}

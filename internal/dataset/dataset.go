@@ -194,6 +194,9 @@ func (d *Dataset) addNote(format string, args ...any) {
 // Len is the number of examples.
 func (d *Dataset) Len() int { return len(d.labels) }
 
+// Label returns the label of example i.
+func (d *Dataset) Label(i int) int { return d.labels[i] }
+
 // Shape is [C,H,W], or [D] for flat rows.
 func (d *Dataset) Shape() []int { return slices.Clone(d.shape) }
 

@@ -139,7 +139,7 @@ type experiment struct {
 
 func (e *experiment) Input() (int, []float32) { return e.record.Votes.Index, e.clean }
 
-func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
+func (e *experiment) Goal(t smoothing.Votes) (int64, error) {
 	if e.running.stopping == nil {
 		return e.running.plan.N, nil
 	}
@@ -147,7 +147,7 @@ func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
 	return e.running.stopping.Next(e.record.Votes)
 }
 
-func (e *experiment) Finish(t smoothing.Tally) (err error) {
+func (e *experiment) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
 	if s := e.running.stopping; s != nil {
 		if err := s.Mark(&e.record.Votes); err != nil {
@@ -159,11 +159,11 @@ func (e *experiment) Finish(t smoothing.Tally) (err error) {
 }
 
 // count takes over what the sampler has counted.
-func (e *experiment) count(t smoothing.Tally) {
+func (e *experiment) count(t smoothing.Votes) {
 	v := &e.record.Votes
-	v.N, v.Counts = t.N, t.Counts
+	v.N, v.Counts, v.None = t.N, t.Counts, t.None
 	if t.N0 > 0 {
-		v.N0, v.Counts0 = t.N0, t.Counts0
+		v.N0, v.Counts0, v.None0 = t.N0, t.Counts0, t.None0
 	}
 }
 
@@ -214,7 +214,7 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-func (e *scoreExperiment) Finish(t smoothing.Tally) (err error) {
+func (e *scoreExperiment) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
 	if e.record.Certificate, err = e.scores.Certificate(); err != nil {
 		return err
