@@ -2,23 +2,26 @@ package runfolder
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
 )
 
 var testRun = Run{
 	Schema:  Schema,
 	Version: "1.2.3",
 	Model:   Model{File: "m.onnx", SHA256: strings.Repeat("ab", 32), Classes: 2},
-	Data:    Data{File: "d.csv", SHA256: strings.Repeat("cd", 32)},
+	Data:    Data{File: "d.csv", SHA256: strings.Repeat("cd", 32), Examples: 4, Selected: 4},
 	Parameters: Parameters{
-		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: "margin", Seed: 1, Skip: 1, Shard: "0/1",
+		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: ByVotes(certify.ExactMargin), Seed: 1, Skip: 1, Shard: Whole,
 		ConfidenceRadii: []float64{0, 1, 2, 3},
 	},
 	Runtime: Runtime{Library: "1.29.0", Provider: "cpu", Batch: 64, Threads: 2},
@@ -26,7 +29,7 @@ var testRun = Run{
 
 func record(i int) Record {
 	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
-		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", N: 10, Sound: true},
+		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
 	for k := range i { // from none to several
 		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
@@ -131,7 +134,7 @@ func TestResumeRefusals(t *testing.T) {
 		{"no mean and an empty mean", func(r *Run) { r.Parameters.Mean = []float64{} }, ""},
 		{"sigma", func(r *Run) { r.Parameters.Sigma = 0.5 }, "--sigma was 0.25, now 0.5"},
 		{"n and seed", func(r *Run) { r.Parameters.N = 20; r.Parameters.Seed = 2 }, "--n was 10, now 20; --seed was 1, now 2"},
-		{"stop", func(r *Run) { r.Parameters.Stop = "radius>=0.5" }, "--stop was not given, now radius>=0.5"},
+		{"stop", func(r *Run) { r.Parameters.Stop, _ = certify.ParseStop("radius>=0.5") }, "--stop was not given, now radius>=0.5"},
 		{"mean", func(r *Run) { r.Parameters.Mean = []float64{0.5} }, "--mean was [], now [0.5]"},
 		{"model", func(r *Run) { r.Model.SHA256 = strings.Repeat("0", 64) }, "the model is another"},
 		{"data", func(r *Run) { r.Data.SHA256 = strings.Repeat("0", 64) }, "the data are others"},
@@ -202,7 +205,7 @@ func TestOneWriter(t *testing.T) {
 
 func TestReadRefusals(t *testing.T) {
 	for _, tt := range []struct{ json, want string }{
-		{`{"schema": 2, "rscert": "9.9"}`, "written in format 2 by rscert 9.9"},
+		{`{"schema": 3, "rscert": "9.9"}`, `written in format 3 by rscert "9.9"`},
 		{`{"rscert": "1.0"}`, "no schema version"},
 		{`{"schema"`, "unexpected end of JSON"},
 	} {
@@ -216,70 +219,427 @@ func TestReadRefusals(t *testing.T) {
 	}
 }
 
-func TestReadVotesErrors(t *testing.T) {
+func TestVotesFromElsewhere(t *testing.T) {
 	good := `{"index":0,"label":0,"n":3,"counts":[2,1]}`
-	for _, tt := range []struct{ name, data, want string }{
+	sealed, err := encodeLine(json.RawMessage(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, data, want string // want: in the error; empty: the votes are read
+	}{
+		{"one line", good + "\n", ""},
+		{"no newline at the end", good, ""},
+		{"a checksum", string(sealed), ""},
+		{"no label known", strings.Replace(good, `"label":0`, `"label":-1`, 1), ""},
 		{"not JSON", good + "\nhello\n", "votes.jsonl:2: "},
 		{"blank lines count", good + "\n\n\n{]\n", "votes.jsonl:4: "},
-		{"wrong sum", good + "\n" + `{"index":1,"label":0,"n":4,"counts":[2,1]}` + "\n", "votes.jsonl:2: "},
-		{"torn elsewhere", good + "\n" + good[:20], "votes.jsonl:2: "},
+		{"wrong sum", good + "\n" + `{"index":1,"label":0,"n":4,"counts":[2,1]}` + "\n", "votes.jsonl:2: counts sum to 3"},
+		{"torn", good + "\n" + good[:20], "votes.jsonl:2: "},
+		{"no label", `{"index":0,"n":3,"counts":[2,1]}`, "votes.jsonl:1: label is missing"},
+		{"no index", `{"label":0,"n":3,"counts":[2,1]}`, "votes.jsonl:1: index is missing"},
+		{"a key twice", `{"index":0,"label":0,"label":1,"n":3,"counts":[2,1]}`, `votes.jsonl:1: "label" appears twice`},
+		{"a key twice but for case", `{"index":0,"label":0,"Label":1,"n":3,"counts":[2,1]}`, `votes.jsonl:1: "Label" appears twice`},
+		{"null", `{"index":0,"label":null,"n":3,"counts":[2,1]}`, `votes.jsonl:1: "label": is null`},
+		{"null in counts", `{"index":0,"label":0,"n":2,"counts":[2,null]}`, `votes.jsonl:1: "counts": is null`},
+		{"an index twice", good + "\n" + good + "\n", "votes.jsonl:2: index 0 appears twice"},
+		{"other classes", good + "\n" + `{"index":1,"label":0,"n":3,"counts":[2,1,0]}`, "votes.jsonl:2: counts has 3 classes, the lines before have 2"},
+		{"changed", strings.Replace(string(sealed), "[2,1]", "[1,2]", 1), "votes.jsonl:1: the line has changed"},
+		{"two objects", good + good, "votes.jsonl:1: text behind"},
+		{"a line of noise", strings.Repeat("x", 1<<20), "votes.jsonl:1: "},
 	} {
 		path := filepath.Join(t.TempDir(), VotesFile)
 		if err := os.WriteFile(path, []byte(tt.data), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadVotes(path); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.want)
-		}
-	}
-	// In its own run folder a torn last line is a killed run's, and left out;
-	// a last line that merely lacks its newline elsewhere counts.
-	dir := t.TempDir()
-	path := filepath.Join(dir, VotesFile)
-	for _, tt := range []struct {
-		data string
-		own  bool
-		want int
-	}{{good, false, 1}, {good + "\n" + good[:20], true, 1}} {
-		if tt.own {
-			if err := testRun.write(dir); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(path, []byte(tt.data), 0o644); err != nil {
+		e, err := Find(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []string{path, dir} {
-			if votes, err := ReadVotes(p); err != nil || len(votes) != tt.want {
-				t.Errorf("%q: %d votes, error %v; want %d", tt.data, len(votes), err, tt.want)
-			}
+		votes, err := e.Votes()
+		switch {
+		case tt.want == "" && (err != nil || len(votes) != 1):
+			t.Errorf("%s: %d votes, error %v", tt.name, len(votes), err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > len(path)+200):
+			t.Errorf("%s: error %v, want a short one with %q", tt.name, err, tt.want)
 		}
 	}
 }
 
-// FuzzDecodeLines checks that what is accepted is whole lines whose ends are
-// where they are said to be.
-func FuzzDecodeLines(f *testing.F) {
+// wholeRun writes the run of all records and returns its folder.
+func wholeRun(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	f, err := Create(dir, testRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, f, 0, testRun.Data.Selected)
+	if err := errors.Join(f.Finish(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// overwrite changes a file of a run folder.
+func overwrite(t *testing.T, dir, name string, change func(string) string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := change(string(data))
+	if after == string(data) {
+		t.Fatalf("%s was not changed", name)
+	}
+	if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reseal gives a line its right checksum again after a change.
+func reseal(t *testing.T, change func(string) string) func(string) string {
+	return func(data string) string {
+		lines := strings.SplitAfter(data, "\n")
+		body, state := checksum.VerifyJSON([]byte(strings.TrimSpace(lines[1])))
+		if state != checksum.Good {
+			t.Fatalf("the line's checksum is %v", state)
+		}
+		lines[1] = string(checksum.AppendJSON([]byte(change(string(body))))) + "\n"
+		return strings.Join(lines, "")
+	}
+}
+
+func substitute(old, new string) func(string) string {
+	return func(s string) string { return strings.Replace(s, old, new, 1) }
+}
+
+// TestMixedLines checks that lines that are whole, with right checksums, but not of this
+// run are refused by name, when it is resumed and when it is read.
+func TestMixedLines(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		change     func(string) string
+		want       string
+	}{
+		{"an index", VotesFile, substitute(`"index":1`, `"index":3`), "index is 3, and this line of the run is of example 1"},
+		{"another n", VotesFile, func(s string) string {
+			return substitute(`"n":10,"counts":[1,9]`, `"n":9,"counts":[1,8]`)(s)
+		}, "n is 9, the run's 10"},
+		{"another n0", VotesFile, substitute(`"n0":5,"counts0":[4,1]`, `"n0":4,"counts0":[4,0]`), "n0 is 4, the run's 5"},
+		{"more classes", VotesFile, func(s string) string {
+			return substitute(`[4,1]`, `[4,1,0]`)(substitute(`[1,9]`, `[1,9,0]`)(s))
+		}, "counts has 3 classes, the run's model 2"},
+		{"stopped", VotesFile, substitute(`"counts":[1,9]`, `"counts":[1,9],"stop":"radius>=1","alpha_share":0.5`), `stop is "radius>=1"`},
+		{"sigma", CertificatesFile, substitute(`"sigma":0.25`, `"sigma":2.5`), "sigma is 2.5, the run's 0.25"},
+		{"a certificate's label", CertificatesFile, substitute(`"label":1`, `"label":0`), "certificates.jsonl:2: is of example 1 with label 0"},
+		{"a line of nothing", CertificatesFile, func(string) string { return `{"index":1}` }, "label is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := wholeRun(t)
+			overwrite(t, dir, tt.file, reseal(t, tt.change))
+			f, err := Resume(dir, testRun)
+			if err == nil {
+				f.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("resume: error %v, want one with %q", err, tt.want)
+			}
+			if tt.name == "a certificate's label" { // only resuming reads both files
+				return
+			}
+			e, err := Find(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.file == VotesFile {
+				_, err = e.Votes()
+			} else {
+				_, err = e.Certificates()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("read: error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestRepairs damages a finished run as a kill or a power cut can and checks that it is
+// resumed, with the examples left that are whole, and ends with the same bytes.
+func TestRepairs(t *testing.T) {
+	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
+	zeros := func(from, to int) func(string) string {
+		return func(s string) string { return s[:from] + strings.Repeat("\x00", to-from) + s[to:] }
+	}
+	for _, tt := range []struct {
+		name, file string
+		change     func(string) string
+		done       int
+	}{
+		{"the last certificate is gone", CertificatesFile, lastLine, 3},
+		{"the last votes are gone", VotesFile, lastLine, 3},
+		{"the last bounds are gone", BoundsFile, lastLine, 3},
+		{"all bounds are gone", BoundsFile, func(string) string { return "" }, 1}, // example 0 has none
+		{"all votes are gone", VotesFile, func(string) string { return "" }, 0},
+		{"a torn end", CertificatesFile, func(s string) string { return s[:len(s)-7] }, 3},
+		{"an end without its newline", VotesFile, func(s string) string { return s[:len(s)-1] }, 3},
+		{"zeros at the end", VotesFile, func(s string) string { return lastLine(s) + strings.Repeat("\x00", 50) }, 3},
+		{"zeros in the middle", CertificatesFile, zeros(300, 310), 1},
+		{"zeros in the bounds", BoundsFile, zeros(len(boundsHeader)+5, len(boundsHeader)+9), 1},
+		{"another last line", VotesFile, func(s string) string { return lastLine(s) + "hello\n" }, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := wholeRun(t)
+			want := contents(t, dir)
+			overwrite(t, dir, tt.file, tt.change)
+			f, err := Resume(dir, testRun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(f.Done()) != tt.done || f.Dropped() != 4-tt.done {
+				t.Errorf("%d examples are done and %d dropped, want %d and %d", len(f.Done()), f.Dropped(), tt.done, 4-tt.done)
+			}
+			fill(t, f, len(f.Done()), 4)
+			if err := errors.Join(f.Finish(), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range contents(t, dir) {
+				if data != want[name] {
+					t.Errorf("%s differs", name)
+				}
+			}
+		})
+	}
+}
+
+// TestDamageInTheMiddle checks that what no power cut does is refused, with a way out.
+func TestDamageInTheMiddle(t *testing.T) {
+	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
+		dir := wholeRun(t)
+		overwrite(t, dir, file, substitute("\n", "\n9")) // in the second line
+		f, err := Resume(dir, testRun)
+		if err == nil {
+			f.Close()
+		}
+		var hint *Error
+		if !errors.As(err, &hint) || !strings.Contains(err.Error(), file+":2: ") || !strings.Contains(hint.Hint(), "delete this line") {
+			t.Errorf("%s: error %v", file, err)
+		}
+	}
+}
+
+// TestBitFlips flips a bit of every byte; the audit flips all eight.
+func TestBitFlips(t *testing.T) {
+	flipBits(t, func(i int) []int { return []int{i % 8} })
+}
+
+// flipBits flips bits of a finished run's files, one after the other, and checks that
+// whoever reads the file notices.
+func flipBits(t *testing.T, bits func(i int) []int) {
+	dir := wholeRun(t)
+	readers := map[string]func(*Evidence) error{
+		RunFile:          func(*Evidence) error { return nil }, // Find reads it
+		VotesFile:        func(e *Evidence) error { _, err := e.Votes(); return err },
+		CertificatesFile: func(e *Evidence) error { _, err := e.Certificates(); return err },
+		BoundsFile:       func(e *Evidence) error { _, err := e.Bounds(); return err },
+	}
+	for name, read := range readers {
+		path := filepath.Join(dir, name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flips, missed := 0, 0
+		for i := range whole {
+			for _, bit := range bits(i) {
+				data := bytes.Clone(whole)
+				data[i] ^= 1 << bit
+				if err := os.WriteFile(path, data, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				e, err := Find(dir)
+				if err == nil {
+					err = read(e)
+				}
+				if flips++; err == nil {
+					missed++
+					t.Errorf("%s: bit %d of byte %d, in %q, is not noticed", name, bit, i, data[max(0, i-20):min(len(data), i+20)])
+				}
+			}
+		}
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d of %d flips noticed", name, flips-missed, flips)
+	}
+}
+
+// TestInterruptedStart checks that whatever a start leaves before run.json has its name
+// does not keep the run from being started again.
+func TestInterruptedStart(t *testing.T) {
+	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {
+		dir := t.TempDir()
+		for name, data := range map[string]string{lockFile: "", ".rscert-123": `{"schema"`, VotesFile: "", CertificatesFile: "", BoundsFile: ""} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := begin(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, ".rscert-*")); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
+	}
+}
+
+// TestVanished checks that a run whose results disappear fails.
+func TestVanished(t *testing.T) {
+	for name, vanish := range map[string]func(dir string) error{
+		"folder deleted":      os.RemoveAll,
+		"folder moved":        func(dir string) error { return os.Rename(dir, dir+"-moved") },
+		"certificates gone":   func(dir string) error { return os.Remove(filepath.Join(dir, CertificatesFile)) },
+		"run.json gone":       func(dir string) error { return os.Remove(filepath.Join(dir, RunFile)) },
+		"votes replaced":      func(dir string) error { return WriteCertificates(filepath.Join(dir, VotesFile), nil) },
+		"certificates cut":    func(dir string) error { return os.Truncate(filepath.Join(dir, CertificatesFile), 3) },
+		"certificates longer": func(dir string) error { return appendTo(filepath.Join(dir, CertificatesFile), "{}\n") },
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		f, err := Create(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, f, 0, 2)
+		if err := vanish(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Finish(); err == nil {
+			t.Errorf("%s: the run finishes", name)
+		}
+		f.Close()
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// FuzzLines checks that what is accepted is whole lines whose ends are where they are
+// said to be, whatever else the file holds.
+func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
 	f.Add([]byte("{}\n{}"), false)
 	f.Add([]byte(`{"index":1e400}`), false)
 	f.Add([]byte(`{"counts":[-1],"n":-1}`+"\n"), true)
-	f.Fuzz(func(t *testing.T, data []byte, torn bool) {
-		votes, ends, err := decodeLines(bytes.NewReader(data), "fuzz", torn, func(v certify.Votes) error { return v.Validate() })
+	f.Add([]byte("{\"index\":0,\"label\":0,\"n\":1,\"counts\":[1,0]}\n\x00\x00\n"), true)
+	f.Fuzz(func(t *testing.T, data []byte, own bool) {
+		format := fileFormat[certify.Votes]{keys: votesKeys, own: own, valid: func(v certify.Votes) error { return v.Validate() }}
+		c, err := format.read(bytes.NewReader(data))
 		if err != nil {
-			return
+			t.Fatal(err) // damage is a result, not an error
 		}
-		if len(votes) != len(ends) {
-			t.Fatalf("%d values, %d ends", len(votes), len(ends))
+		if len(c.values) != len(c.ends) || len(c.values) != len(c.lines) {
+			t.Fatalf("%d values, %d ends, %d lines", len(c.values), len(c.ends), len(c.lines))
 		}
-		for i, end := range ends {
-			if last := i == len(ends)-1; data[end-1] != '\n' && (!last || torn) {
+		for i, end := range c.ends {
+			if last := i == len(c.ends)-1; data[end-1] != '\n' && (!last || own) {
 				t.Errorf("value %d ends at %d, in the middle of a line", i, end)
 			}
-			if votes[i].Validate() != nil {
+			if c.values[i].Validate() != nil {
 				t.Errorf("value %d is not valid", i)
 			}
 		}
 	})
+}
+
+// FuzzRun checks that reading run.json ends, and that what it accepts can be used.
+func FuzzRun(f *testing.F) {
+	doc, err := encode(testRun, "  ")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(checksum.Seal(doc))
+	f.Add(doc)
+	f.Add([]byte(`{"schema": 1, "parameters": {"method": "", "shard": "0/1"}}`))
+	f.Add([]byte(`{"schema": 3}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decodeRun(data)
+		if err == nil && r.sealed() && r.Data.Examples < 1e6 {
+			r.Parameters.Positions(r.Data.Examples)
+		}
+	})
+}
+
+// FuzzBounds checks that recovering bounds.csv accepts only rows with right checksums
+// behind the right header.
+func FuzzBounds(f *testing.F) {
+	rows := appendBounds([]byte(boundsHeader+"\n"), record(3).Bounds, 4)
+	f.Add(rows)
+	f.Add(rows[:len(rows)-5])
+	f.Add([]byte("index,radius\n0,1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), BoundsFile)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readBounds(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, end := range c.ends {
+			if data[end-1] != '\n' {
+				t.Errorf("row %d ends at %d, in the middle of a line", i, end)
+			}
+		}
+		if len(c.values) > 0 && !bytes.HasPrefix(data, []byte(boundsHeader+"\n")) && !bytes.HasPrefix(data, []byte(boundsHeader+"\r\n")) {
+			t.Errorf("rows without the header")
+		}
+	})
+}
+
+func FuzzShard(f *testing.F) {
+	for _, s := range []string{"0/1", "3/4", "4/4", "-1/2", "1", "a/b", "9999999999999999999/2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var shard, again Shard
+		if shard.UnmarshalText([]byte(s)) != nil {
+			return
+		}
+		if shard.K < 1 || shard.I < 0 || shard.I >= shard.K {
+			t.Errorf("%q is the shard %v", s, shard)
+		}
+		if err := again.UnmarshalText([]byte(shard.String())); err != nil || again != shard {
+			t.Errorf("%q does not read back: %v", shard, err)
+		}
+	})
+}
+
+// TestShards checks that shards part the examples.
+func TestShards(t *testing.T) {
+	p := Parameters{Skip: 3, Max: 7, Shard: Whole}
+	want := []int{0, 3, 6, 9, 12, 15, 18}
+	if got := p.Positions(100); !slices.Equal(got, want) {
+		t.Errorf("positions %v, want %v", got, want)
+	}
+	var joined []int
+	for i := range 3 {
+		p.Shard = Shard{i, 3}
+		joined = append(joined, p.Positions(100)...)
+	}
+	slices.Sort(joined)
+	if !slices.Equal(joined, want) {
+		t.Errorf("the shards have %v, want %v", joined, want)
+	}
 }
