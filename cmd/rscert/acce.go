@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/progress"
@@ -511,7 +512,7 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		r.Adaptive = &a
 	}
 	if o.delta > 0 {
-		k, err := certify.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
+		k, err := binomial.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
 		if err != nil {
 			return r, err
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func mustBins(t testing.TB, m int) Bins {
@@ -427,7 +427,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 	if testing.Short() {
 		trials = 300
 	}
-	k, err := certify.FailureQuantile(n, alpha, delta)
+	k, err := binomial.FailureQuantile(n, alpha, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 		}
 	}
 	// So many or more have a probability below 10⁻⁶ if the statement is true.
-	if limit, err := certify.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
+	if limit, err := binomial.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
 		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
 	}
 	if plain < trials*9/10 {

@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
 
 // bonferroni bounds the margin between the class with xA and the runner-up with
 // xB of n votes, each by its own Clopper–Pearson bound at level 1−α/2:
@@ -11,11 +15,11 @@ import "math"
 // P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (moutaouakil 2024 pays
 // α/m.)
 func bonferroni(kind MarginKind, xA, xB, n int64, alpha float64) bounded {
-	a := LowerBound(xA, n, alpha/2)
-	b := LowerBound(n-xB, n, alpha/2) // a lower bound on 1−p_B
+	a := binomial.LowerBound(xA, n, alpha/2)
+	b := binomial.LowerBound(n-xB, n, alpha/2) // a lower bound on 1−p_B
 	return bounded{
 		margin: bonferroniMargin(kind, a, b),
-		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(UpperBound(xB, n, alpha/2))},
+		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(binomial.UpperBound(xB, n, alpha/2))},
 	}
 }
 

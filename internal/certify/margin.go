@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
 
 // margin is the exact margin search, Buehler's optimal lower bound for the order
 // of outcomes by their bonferroni margin T:
@@ -154,7 +158,7 @@ func (e *event) crude(q1, q2 float64) float64 {
 			k = -1
 		}
 		t := e.threshold(min(k+1, e.order.n), int64(mean1+a*sd1))
-		p1 := binomialTail(e.order.n, t, math.Min(q1, 1)).hi
+		p1 := binomial.Tail(e.order.n, t, math.Min(q1, 1)).Upper
 		p2 := 0.0
 		if k >= 0 {
 			p2 = e.below(k, q2)
@@ -337,8 +341,6 @@ func (s *search) marginSD(f frontier, u float64) float64 {
 	return v1/normalPDF(quantileNear(q1)) + v2/normalPDF(quantileNear(q2))
 }
 
-func normalPDF(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwoPi) }
-
 // prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
 // proved, else a y near which it may not hold.
 //
@@ -361,7 +363,7 @@ func (s *search) prove(f frontier) (bad float64) {
 	if t > n {
 		return -1 // no outcome is in the event
 	}
-	y := f.from(LowerBound(t, n, s.alpha))
+	y := f.from(binomial.LowerBound(t, n, s.alpha))
 	if y >= end {
 		return -1
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func mustVotes(t testing.TB, p VoteParams) *VoteCertifier {
@@ -110,7 +112,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 					continue
 				}
 				T := func(a, b int64) float64 {
-					return bonferroniMargin(kind, LowerBound(a, n, alpha/2), LowerBound(n-b, n, alpha/2))
+					return bonferroniMargin(kind, binomial.LowerBound(a, n, alpha/2), binomial.LowerBound(n-b, n, alpha/2))
 				}
 				var in []outcome
 				for _, o := range all {
@@ -213,8 +215,8 @@ func TestEventProbabilityLarge(t *testing.T) {
 		mean, sd := n*c.q2, math.Sqrt(n*c.q2*(1-c.q2))
 		var lo, hi float64
 		for x2 := max(0, int64(mean-9*sd)); x2 <= int64(mean+9*sd)+9; x2++ {
-			logw, err := binomialLog(n, x2, c.q2, 1-c.q2)
-			s := binomialTail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
+			logw, err := binomial.LogTerm(n, x2, c.q2, 1-c.q2)
+			s := binomial.Tail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
 			lo += math.Exp(logw-err) * s.lo
 			hi += math.Exp(logw+err) * s.hi
 		}

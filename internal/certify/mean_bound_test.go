@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // exactBetting is the betting bound as it is written in MATH.md §2 (with c the larger of
@@ -86,7 +88,7 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 // 10⁻⁶: more failures of a bound refute that it fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)
-	for binomialTail(trials, k+1, p).hi > 1e-6 {
+	for binomial.Tail(trials, k+1, p).Upper > 1e-6 {
 		k++
 	}
 	return k

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // Class says which class A of an example is certified. It is fixed before the
@@ -100,8 +102,8 @@ func (p VoteParams) validate() error {
 	switch {
 	case !(p.Alpha > 0 && p.Alpha < 1):
 		return fmt.Errorf("alpha %v is outside (0, 1)", p.Alpha)
-	case p.Alpha < minAlpha:
-		return fmt.Errorf("alpha %v is below %v", p.Alpha, minAlpha)
+	case p.Alpha < binomial.MinLevel:
+		return fmt.Errorf("alpha %v is below %v", p.Alpha, binomial.MinLevel)
 	case !(p.Sigma > 0) || math.IsInf(p.Sigma, 1):
 		return fmt.Errorf("sigma %v is not a positive number", p.Sigma)
 	case !(p.Lipschitz >= 0) || math.IsInf(p.Lipschitz, 1):
@@ -111,10 +113,6 @@ func (p VoteParams) validate() error {
 	}
 	return nil
 }
-
-// minAlpha keeps the tails that are compared with α far above the smallest
-// normal float64, where relative error bounds end.
-const minAlpha = 1e-100
 
 // roundDigits is the number of significant decimal digits of the figures of a
 // certificate: fewer than the last digits of exp and log, in which platforms

@@ -1,5 +1,7 @@
 package certify
 
+import "github.com/rscert/rscert/internal/binomial"
+
 // moutaouakil is the discrete method of moutaouakil 2024, §4.2 and §4.3, as
 // printed: outcomes are ranked by the plug-in margin T, x1/n − x2/n or
 // Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n), and the bound is the largest L such that
@@ -29,11 +31,11 @@ func (c *VoteCertifier) moutaouakil(t tally) bounded {
 // plugInOrder is the order by the margin of the observed frequencies, with
 // Φ_M⁻¹ for Φ⁻¹. Both x ↦ x − ½ and Φ_M⁻¹ are odd about ½.
 func plugInOrder(kind MarginKind, n int64) *order {
-	return &order{n: n, score: func(k int64) span {
+	return &order{n: n, score: func(k int64) binomial.Span {
 		s := float64(k)/float64(n) - 0.5
 		if kind == SecondMargin {
 			s = probitTaylor(float64(k) / float64(n))
 		}
-		return span{s, s}
+		return binomial.Span{Lower: s, Upper: s}
 	}}
 }

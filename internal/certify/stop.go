@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // A StopRule says when enough samples of an example have been drawn.
@@ -271,9 +273,9 @@ func (s *Stopping) largest(t tally) float64 {
 		return quantileNear(a) - quantileNear(b)
 	}
 	level := p.Alpha * last.Share
-	best := LowerBound(t.a+last.N-t.n, last.N, level)
-	most := margin(best, math.Min(1-best, UpperBound(t.b, last.N, level)))
-	if a, b := UpperBound(t.a, t.n, hopeless), LowerBound(t.b, t.n, hopeless); a < 1 && b > 0 {
+	best := binomial.LowerBound(t.a+last.N-t.n, last.N, level)
+	most := margin(best, math.Min(1-best, binomial.UpperBound(t.b, last.N, level)))
+	if a, b := binomial.UpperBound(t.a, t.n, hopeless), binomial.LowerBound(t.b, t.n, hopeless); a < 1 && b > 0 {
 		most = math.Min(most, margin(a, b))
 	}
 	return p.radius(most)

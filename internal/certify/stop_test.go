@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func TestParseStop(t *testing.T) {
@@ -163,7 +165,7 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 			for x, mass := range before {
 				if mass > 0 {
 					for y := int64(0); y <= to-n; y++ {
-						logp, _ := binomialLog(to-n, y, p, 1-p)
+						logp, _ := binomial.LogTerm(to-n, y, p, 1-p)
 						after[int64(x)+y] += mass * math.Exp(logp)
 					}
 				}

@@ -3,6 +3,8 @@ package certify
 import (
 	"math"
 	"sort"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; emde 2025,
@@ -58,11 +60,11 @@ type bandPoint struct{ s, low, miss float64 }
 // points is the band, from the smallest threshold up.
 func (b *survivalBand) points() []bandPoint {
 	alpha, n := b.params.sideAlpha(), float64(b.n)
-	binomial := b.params.Confidence.Band == BandBinomial
+	exact := b.params.Confidence.Band == BandBinomial
 	// DKW: one side at level α needs √(ln(1/α)/2n), α ≤ ½ (Massart 1990, Theorem 1).
 	width := math.Sqrt(math.Log(1/alpha)/(2*n)) + 4*unit
 	every := 1
-	if binomial {
+	if exact {
 		every = binomialEvery
 		alpha /= float64(len(thresholds) / binomialEvery)
 	}
@@ -72,8 +74,8 @@ func (b *survivalBand) points() []bandPoint {
 		below += b.counts[j]
 		switch {
 		case (j+1)%every != 0:
-		case binomial:
-			points = append(points, bandPoint{s, LowerBound(b.n-below, b.n, alpha), LowerBound(below, b.n, alpha)})
+		case exact:
+			points = append(points, bandPoint{s, binomial.LowerBound(b.n-below, b.n, alpha), binomial.LowerBound(below, b.n, alpha)})
 		default:
 			points = append(points, bandPoint{s, float64(b.n-below)/n - width, float64(below)/n - width})
 		}

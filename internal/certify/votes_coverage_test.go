@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // trueMargin is the margin of class 0 of p.
@@ -156,7 +158,7 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 							failures++
 						}
 					}
-					if tail := binomialTail(runs, failures, alpha); tail.hi < level {
+					if tail := binomial.Tail(runs, failures, alpha); tail.hi < level {
 						t.Errorf("%v, %v margin, n = %d, p = %v: %d failures of %d; at α = %v that many have probability %v", method, kind, n, p, failures, runs, alpha, tail.hi)
 					}
 				}
@@ -186,7 +188,7 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 		return int64(p) * n
 	}
 	mode := int64(float64(n) * p)
-	logp, _ := binomialLog(n, mode, p, 1-p)
+	logp, _ := binomial.LogTerm(n, mode, p, 1-p)
 	u := rng.Float64() - math.Exp(logp)
 	lo, hi := mode, mode
 	plo, phi := math.Exp(logp), math.Exp(logp)
