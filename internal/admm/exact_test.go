@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/calib"
 )
 
 func mustBins(t testing.TB, m int) Bins {

@@ -217,8 +217,8 @@ func TestEventProbabilityLarge(t *testing.T) {
 		for x2 := max(0, int64(mean-9*sd)); x2 <= int64(mean+9*sd)+9; x2++ {
 			logw, err := binomial.LogTerm(n, x2, c.q2, 1-c.q2)
 			s := binomial.Tail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
-			lo += math.Exp(logw-err) * s.lo
-			hi += math.Exp(logw+err) * s.hi
+			lo += math.Exp(logw-err) * s.Lower
+			hi += math.Exp(logw+err) * s.Upper
 		}
 		if got := e.probability(c.q1, c.q2); got < lo*(1-1e-9) || got > hi*(1+1e-8)+1e-15 {
 			t.Errorf("(%d, %d), q = (%v, %v): %v, want %v…%v", c.a, c.b, c.q1, c.q2, got, lo, hi)

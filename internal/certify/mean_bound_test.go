@@ -265,7 +265,7 @@ func FuzzMeanBounds(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 0}, 0.01)
 	f.Add([]byte{0}, 0.5)
 	f.Fuzz(func(t *testing.T, data []byte, alpha float64) {
-		if len(data) == 0 || !(alpha >= minAlpha && alpha <= 0.5) {
+		if len(data) == 0 || !(alpha >= binomial.MinLevel && alpha <= 0.5) {
 			return
 		}
 		samples := make([]float64, len(data))

@@ -73,7 +73,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 		t, logp, errTerm = logTerm(start)
 	}
 	tail := binomial.Tail(n-start, t, r)
-	s := tail.hi
+	s := tail.Upper
 	term := math.Exp(logp)
 	logw, errW := binomial.LogTerm(n, start, q2, 1-q2)
 	if logw < -700 {
@@ -118,7 +118,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 			t = next
 			N2 = n - x2
 			tail := binomial.Tail(N2, t, r)
-			s = tail.hi
+			s = tail.Upper
 			lp, le := binomial.LogTerm(N2, t, r, rest)
 			term = math.Exp(lp)
 			errTerm = math.Max(errTerm, le)

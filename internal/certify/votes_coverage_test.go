@@ -158,8 +158,8 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 							failures++
 						}
 					}
-					if tail := binomial.Tail(runs, failures, alpha); tail.hi < level {
-						t.Errorf("%v, %v margin, n = %d, p = %v: %d failures of %d; at α = %v that many have probability %v", method, kind, n, p, failures, runs, alpha, tail.hi)
+					if tail := binomial.Tail(runs, failures, alpha); tail.Upper < level {
+						t.Errorf("%v, %v margin, n = %d, p = %v: %d failures of %d; at α = %v that many have probability %v", method, kind, n, p, failures, runs, alpha, tail.Upper)
 					}
 				}
 			}
