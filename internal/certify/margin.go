@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// margin is the exact margin search, Buehler's optimal lower bound for the order
+// exactMargin is the exact margin search, Buehler's optimal lower bound for the order
 // of outcomes by their bonferroni margin T:
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
@@ -24,25 +24,26 @@ import (
 // the margin proved below and the rounded bonferroni margin. So it stays a
 // 1−α bound, which the larger of two such bounds in general is not.
 //
-// With two classes p_B = 1−p_A is known, T orders outcomes by x1 alone, and the
-// bound is Clopper–Pearson's at level 1−α. With more than mostOthers votes
+// With two classes p_B ≤ 1−p_A (less where the model has outputs that vote for
+// nobody), T orders outcomes by x1 alone, and the bound is Clopper–Pearson's at level
+// 1−α. With more than mostOthers votes
 // for other classes the bonferroni margin is returned.
-func (c *VoteCertifier) margin(t tally) bounded {
-	p := c.params
-	if t.two {
-		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
+func (c *VoteCertifier) exactMargin(o observation) marginBound {
+	kind := c.params.Margin
+	if o.two {
+		return c.clopperPearson(o)
 	}
-	b := bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
-	if t.a <= t.b {
+	b := c.bonferroni(o)
+	if o.a <= o.b {
 		// At q1 = q2 = ½ the event is likely: no margin above 0.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
-	if t.n-t.a > mostOthers {
+	if o.n-o.a > mostOthers {
 		return b
 	}
-	order := c.order(ranking{t.n, t.alpha}, func() *order { return bonferroniOrder(p.Margin, t.n, t.alpha) })
-	s := newSearch(newEvent(order, t.a, t.b), p.Margin, t.alpha)
+	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(kind, o.n, o.alpha) })
+	s := newSearch(newEvent(order, o.a, o.b), kind, o.alpha)
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }

@@ -43,7 +43,7 @@ func (o *order) at(k int64) binomial.Span {
 	cell := &v.(*orderPage)[k%pageSize]
 	// hi is stored last: where it is there, lo is.
 	if hi := cell.hi.Load(); hi != 0 {
-		return binomial.Span{math.Float64frombits(cell.lo.Load()), math.Float64frombits(hi)}
+		return binomial.Span{Lower: math.Float64frombits(cell.lo.Load()), Upper: math.Float64frombits(hi)}
 	}
 	s := o.score(k)
 	cell.lo.Store(packScore(s.Lower))
@@ -59,7 +59,7 @@ func bonferroniOrder(kind MarginKind, n int64, alpha float64) *order {
 		if kind == FirstMargin {
 			return p
 		}
-		return binomial.Span{quantileLow(p.Lower), quantileHigh(p.Upper)}
+		return binomial.Span{Lower: quantileLow(p.Lower), Upper: quantileHigh(p.Upper)}
 	}
 	return o
 }
