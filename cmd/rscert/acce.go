@@ -179,7 +179,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	if err != nil {
 		return err
 	}
-	bins, err := admm.EqualWidth(o.bins)
+	bins, err := calib.NewBins(o.bins)
 	if err != nil {
 		return badInputf("--bins %w", err)
 	}
@@ -395,7 +395,7 @@ func countSampled(t *tabular.Table, given int) (sampled, error) {
 	return sampled{most, true}, nil
 }
 
-func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers acceSolvers, bins admm.Bins, sampled sampled) (acceResult, error) {
+func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers acceSolvers, bins calib.Bins, sampled sampled) (acceResult, error) {
 	n := len(g.samples)
 	r := acceResult{Radius: g.radius, N: n, Bins: bins.Len(), Seconds: map[string]float64{}}
 	timed := func(name string, work func()) {
@@ -426,8 +426,8 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		return &e.ECE
 	}
 	if solvers.exact {
-		var worst admm.Worst
-		timed("exact", func() { worst, err = admm.CCE(g.samples, bins) })
+		var worst calib.Worst
+		timed("exact", func() { worst, err = calib.CCE(g.samples, bins) })
 		if err != nil {
 			return r, err
 		}
@@ -466,7 +466,7 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		var a acceAdaptive
 		var e admm.Estimate
 		timed("adaptive", func() {
-			if a.Upper, err = admm.LargestGap(g.samples); err == nil {
+			if a.Upper, err = calib.LargestGap(g.samples); err == nil {
 				e, err = problem.Adaptive()
 			}
 		})
@@ -486,7 +486,7 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		r.Certified = &acceCertified{Delta: o.delta, Alpha: o.alpha, Examples: sampled.examples, ExamplesAssumed: sampled.assumed, Failures: k,
 			CBS: calib.MeanWithFailures(r.CBS, k, n)}
 		if r.CCE != nil {
-			cce := admm.CCEWithFailures(*r.CCE, k, n)
+			cce := calib.CCEWithFailures(*r.CCE, k, n)
 			r.Certified.CCE = &cce
 		}
 		if r.Adaptive != nil {
@@ -524,7 +524,7 @@ func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) 
 // attackCSV is the rows that were used, with the confidence under attack, and its
 // bin, in the place of the clean one: a bounds.csv, and a predictions.csv for
 // 'rscert metrics'.
-func attackCSV(t *tabular.Table, bins admm.Bins, groups []acceRows, results []acceResult) []byte {
+func attackCSV(t *tabular.Table, bins calib.Bins, groups []acceRows, results []acceResult) []byte {
 	var kept []string
 	for _, name := range []string{"index", "radius"} {
 		if _, ok := t.Column(name); ok {

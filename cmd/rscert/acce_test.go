@@ -24,7 +24,7 @@ func TestACCEInterrupted(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
 		err := runACCE(ctx, streams{strings.NewReader(""), &stdout, &stderr}, bounds,
-			acceOptions{bins: 3, solvers: []string{"exact", "admm"}, out: out, json: asJSON}, false, false)
+			acceOptions{bins: 3, solvers: []string{"exact", "admm"}, out: out, json: asJSON}, false, nil)
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)
 		}

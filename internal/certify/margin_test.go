@@ -346,7 +346,7 @@ func TestMarginProperties(t *testing.T) {
 func TestTwoClasses(t *testing.T) {
 	votes := Votes{N0: 1, Counts0: []int64{1, 0}, N: 100, Counts: []int64{90, 10}}
 	var margins []float64
-	for _, m := range soundOnes(VoteMethods()) {
+	for _, m := range []VoteMethod{Bonferroni, ExactMargin, ClopperPearson} {
 		cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}, Method: m}).Certify(votes)
 		if err != nil {
 			t.Fatal(err)

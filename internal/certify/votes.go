@@ -1,7 +1,6 @@
 package certify
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,17 +13,6 @@ const UnknownLabel = -1
 // MaxVotes is the largest number of samples of an example: counts are used as
 // float64 without rounding, and products of two stay exact enough.
 const MaxVotes = 1 << 40
-
-// UnmarshalJSON reads a line of votes.jsonl. A missing label is UnknownLabel.
-func (v *Votes) UnmarshalJSON(data []byte) error {
-	type line Votes
-	read := line{Label: UnknownLabel}
-	if err := json.Unmarshal(data, &read); err != nil {
-		return err
-	}
-	*v = Votes(read)
-	return nil
-}
 
 // Validate reports what is wrong with v, in terms of the keys of votes.jsonl.
 func (v Votes) Validate() error {

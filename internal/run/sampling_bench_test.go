@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -34,15 +35,15 @@ type counting struct {
 }
 
 func (c counting) Input() (int, []float32)             { return 0, c.clean }
-func (c counting) Goal(smoothing.Tally) (int64, error) { return c.n, nil }
-func (counting) Finish(smoothing.Tally) error          { return nil }
+func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
+func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
 // BenchmarkSampling draws samples of real models on the CPU as certify does. An
 // op is a sample; %outside-ort is the part of the workers' time that is not spent
 // in ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
-	ort, err := openLibrary("")
+	ort, err := OpenLibrary("")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func BenchmarkSampling(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		norm, err := newNormalisation(nil, nil, arrangement, model.InputLen())
+		norm, err := newNormalisation(Plan{Parameters: runfolder.Parameters{Sigma: m.sigma}}, arrangement, model.InputLen())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func BenchmarkSampling(b *testing.B) {
 		b.Run(m.name, func(b *testing.B) {
 			var inside atomic.Int64
 			sampler := smoothing.Sampler{
-				Classifier: timed{model, &inside}, Seed: 1, Scale: norm.scale(m.sigma), Workers: workers,
+				Classifier: timed{model, &inside}, Seed: 1, Scale: norm.scale, Workers: workers,
 			}
 			queue := []smoothing.Experiment{counting{clean, int64(b.N)}}
 			err := sampler.Run(b.Context(), func() (smoothing.Experiment, error) {
