@@ -114,6 +114,7 @@ met; 130 interrupted.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newACCE(s),
@@ -145,13 +146,32 @@ func execute(args []string, s streams) int {
 		err = withHint(usageError{err}, "see '%s --help'", cmd.CommandPath())
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(s.err, "rscert: interrupted")
-		return exitInterrupted
+		err = interruption(err)
 	}
 	fmt.Fprintf(s.err, "rscert: %v\n", err)
 	var h hinted
 	if errors.As(err, &h) {
 		fmt.Fprintf(s.err, "hint: %s\n", h.Hint())
+	}
+	return exitCode(err)
+}
+
+// errInterrupted is what a signal ends a command with.
+var errInterrupted = errors.New("interrupted")
+
+// interruption is errInterrupted with the hint of err.
+func interruption(err error) error {
+	var h hinted
+	if errors.As(err, &h) {
+		return withHint(errInterrupted, "%s", h.Hint())
+	}
+	return errInterrupted
+}
+
+// exitCode is the code that a command which failed with err ends with.
+func exitCode(err error) int {
+	if errors.Is(err, errInterrupted) {
+		return exitInterrupted
 	}
 	var usage usageError
 	var input run.InputError

@@ -24,6 +24,9 @@ type Outcome struct {
 	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
+	// None is the number of samples of all examples that voted for no class, because the
+	// model's output was NaN or infinite.
+	None int64 `json:"none,omitempty"`
 }
 
 // Certify carries out a plan. Errors in what the user gave are InputErrors; an
@@ -63,7 +66,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if closeErr := folder.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil && len(r.certs) > 0 {
+	if err != nil && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
 		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(positions), p.Out)
 	}
 	return outcome, err
@@ -83,9 +86,12 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	}
 	took := time.Since(started).Seconds()
 	drawn := r.drawn.Load()
+	if r.none > 0 {
+		r.console.warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
+	}
 	return Outcome{
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
-		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took,
+		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
 	}, nil
 }
 
@@ -122,47 +128,50 @@ type inputs struct {
 	threads  int
 }
 
-func openInputs(ctx context.Context, p Plan) (in *inputs, err error) {
-	in = &inputs{threads: p.Threads}
+func openInputs(ctx context.Context, p Plan) (*inputs, error) {
+	in := &inputs{threads: p.Threads}
 	if in.threads == 0 {
 		in.threads = runtime.GOMAXPROCS(0)
 	}
-	defer func() {
-		if err != nil {
-			in.close()
-		}
-	}()
+	if err := in.open(ctx, p); err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
+}
+
+func (in *inputs) open(ctx context.Context, p Plan) error {
 	model, err := os.ReadFile(p.Model)
 	if err != nil {
-		return nil, badInput(err)
+		return badInput(err)
 	}
 	sum := sha256.Sum256(model)
 	in.modelSum = hex.EncodeToString(sum[:])
 	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
-		return nil, badInput(err)
+		return badInput(err)
 	}
 	if in.library, err = OpenLibrary(p.Library); err != nil {
-		return nil, err
+		return err
 	}
 	in.model, err = in.library.Load(model, onnx.LoadOptions{
 		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
 	})
 	if err != nil {
-		return nil, badInput(fmt.Errorf("%s: %w", p.Model, err))
+		return badInput(fmt.Errorf("%s: %w", p.Model, err))
 	}
 	arrangement, err := in.model.Fit(in.data.Shape(), p.Layout)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
+		return badInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
 	}
 	if err := in.data.CheckLabels(in.model.Classes()); err != nil {
-		return nil, badInput(err)
+		return badInput(err)
 	}
 	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
-		return nil, badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
+		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
 	}
 	in.norm, err = newNormalisation(p, arrangement, in.model.InputLen())
-	return in, err
+	return err
 }
 
 // OpenLibrary finds and opens the ONNX Runtime library. A file that the user names but

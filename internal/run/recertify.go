@@ -79,20 +79,11 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
 	}
-	votes, err := q.Evidence.Votes()
-	if err != nil {
-		return nil, badInput(err)
+	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return v.Certifiable(q.Target.Class) })
+	if errors.Is(err, certify.ErrNoSelection) {
+		err = withHint(err, "certify the label by --class label")
 	}
-	for _, v := range votes {
-		if err := v.Certifiable(q.Target.Class); err != nil {
-			err = badInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, v.Index, err))
-			if errors.Is(err, certify.ErrNoSelection) {
-				err = withHint(err, "certify the label by --class label")
-			}
-			return nil, err
-		}
-	}
-	return votes, nil
+	return votes, badInput(err)
 }
 
 // certifyVotes certifies saved votes, on all cores.

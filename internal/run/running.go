@@ -29,6 +29,8 @@ type running struct {
 
 	certs   []certify.Certificate // in the folder
 	correct int                   // of certs
+	samples int64                 // of all of them, by both phases
+	none    int64                 // of the samples: votes for nobody
 }
 
 // takeDone takes the records that a resumed folder has. Certificates by votes are
@@ -40,7 +42,7 @@ func (r *running) takeDone() error {
 			return withHint(fmt.Errorf("example %d: %w", rec.Votes.Index, err),
 				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", i+1, runfolder.CertificatesFile)
 		}
-		r.take(rec.Certificate)
+		r.take(rec)
 	}
 	if n := r.folder.Dropped(); n > 0 {
 		r.console.warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
@@ -84,12 +86,14 @@ func equalJSON(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// take counts a certificate that is in the folder.
-func (r *running) take(c certify.Certificate) {
-	r.certs = append(r.certs, c)
-	if c.Correct {
+// take counts a record that is in the folder.
+func (r *running) take(rec runfolder.Record) {
+	r.certs = append(r.certs, rec.Certificate)
+	if rec.Certificate.Correct {
 		r.correct++
 	}
+	r.samples += rec.Votes.N0 + rec.Votes.N
+	r.none += rec.Votes.None0 + rec.Votes.None
 }
 
 // sample samples and certifies the examples that the folder does not have.
@@ -172,7 +176,7 @@ func (e *experiment) Emit() error {
 	if err := r.folder.Append(e.record); err != nil {
 		return err
 	}
-	r.take(e.record.Certificate)
+	r.take(e.record)
 	rate := float64(r.drawn.Load()) / time.Since(r.started).Seconds()
 	r.bar.Add(r.plan.N-e.record.Votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
 		len(r.certs), len(r.positions), 100*float64(r.correct)/float64(len(r.certs)), rate))

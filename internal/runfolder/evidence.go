@@ -95,23 +95,30 @@ func (e *Evidence) HoldsScores() bool {
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
 // Votes returns the votes of the examples. Those of a run fit its run.json; an example
-// that appears twice is an error, as is every line that cannot be used.
-func (e *Evidence) Votes() ([]certify.Votes, error) {
+// that appears twice is an error, as is every line that cannot be used or that usable
+// refuses; the error names the line.
+func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
 		return nil, err
 	}
-	var votes []certify.Votes
+	read := readVotes
 	if e.Run != nil {
-		lines, err := e.ownVotes()
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range lines {
-			votes = append(votes, v.Votes)
-		}
-	} else if votes, err = readVotes(path); err != nil {
+		read = e.Run.readOwnVotes
+	}
+	c, err := read(path)
+	if err == nil {
+		err = c.intact(path)
+	}
+	if err != nil {
 		return nil, err
+	}
+	var votes []certify.Votes
+	for i, v := range c.values {
+		if err := usable(v.Votes); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, c.lines[i], err)
+		}
+		votes = append(votes, v.Votes)
 	}
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", e.Path)
@@ -130,10 +137,10 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 }
 
 // readVotes reads votes from elsewhere.
-func readVotes(path string) ([]certify.Votes, error) {
+func readVotes(path string) (content[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
-	c, err := readLines(path, fileFormat[certify.Votes]{keys: votesKeys, valid: func(v certify.Votes) error {
+	return readLines(path, fileFormat[votesLine]{keys: votesKeys, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
@@ -149,10 +156,6 @@ func readVotes(path string) ([]certify.Votes, error) {
 		seen[v.Index] = true
 		return nil
 	}})
-	if err == nil {
-		err = c.intact(path)
-	}
-	return c.values, err
 }
 
 // Certificates returns the certificates of a run or of a file.

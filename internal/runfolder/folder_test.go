@@ -219,6 +219,8 @@ func TestReadRefusals(t *testing.T) {
 	}
 }
 
+func anyVotes(certify.Votes) error { return nil }
+
 func TestVotesFromElsewhere(t *testing.T) {
 	good := `{"index":0,"label":0,"n":3,"counts":[2,1]}`
 	sealed, err := encodeLine(json.RawMessage(good))
@@ -256,7 +258,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		votes, err := e.Votes()
+		votes, err := e.Votes(anyVotes)
 		switch {
 		case tt.want == "" && (err != nil || len(votes) != 1):
 			t.Errorf("%s: %d votes, error %v", tt.name, len(votes), err)
@@ -354,7 +356,7 @@ func TestMixedLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.file == VotesFile {
-				_, err = e.Votes()
+				_, err = e.Votes(anyVotes)
 			} else {
 				_, err = e.Certificates()
 			}
@@ -440,7 +442,7 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	dir := wholeRun(t)
 	readers := map[string]func(*Evidence) error{
 		RunFile:          func(*Evidence) error { return nil }, // Find reads it
-		VotesFile:        func(e *Evidence) error { _, err := e.Votes(); return err },
+		VotesFile:        func(e *Evidence) error { _, err := e.Votes(anyVotes); return err },
 		CertificatesFile: func(e *Evidence) error { _, err := e.Certificates(); return err },
 		BoundsFile:       func(e *Evidence) error { _, err := e.Bounds(); return err },
 	}
