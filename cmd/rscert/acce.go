@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/admm"
-	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/progress"
@@ -216,13 +216,14 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions, wantDel
 	if err != nil {
 		return err
 	}
-	groups, err := splitByRadius(table, o)
+	rows := boundRows(table)
+	groups, err := splitByRadius(table, rows, o)
 	if err != nil {
 		return err
 	}
-	var sampled sampled
+	var sampled calib.Sampled
 	if wantDelta {
-		if sampled, err = countSampled(table, o.examples); err != nil {
+		if sampled, err = countSampled(table, rows, o.examples); err != nil {
 			return err
 		}
 	}
@@ -273,129 +274,58 @@ func findBounds(path string) (file string, b runfolder.Bounds, err error) {
 	return b.File, b, nil
 }
 
-// splitByRadius checks the rows and puts those of each radius that is asked for
-// together, in ascending order of the radius.
-func splitByRadius(t *tabular.Table, o acceOptions) (groups []acceRows, err error) {
-	lower, _ := t.Column("lower")
-	upper, _ := t.Column("upper")
-	correct, _ := t.Column("correct")
-	confidence, haveConfidence := t.Column("confidence")
-	radius, haveRadius := t.Column("radius")
-	if !haveRadius && len(o.radii) > 0 {
-		return nil, badInputf("%s: --radius is given, but there is no column radius", t.Path)
+// boundRows are the columns of the table.
+func boundRows(t *tabular.Table) (b calib.BoundRows) {
+	for name, to := range map[string]*[]float64{
+		"lower": &b.Lower, "upper": &b.Upper, "correct": &b.Correct,
+		"index": &b.Index, "confidence": &b.Confidence, "radius": &b.Radius, "examples": &b.Examples,
+	} {
+		*to, _ = t.Column(name)
 	}
-	at := map[float64]*acceRows{}
-	for i := range t.N {
-		v := calib.Bounded{Lower: lower[i], Upper: upper[i], Correct: correct[i] == 1}
-		if err := v.Check(); err != nil {
-			return nil, badInput(t.Errorf(i, "%s", err))
-		}
-		if correct[i] != 0 && correct[i] != 1 {
-			return nil, badInput(t.Errorf(i, "correct %v is not 0 or 1", correct[i]))
-		}
-		if haveConfidence && !(confidence[i] >= 0 && confidence[i] <= 1) {
-			return nil, badInput(t.Errorf(i, "confidence %v is outside [0, 1]", confidence[i]))
-		}
-		key := 0.0
-		if haveRadius {
-			if key = radius[i] + 0; !(key >= 0) { // +0 turns −0 into 0
-				return nil, badInput(t.Errorf(i, "radius %v is below 0", key))
-			}
-		}
-		g := at[key]
-		if g == nil {
-			g = &acceRows{}
-			if haveRadius {
-				g.radius = &key
-			}
-			at[key] = g
-		}
-		g.rows = append(g.rows, i)
-		g.samples = append(g.samples, v)
-		if haveConfidence {
-			g.clean = append(g.clean, confidence[i])
-		}
-	}
-	var found []float64
-	for r := range at {
-		found = append(found, r)
-	}
-	slices.Sort(found)
-	wanted := found
-	if len(o.radii) > 0 {
-		wanted = slices.Compact(slices.Sorted(slices.Values(o.radii)))
-	}
-	for _, r := range wanted {
-		g := at[r]
-		if g == nil {
-			return nil, withHint(badInputf("%s: no rows with radius %v", t.Path, r), "the radii are %v", found)
-		}
-		groups = append(groups, *g)
-	}
-	return groups, nil
+	return b
 }
 
-// sampled is the number of examples of which bounds can fail: all that were
-// sampled. Those that a file leaves out because of their samples count, or the
-// failures of the rest would not be below Bin(N, alpha).
-type sampled struct {
-	examples int
-	assumed  bool // nobody said how many
-}
-
-// countSampled takes the number from --examples or the column examples. Without
-// them the file's own examples are taken as all, unless it shows that some are
-// left out: by gaps in its indices or fewer rows at some radii.
-func countSampled(t *tabular.Table, given int) (sampled, error) {
-	radius, haveRadius := t.Column("radius")
-	index, haveIndex := t.Column("index")
-	rows := map[float64]int{} // by radius
-	type key struct{ radius, index float64 }
-	seen, distinct := map[key]bool{}, map[float64]bool{}
-	highest := 0.0
-	for i := range t.N {
-		var k key
-		if haveRadius {
-			k.radius = radius[i]
-		}
-		rows[k.radius]++
-		if !haveIndex {
-			continue
-		}
-		k.index = index[i]
-		if seen[k] {
-			// An example twice is one draw of noise, not two independent ones.
-			return sampled{}, badInput(t.Errorf(i, "index %v appears twice at one radius: --delta needs independent bounds", k.index))
-		}
-		seen[k], distinct[k.index] = true, true
-		highest = max(highest, k.index)
-	}
-	fewest, most := t.N, len(distinct)
-	for _, n := range rows {
-		fewest, most = min(fewest, n), max(most, n)
-	}
-	leavesOut := fewest != most || haveIndex && highest+1 != float64(len(distinct))
-	if column, ok := t.Column("examples"); ok && given == 0 {
-		for i, x := range column {
-			if x != column[0] || x < 1 || x != float64(int(x)) {
-				return sampled{}, badInput(t.Errorf(i, "examples %v: want the same positive whole number in every row", x))
-			}
-		}
-		given = int(column[0])
-	}
+// splitByRadius checks the rows and puts those of each radius that is asked for together.
+func splitByRadius(t *tabular.Table, b calib.BoundRows, o acceOptions) (groups []acceRows, err error) {
+	found, err := b.ByRadius(o.radii)
+	var row *calib.RowError
+	var none *calib.NoRadiusError
 	switch {
-	case given >= most:
-		return sampled{given, false}, nil
-	case given != 0:
-		return sampled{}, badInputf("%s: %d examples were sampled, but the file has %d", t.Path, given, most)
-	case leavesOut:
-		return sampled{}, withHint(badInputf("%s: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)", t.Path),
-			"give the number of all examples that were sampled, also of those whose class was not certified")
+	case errors.Is(err, calib.ErrNoRadii):
+		return nil, badInputf("%s: --radius is given, but there is no column radius", t.Path)
+	case errors.As(err, &none):
+		return nil, withHint(badInputf("%s: %w", t.Path, err), "the radii are %v", none.Found)
+	case errors.As(err, &row):
+		return nil, badInput(t.Errorf(row.Row, "%s", row.Reason))
 	}
-	return sampled{most, true}, nil
+	for _, g := range found {
+		rows := acceRows{rows: g.Rows, samples: g.Intervals, clean: g.Confidence}
+		if b.Radius != nil {
+			rows.radius = &g.Radius
+		}
+		groups = append(groups, rows)
+	}
+	return groups, err
 }
 
-func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers acceSolvers, bins calib.Bins, sampled sampled) (acceResult, error) {
+// countSampled words what calib finds of the number of examples sampled.
+func countSampled(t *tabular.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
+	sampled, err := b.CountSampled(stated)
+	var row *calib.RowError
+	var fewer *calib.FewerError
+	switch {
+	case errors.Is(err, calib.ErrLeavesOut):
+		err = withHint(badInputf("%s: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)", t.Path),
+			"give the number of all examples that were sampled, also of those whose class was not certified")
+	case errors.As(err, &fewer):
+		err = badInputf("%s: %d examples were sampled, but the file has %d", t.Path, fewer.Stated, fewer.Known)
+	case errors.As(err, &row):
+		err = badInput(t.Errorf(row.Row, "%s", row.Reason))
+	}
+	return sampled, err
+}
+
+func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers acceSolvers, bins calib.Bins, sampled calib.Sampled) (acceResult, error) {
 	n := len(g.samples)
 	r := acceResult{Radius: g.radius, N: n, Bins: bins.Len(), Seconds: map[string]float64{}}
 	timed := func(name string, work func()) {
@@ -477,22 +407,16 @@ func (g acceRows) solve(ctx context.Context, s streams, o acceOptions, solvers a
 		r.Adaptive = &a
 	}
 	if o.delta > 0 {
-		k, err := binomial.FailureQuantile(int64(sampled.examples), o.alpha, o.delta)
+		bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
+		if r.Adaptive != nil {
+			bounds.LargestGap = &r.Adaptive.Upper
+		}
+		all, err := calib.StateForAll(bounds, n, sampled, o.alpha, o.delta)
 		if err != nil {
 			return r, err
 		}
-		// No more bounds can fail than there are.
-		k = min(k, int64(n))
-		r.Certified = &acceCertified{Delta: o.delta, Alpha: o.alpha, Examples: sampled.examples, ExamplesAssumed: sampled.assumed, Failures: k,
-			CBS: calib.MeanWithFailures(r.CBS, k, n)}
-		if r.CCE != nil {
-			cce := calib.CCEWithFailures(*r.CCE, k, n)
-			r.Certified.CCE = &cce
-		}
-		if r.Adaptive != nil {
-			gap := calib.MeanWithFailures(r.Adaptive.Upper, k, n)
-			r.Certified.Adaptive = &gap
-		}
+		r.Certified = &acceCertified{Delta: o.delta, Alpha: o.alpha, Examples: sampled.Examples, ExamplesAssumed: sampled.Assumed,
+			Failures: all.Failures, CBS: all.CBS, CCE: all.CCE, Adaptive: all.LargestGap}
 	}
 	return r, nil
 }

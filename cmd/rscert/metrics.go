@@ -106,7 +106,7 @@ type estimate struct {
 }
 
 func newEstimate(e calib.Estimate) *estimate {
-	return &estimate{number(e.Value), number(e.Low), number(e.High), string(e.Method)}
+	return &estimate{number(e.Value), number(e.Lower), number(e.Upper), string(e.Method)}
 }
 
 // interval prints the ends, rounded outward.
