@@ -19,7 +19,7 @@ type Solver struct {
 	Exact bool
 	Key   string // of its value among the results
 
-	search func(ctx context.Context, g problem) (finding, error)
+	search func(ctx context.Context, p problem) (finding, error)
 	value  func(r *Result) **float64
 }
 
@@ -75,7 +75,7 @@ type finding struct {
 	interrupted bool
 }
 
-func (p problem) newFinding(e admm.Estimate) finding {
+func newFinding(e admm.Estimate) finding {
 	return finding{e.ECE, e.Confidences, e.Interrupted}
 }
 
@@ -99,7 +99,7 @@ func searchADMM(ctx context.Context, p problem) (finding, error) {
 	grid := admm.Grid(p.clean != nil)
 	step, done := p.watch(p.group, "ADMM", len(grid)*admm.Steps)
 	defer done()
-	return p.newFinding(ascent.Best(ctx, grid, step)), nil
+	return newFinding(ascent.Best(ctx, grid, step)), nil
 }
 
 func searchDECE(ctx context.Context, p problem) (finding, error) {
@@ -113,7 +113,7 @@ func searchDECE(ctx context.Context, p problem) (finding, error) {
 	}
 	step, done := p.watch(p.group, "dECE", steps)
 	defer done()
-	return p.newFinding(ascent.DECE(ctx, admm.DECESteps, step)), nil
+	return newFinding(ascent.DECE(ctx, admm.DECESteps, step)), nil
 }
 
 func searchBrier(_ context.Context, p problem) (finding, error) {
@@ -121,5 +121,5 @@ func searchBrier(_ context.Context, p problem) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	return p.newFinding(ascent.Brier()), nil
+	return newFinding(ascent.Brier()), nil
 }
