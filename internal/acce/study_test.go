@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rscert/rscert/internal/tabular"
@@ -154,10 +155,10 @@ func TestAttack(t *testing.T) {
 }
 
 func TestRadii(t *testing.T) {
-	const bounds = "radius,lower,upper,correct\n1,0,0.8,1\n0.5,0.1,0.6,1\n0.5,0.5,0.9,0\n"
+	const bounds = "radius,lower,upper,correct,confidence\n1,0,0.8,1,0.75\n0.5,0.1,0.6,1,0.23\n0.5,0.5,0.9,0,0.78\n"
 	_, results := solve(t, bounds, Options{Bins: 3, Solvers: solvers(t, "exact")})
-	if len(results) != 2 || *results[0].Radius != 0.5 || results[0].N != 2 || !close9(results[0].CCE, 0.9) ||
-		*results[1].Radius != 1 || results[1].N != 1 || !close9(results[1].CCE, 1) {
+	if len(results) != 2 || *results[0].Radius != 0.5 || results[0].N != 2 || !close9(results[0].CCE, 0.9) || !close9(results[0].ECE, 0.775) ||
+		*results[1].Radius != 1 || !close9(results[1].ECE, 0.25) || results[1].N != 1 || !close9(results[1].CCE, 1) {
 		t.Errorf("results %+v", results)
 	}
 	_, results = solve(t, bounds, Options{Bins: 3, Solvers: solvers(t, "exact"), Radii: []float64{1}})
@@ -186,6 +187,21 @@ func TestInterrupted(t *testing.T) {
 	}
 	if !slices.Equal(searches, []string{"ADMM", "done"}) {
 		t.Errorf("searches %v", searches)
+	}
+}
+
+// Searches that take long say how many steps they take, and take them.
+func TestProgress(t *testing.T) {
+	for _, text := range []string{example, "lower,upper,correct\n0.1,0.6,1\n"} {
+		var announced, done atomic.Int64
+		solve(t, text, Options{Bins: 3, Solvers: solvers(t, "admm", "dece"),
+			Progress: func(_ *float64, _ string, steps int) (Progress, func()) {
+				announced.Add(int64(steps))
+				return func(steps int, _ float64) { done.Add(int64(steps)) }, func() {}
+			}})
+		if announced.Load() != done.Load() || done.Load() == 0 {
+			t.Errorf("%d steps announced, %d done", announced.Load(), done.Load())
+		}
 	}
 }
 
@@ -226,6 +242,7 @@ func TestCountSampled(t *testing.T) {
 		{"no index", "", []string{"", ""}, 0, sampled{2, true}, ""},
 		{"indices in any order", "index,", []string{"1,", "0,"}, 0, sampled{2, true}, ""},
 		{"given", "", []string{"", ""}, 5, sampled{5, false}, ""},
+		{"given as many", "index,", []string{"0,", "2,"}, 2, sampled{2, false}, ""},
 		{"given too few", "", []string{"", ""}, 1, sampled{}, "stdin: 1 examples were sampled, but the file has 2"},
 		{"column", "examples,", []string{"7,", "7,"}, 0, sampled{7, false}, ""},
 		{"given beside the column", "examples,", []string{"7,", "7,"}, 9, sampled{9, false}, ""},

@@ -1,9 +1,15 @@
 package predictions
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbinet/npyio/npz"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
@@ -145,6 +151,53 @@ func TestAttacked(t *testing.T) {
 	} {
 		if _, err := read(text); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
+// writeArchive makes an npz file of float64 arrays, each a vector, or a matrix of so many columns.
+func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *tabular.Table {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.npz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z := npz.NewWriter(f)
+	if err := errors.Join(z.Write("logits.npy", mat.NewDense(len(logits)/columns, columns, logits)), z.Write(labels+".npy", label), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := tabular.Read(t.Context(), path, LogitColumns())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Path = "a.npz"
+	return table
+}
+
+func TestLogits(t *testing.T) {
+	logits := []float64{1, 2, 3, 4, 5, 6}
+	for _, name := range []string{"label", "labels"} {
+		got, classes, label, err := Logits(writeArchive(t, logits, 3, []float64{2, 0}, name))
+		if err != nil || classes != 3 || !slices.Equal(got, logits) || !slices.Equal(label, []int{2, 0}) {
+			t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
+		}
+	}
+	for _, test := range []struct {
+		columns int
+		label   []float64
+		name    string
+		want    string
+	}{
+		{3, []float64{0, 3}, "labels", "a.npz: row 1: label 3 is outside 0 to 2"},
+		{3, []float64{-1, 0}, "labels", "a.npz: row 0: label -1 is outside 0 to 2"},
+		{3, []float64{0, 0.5}, "labels", "a.npz: row 1: label 0.5 is not a class number"},
+		{3, []float64{0, 0}, "y", "a.npz: no array \"labels\""},
+		{1, []float64{0, 0, 0, 0, 0, 0}, "labels", "a.npz: logits: want an array [N, m] with m ≥ 2 classes"},
+	} {
+		if _, _, _, err := Logits(writeArchive(t, logits, test.columns, test.label, test.name)); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestWriterErrors(t *testing.T) {
 }
 
 func TestGroupAndSelect(t *testing.T) {
-	const file = "radius,x\n\n0.5,1\n-0,2\n0,3\n0.25,4\n0.5,5\n"
+	const file = "radius,x\n\n0.5,1\n0,2\n-0,3\n0.25,4\n0.5,5\n"
 	table, err := Read(t.Context(), Stdin, Options{Input: strings.NewReader(file), Required: []string{"radius", "x"}})
 	if err != nil {
 		t.Fatal(err)
