@@ -169,21 +169,21 @@ func (o certifyOptions) plan() (plan, error) {
 	if p.shard, err = parseShard(o.Shard); err != nil {
 		return plan{}, err
 	}
-	p.votes = certify.VoteParams{Alpha: o.Alpha, Sigma: o.Sigma, Lipschitz: o.Lipschitz}
+	p.votes = certify.VoteParams{Target: certify.Target{Alpha: o.Alpha, Sigma: o.Sigma, Lipschitz: o.Lipschitz}}
 	parsers := []func() error{
 		func() (err error) { p.layout, err = onnx.ParseLayout(o.Layout); return },
 		func() (err error) { p.device, err = onnx.ParseDevice(o.device); return },
 		func() (err error) { p.kind, err = onnx.ParseOutputKind(o.Outputs); return },
-		func() (err error) { p.votes.Margin, err = certify.ParseMarginKind(o.Margin); return },
-		func() (err error) { p.votes.Class, err = certify.ParseClass(o.Class); return },
+		func() error { return p.votes.Margin.UnmarshalText([]byte(o.Margin)) },
+		func() error { return p.votes.Class.UnmarshalText([]byte(o.Class)) },
 	}
 	if o.Scores {
 		parsers = append(parsers,
-			func() (err error) { p.scores.Bound, err = certify.ParseMeanBound(o.Method); return },
-			func() (err error) { p.scores.Combine, err = certify.ParseCombine(o.Combine); return },
+			func() error { return p.scores.Bound.UnmarshalText([]byte(o.Method)) },
+			func() error { return p.scores.Combine.UnmarshalText([]byte(o.Combine)) },
 		)
 	} else {
-		parsers = append(parsers, func() (err error) { p.votes.Method, err = certify.ParseVoteMethod(o.Method); return })
+		parsers = append(parsers, func() error { return p.votes.Method.UnmarshalText([]byte(o.Method)) })
 	}
 	if o.Stop != "" {
 		if o.Scores {
@@ -199,9 +199,9 @@ func (o certifyOptions) plan() (plan, error) {
 		confidence := &p.scores.Confidence
 		confidence.Radii = o.ConfidenceRadii
 		parsers = append(parsers,
-			func() (err error) { confidence.Method, err = certify.ParseConfidenceMethod(o.Confidence); return },
-			func() (err error) { confidence.Bound, err = certify.ParseMeanBound(o.ConfidenceBound); return },
-			func() (err error) { confidence.Band, err = certify.ParseBand(o.Band); return },
+			func() error { return confidence.Method.UnmarshalText([]byte(o.Confidence)) },
+			func() error { return confidence.Bound.UnmarshalText([]byte(o.ConfidenceBound)) },
+			func() error { return confidence.Band.UnmarshalText([]byte(o.Band)) },
 		)
 	}
 	for _, parse := range parsers {
@@ -221,7 +221,7 @@ type idleFlag struct{ flag, without string }
 func (o *certifyOptions) settle() (idle []idleFlag) {
 	o.Scores = o.Scores || o.SaveScores || len(o.ConfidenceRadii) > 0
 	if o.Method == "" {
-		o.Method = certify.Margin.String()
+		o.Method = certify.ExactMargin.String()
 		if o.Scores {
 			o.Method = certify.Betting.String()
 		}

@@ -161,7 +161,7 @@ type experiment struct {
 
 func (e *experiment) Input() (int, []float32) { return e.Votes.Index, e.clean }
 
-func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
+func (e *experiment) Goal(t smoothing.Votes) (int64, error) {
 	if e.stopping == nil {
 		return e.options.N, nil
 	}
@@ -169,7 +169,7 @@ func (e *experiment) Goal(t smoothing.Tally) (int64, error) {
 	return e.stopping.Next(e.Votes)
 }
 
-func (e *experiment) Finish(t smoothing.Tally) (err error) {
+func (e *experiment) Finish(t smoothing.Votes) (err error) {
 	e.tally(t)
 	if e.stopping != nil {
 		if err := e.stopping.Mark(&e.Votes); err != nil {
@@ -180,10 +180,10 @@ func (e *experiment) Finish(t smoothing.Tally) (err error) {
 	return err
 }
 
-func (e *experiment) tally(t smoothing.Tally) {
-	e.Votes.N, e.Votes.Counts = t.N, t.Counts
+func (e *experiment) tally(t smoothing.Votes) {
+	e.Votes.N, e.Votes.Counts, e.Votes.None = t.N, t.Counts, t.None
 	if t.N0 > 0 {
-		e.Votes.N0, e.Votes.Counts0 = t.N0, t.Counts0
+		e.Votes.N0, e.Votes.Counts0, e.Votes.None0 = t.N0, t.Counts0, t.None0
 	}
 }
 
@@ -210,13 +210,15 @@ type scoreExperiment struct {
 }
 
 func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
-	probs := outputs
+	if len(e.probs) < len(outputs) {
+		e.probs = make([]float32, len(outputs))
+	}
+	probs := e.probs[:len(outputs)]
 	if e.outputs == onnx.Logits {
-		if len(e.probs) < len(outputs) {
-			e.probs = make([]float32, len(outputs))
-		}
-		probs = e.probs[:len(outputs)]
 		certify.Softmax(outputs, probs, e.classes, e.options.Temperature)
+	} else {
+		copy(probs, outputs)
+		certify.ClearNone(probs, e.classes)
 	}
 	take, save := e.scores.Estimation, e.saved.WriteEstimation
 	if phase == smoothing.Selection {
@@ -231,7 +233,7 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-func (e *scoreExperiment) Finish(t smoothing.Tally) (err error) {
+func (e *scoreExperiment) Finish(t smoothing.Votes) (err error) {
 	e.tally(t)
 	if e.Certificate, err = e.scores.Certificate(); err == nil {
 		e.Bounds = e.scores.Confidence(e.Certificate)

@@ -95,14 +95,14 @@ func (o confidenceOptions) params(run *runfolder.Run) (certify.ScoreParams, erro
 		}
 		o.sigma = run.Parameters.Sigma
 	}
-	p := certify.ScoreParams{Alpha: o.alpha, Sigma: o.sigma}
+	p := certify.ScoreParams{Target: certify.Target{Alpha: o.alpha, Sigma: o.sigma}}
 	p.Confidence.Radii = o.radii
 	for _, parse := range []func() error{
-		func() (err error) { p.Confidence.Method, err = certify.ParseConfidenceMethod(o.method); return },
-		func() (err error) { p.Confidence.Bound, err = certify.ParseMeanBound(o.bound); return },
-		func() (err error) { p.Confidence.Band, err = certify.ParseBand(o.band); return },
-		func() (err error) { p.Combine, err = certify.ParseCombine(o.combine); return },
-		func() (err error) { p.Class, err = certify.ParseClass(o.class); return },
+		func() error { return p.Confidence.Method.UnmarshalText([]byte(o.method)) },
+		func() error { return p.Confidence.Bound.UnmarshalText([]byte(o.bound)) },
+		func() error { return p.Confidence.Band.UnmarshalText([]byte(o.band)) },
+		func() error { return p.Combine.UnmarshalText([]byte(o.combine)) },
+		func() error { return p.Class.UnmarshalText([]byte(o.class)) },
 	} {
 		if err := parse(); err != nil {
 			return p, badInput(err)

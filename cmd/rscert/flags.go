@@ -33,7 +33,7 @@ func explainFlag(_ *cobra.Command, err error) error {
 	if errors.As(err, &number) {
 		return err
 	}
-	return fmt.Errorf("--%s %w", invalid.GetFlag().Name, invalid.Unwrap())
+	return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
 }
 
 // textList is the value of a flag that takes a list of names, comma-separated or by repeating the flag, each once.

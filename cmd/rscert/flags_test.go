@@ -41,10 +41,10 @@ func TestTextList(t *testing.T) {
 		{[]string{"--edges", "lower"}, []calib.Edge{calib.LowerClosed}, ""},
 		{[]string{"--edges", "lower,upper"}, []calib.Edge{calib.LowerClosed, calib.UpperClosed}, ""},
 		{[]string{"--edges", "lower", "--edges", "upper"}, []calib.Edge{calib.LowerClosed, calib.UpperClosed}, ""},
-		{[]string{"--edges", "lower", "--edges", "lower"}, nil, "--edges lower is given twice"},
-		{[]string{"--edges", "upper,upper"}, nil, "--edges upper is given twice"},
-		{[]string{"--edges", "middle"}, nil, `--edges "middle": want upper or lower`},
-		{[]string{"--edges", ""}, nil, `--edges "": want upper or lower`},
+		{[]string{"--edges", "lower", "--edges", "lower"}, nil, "--edges: lower is given twice"},
+		{[]string{"--edges", "upper,upper"}, nil, "--edges: upper is given twice"},
+		{[]string{"--edges", "middle"}, nil, `--edges: "middle": want upper or lower`},
+		{[]string{"--edges", ""}, nil, `--edges: "": want upper or lower`},
 		{[]string{"--k", "x"}, nil, `invalid argument "x" for "--k" flag`},
 	} {
 		var edges []calib.Edge

@@ -136,7 +136,7 @@ func (o radiusOptions) plan(path string) (r recertification, err error) {
 		o.sigma = r.run.Parameters.Sigma
 	}
 	if len(o.methods) == 0 {
-		o.methods = []string{certify.Margin.String()}
+		o.methods = []string{certify.ExactMargin.String()}
 		if npz {
 			o.methods[0] = certify.Betting.String()
 		}
@@ -155,12 +155,12 @@ func (o radiusOptions) plan(path string) (r recertification, err error) {
 	if o.out != "" && len(o.methods) != 1 {
 		return r, badInputf("--out takes the certificates of one method, not of %d", len(o.methods))
 	}
-	votes := certify.VoteParams{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}
-	scores := certify.ScoreParams{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}
+	votes := certify.VoteParams{Target: certify.Target{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}}
+	scores := certify.ScoreParams{Target: certify.Target{Alpha: o.alpha, Sigma: o.sigma, Lipschitz: o.lipschitz}}
 	for _, parse := range []func() error{
-		func() (err error) { votes.Margin, err = certify.ParseMarginKind(o.margin); return },
-		func() (err error) { votes.Class, err = certify.ParseClass(o.class); return },
-		func() (err error) { scores.Combine, err = certify.ParseCombine(o.combine); return },
+		func() error { return votes.Margin.UnmarshalText([]byte(o.margin)) },
+		func() error { return votes.Class.UnmarshalText([]byte(o.class)) },
+		func() error { return scores.Combine.UnmarshalText([]byte(o.combine)) },
 	} {
 		if err := parse(); err != nil {
 			return r, badInput(err)
@@ -168,8 +168,9 @@ func (o radiusOptions) plan(path string) (r recertification, err error) {
 	}
 	scores.Margin, scores.Class = votes.Margin, votes.Class
 	for _, name := range o.methods {
-		byVotes, voteErr := certify.ParseVoteMethod(name)
-		byScores, scoreErr := certify.ParseMeanBound(name)
+		var byVotes certify.VoteMethod
+		var byScores certify.MeanBound
+		voteErr, scoreErr := byVotes.UnmarshalText([]byte(name)), byScores.UnmarshalText([]byte(name))
 		switch {
 		case voteErr == nil && npz:
 			return r, badInputf("--method %s is for votes; %s holds scores", name, path)
@@ -293,7 +294,7 @@ func (r recertification) readVotes() ([]certify.Votes, error) {
 		if len(v.Counts) != classes {
 			return fmt.Errorf("counts has %d classes, the lines before have %d", len(v.Counts), classes)
 		}
-		if r.run != nil && r.run.Parameters.Stop != v.Stop {
+		if r.run != nil && r.run.Parameters.Stop != v.Stop.String() {
 			return fmt.Errorf("stop is %q, the run's %q", v.Stop, r.run.Parameters.Stop)
 		}
 		return v.Certifiable(r.votes[0].Class)

@@ -34,8 +34,8 @@ type counting struct {
 }
 
 func (c counting) Input() (int, []float32)             { return 0, c.clean }
-func (c counting) Goal(smoothing.Tally) (int64, error) { return c.n, nil }
-func (counting) Finish(smoothing.Tally) error          { return nil }
+func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
+func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
 // BenchmarkSampling draws samples of real models on the CPU as certify does. An

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/calib"
 )
 
 // Solver is a way to find a large calibration error under attack.
@@ -63,7 +64,7 @@ type Progress func(steps int, ece float64)
 // problem is what a solver gets.
 type problem struct {
 	group
-	bins   admm.Bins
+	bins   calib.Bins
 	attack bool // the confidences are wanted
 	watch  func(g group, name string, steps int) (step Progress, done func())
 }
@@ -80,7 +81,7 @@ func newFinding(e admm.Estimate) finding {
 }
 
 func searchExactly(_ context.Context, p problem) (finding, error) {
-	worst, err := admm.CCE(p.samples, p.bins)
+	worst, err := calib.CCE(p.samples, p.bins)
 	if err != nil {
 		return finding{}, err
 	}

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
 // MaxBins is the largest number of bins.
-const MaxBins = admm.MaxBins
+const MaxBins = calib.MaxBins
 
 // Options say what to study.
 type Options struct {
@@ -39,7 +39,7 @@ type Dataset struct {
 type Study struct {
 	options Options
 	table   *tabular.Table
-	bins    admm.Bins
+	bins    calib.Bins
 	groups  []group
 	sampled sampled
 	results []Result
@@ -49,7 +49,7 @@ type Study struct {
 func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 	s := &Study{options: o, table: t}
 	var err error
-	if s.bins, err = admm.EqualWidth(o.Bins); err != nil {
+	if s.bins, err = calib.NewBins(o.Bins); err != nil {
 		return nil, err
 	}
 	if s.groups, err = splitByRadius(t, o.Radii); err != nil {
@@ -190,7 +190,7 @@ func (s *Study) watch(g group, name string, steps int) (Progress, func()) {
 }
 
 func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
-	upper, err := admm.LargestGap(g.samples)
+	upper, err := calib.LargestGap(g.samples)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 // bounds fail, k the 1 − δ quantile of Bin(examples, α).
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
-	k, err := certify.FailureQuantile(int64(s.sampled.examples), d.Alpha, d.Delta)
+	k, err := binomial.FailureQuantile(int64(s.sampled.examples), d.Alpha, d.Delta)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	c := &Certified{Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.examples, ExamplesAssumed: s.sampled.assumed, Failures: k,
 		CBS: calib.MeanWithFailures(r.CBS, k, r.N)}
 	if r.CCE != nil {
-		cce := admm.CCEWithFailures(*r.CCE, k, r.N)
+		cce := calib.CCEWithFailures(*r.CCE, k, r.N)
 		c.CCE = &cce
 	}
 	if r.Adaptive != nil {

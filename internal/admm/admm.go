@@ -1,3 +1,7 @@
+// Package admm estimates from below how large the expected calibration error can get
+// when every confidence moves within its certified interval: the estimates that the
+// literature has for the certified calibration error, ADMM, the differentiable
+// calibration error and the Brier confidences (Emde et al. 2025). calib.CCE is exact.
 package admm
 
 import (
@@ -62,12 +66,12 @@ const (
 type Problem struct {
 	samples []calib.Bounded
 	clean   []float64 // [N] or nil
-	bins    Bins
+	bins    calib.Bins
 }
 
 // NewProblem checks its input. clean [N] are the observed confidences, moved into
 // their intervals for use as a start; nil if they are not known.
-func NewProblem(samples []calib.Bounded, clean []float64, bins Bins) (*Problem, error) {
+func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
 	}
@@ -263,7 +267,7 @@ func newState(p *Problem, par Params) *state {
 		projected: make([]float64, n),
 	}
 	for k := range m {
-		s.below[k] = math.Nextafter(p.bins.edge[k+1], 0)
+		s.below[k] = math.Nextafter(p.bins.Edges()[k+1], 0)
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
@@ -296,7 +300,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 		return 0, 0
 	}
 	v := s.samples[n]
-	return max(v.Lower, s.bins.edge[m]), min(v.Upper, s.below[m])
+	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
 // takeSigns sets sign from gap and clears gap for the next sum.
@@ -380,7 +384,7 @@ func (s *state) move(rho, next float64) (ece float64) {
 		a, z := s.a[from:to][:m], s.z[from:to][:m]
 		l1, l2, l5 := s.l1[from:to][:m], s.l2[from:to][:m], s.l5[from:to][:m]
 		pullA, pullZ := s.pullA[from:to][:m], s.pullZ[from:to][:m]
-		edge, below := s.bins.edge[:m], s.below[:m]
+		edge, below := s.bins.Edges()[:m], s.below[:m]
 		first, last := int(s.first[n]), int(s.last[n])
 		c := truth(v)
 		var all, outside float64

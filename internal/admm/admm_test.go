@@ -24,7 +24,47 @@ func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	return samples, clean
 }
 
-func mustProblem(t testing.TB, samples []calib.Bounded, clean []float64, b Bins) *Problem {
+func mustBins(t testing.TB, m int) calib.Bins {
+	t.Helper()
+	b, err := calib.NewBins(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
+// with ends on edges and on the floats beside them.
+func randomSamples(r *rand.Rand, b calib.Bins, n int) []calib.Bounded {
+	kind := r.IntN(3)
+	end := func() float64 {
+		if kind > 0 && r.IntN(3) > 0 {
+			e := b.Edges()[r.IntN(len(b.Edges()))]
+			switch r.IntN(3) {
+			case 0:
+				return math.Nextafter(e, 0)
+			case 1:
+				return math.Nextafter(e, 1)
+			}
+			return e
+		}
+		return r.Float64()
+	}
+	out := make([]calib.Bounded, n)
+	for i := range out {
+		x, y := end(), end()
+		switch r.IntN(4) {
+		case 0:
+			y = x
+		case 1:
+			y = min(1, x+r.Float64()*0.2)
+		}
+		out[i] = calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
+	}
+	return out
+}
+
+func mustProblem(t testing.TB, samples []calib.Bounded, clean []float64, b calib.Bins) *Problem {
 	t.Helper()
 	p, err := NewProblem(samples, clean, b)
 	if err != nil {
@@ -32,6 +72,15 @@ func mustProblem(t testing.TB, samples []calib.Bounded, clean []float64, b Bins)
 	}
 	return p
 }
+
+// reaches is the definition of a reachable bin, without Index.
+func reaches(b calib.Bins, v calib.Bounded, m int) bool {
+	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
+	return below && v.Upper >= b.Edges()[m]
+}
+
+// rounding is what sums in another order may be off by.
+const rounding = 1e-12
 
 // reference is Algorithm 1 written down as it stands, every variable of its own,
 // with matrices C, K and B spelled out as loops. It shares no code with state.
@@ -55,7 +104,7 @@ func grid(n, m int) [][]float64 {
 	return x
 }
 
-func newReference(b Bins, samples []calib.Bounded, start []float64, par Params) *reference {
+func newReference(b calib.Bins, samples []calib.Bounded, start []float64, par Params) *reference {
 	n, m := len(samples), b.Len()
 	s := &reference{n: n, m: m, c: make([]float64, n), lo: grid(n, m), hi: grid(n, m),
 		a: grid(n, m), z: grid(n, m), g: grid(n, m), q1: grid(n, m), q2: grid(n, m),
@@ -69,10 +118,10 @@ func newReference(b Bins, samples []calib.Bounded, start []float64, par Params) 
 		for k := range m {
 			s.out[i][k] = !reaches(b, v, k)
 			if !s.out[i][k] {
-				s.lo[i][k] = math.Max(v.Lower, b.edge[k])
-				s.hi[i][k] = math.Min(v.Upper, b.edge[k+1])
+				s.lo[i][k] = math.Max(v.Lower, b.Edges()[k])
+				s.hi[i][k] = math.Min(v.Upper, b.Edges()[k+1])
 				if k < m-1 {
-					s.hi[i][k] = math.Min(v.Upper, math.Nextafter(b.edge[k+1], 0))
+					s.hi[i][k] = math.Min(v.Upper, math.Nextafter(b.Edges()[k+1], 0))
 				}
 			}
 			s.a[i][k] = 1 / float64(m)
@@ -218,7 +267,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 		} else {
 			samples = randomSamples(r, b, 1+r.IntN(100))
 		}
-		w, err := CCE(samples, b)
+		w, err := calib.CCE(samples, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,14 +420,4 @@ func BenchmarkADMM(b *testing.B) {
 		p.ADMM(b.Context(), par, 0, nil)
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*Steps/float64(par.Steps)/float64(b.N), "s/run")
-}
-
-func BenchmarkCCE7000(b *testing.B) {
-	samples, _ := certified(rand.New(rand.NewPCG(5, 14)), 7000)
-	bins := mustBins(b, 15)
-	for b.Loop() {
-		if _, err := CCE(samples, bins); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -83,7 +83,7 @@ type softBins struct {
 // is in, the logit falls by (distance to the edge)/τ with each edge crossed.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
-	edge := s.p.bins.edge
+	edge := s.p.bins.Edges()
 	w := s.weight[n*m : (n+1)*m]
 	at := s.p.bins.Index(x)
 	first, end := at, at+1

@@ -4,17 +4,19 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rscert/rscert/internal/calib"
 )
 
 // The soft assignment and the dECE by their definition: softmax((w z + b)/τ).
-func softDefinition(b Bins, z float64, tau float64) []float64 {
+func softDefinition(b calib.Bins, z float64, tau float64) []float64 {
 	m := b.Len()
 	logit := make([]float64, m)
 	top := math.Inf(-1)
 	for k := range m {
 		logit[k] = float64(k+1) * z
 		for j := range k {
-			logit[k] -= b.edge[j+1]
+			logit[k] -= b.Edges()[j+1]
 		}
 		logit[k] /= tau
 		top = math.Max(top, logit[k])

@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // Estimate is a metric with a two-sided confidence interval. Value, Low and
@@ -100,7 +100,7 @@ func (p *Predictions) accuracyInterval(members []int, alpha float64) (low, high 
 				x++
 			}
 		}
-		return certify.LowerBound(x, int64(n), alpha/2), certify.UpperBound(x, int64(n), alpha/2), ClopperPearson
+		return binomial.LowerBound(x, int64(n), alpha/2), binomial.UpperBound(x, int64(n), alpha/2), ClopperPearson
 	}
 	var total, acc float64
 	for k := range n {

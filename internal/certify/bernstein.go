@@ -15,6 +15,10 @@ type bernstein struct {
 	m2    float64 // Σ(X−mean)², by Welford's recurrence
 }
 
+func startBernstein(n int64, alpha float64) func() lowerMean {
+	return func() lowerMean { return &bernstein{n: n, alpha: alpha} }
+}
+
 func (b *bernstein) add(x float64) {
 	b.count++
 	d := x - b.mean

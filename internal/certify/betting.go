@@ -44,7 +44,7 @@ import "math"
 // chord, and the part of the interval where the chord is ≥ ln(1/α) is rejected: an
 // error of second order in the width of the interval, always on the safe side.
 type bettingGrid struct {
-	how       MeanBound
+	stake     stake
 	n         int64
 	logTarget float64 // ln(1/α), and what rounding can add to ln K
 	edge      []float64
@@ -76,10 +76,27 @@ const (
 	giveUp = -64
 )
 
-func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
+// A stake is a way to choose the bets.
+type stake int
+
+const (
+	stakeHedged stake = iota // Betting
+	stakeLeft                // STaR
+	stakeFixed               // Chernoff
+)
+
+// bettingBy returns the bound by bets with the stake s. Its streams share a grid.
+func bettingBy(s stake) newLowerMean {
+	return func(n int64, alpha float64) func() lowerMean {
+		grid := newBettingGrid(s, n, alpha)
+		return func() lowerMean { return newCapital(grid) }
+	}
+}
+
+func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	l := math.Log(1 / alpha)
 	b := &bettingGrid{
-		how: how, n: n, scale: math.Sqrt(2 * l / float64(n)),
+		stake: s, n: n, scale: math.Sqrt(2 * l / float64(n)),
 		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 +
 		// 2c/(1−c)), from two roundings of λ(X−m) ≥ −c and one of the sum, and the
 		// product adds a unit: below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
@@ -101,7 +118,7 @@ func newBettingGrid(how MeanBound, n int64, alpha float64) *bettingGrid {
 	b.edge = append(b.edge, 1)
 	for i, g := range b.edge[1:] {
 		c := chernoffFraction((b.edge[i]+g)/2, l/float64(n))
-		if how != Chernoff {
+		if s != stakeFixed {
 			c = max(c, bettingCap)
 		}
 		limit := c / g
@@ -119,8 +136,8 @@ func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 
 // largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
-	switch b.how {
-	case Betting:
+	switch b.stake {
+	case stakeHedged:
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
 	}
 	return math.Inf(1)
@@ -191,10 +208,10 @@ func newCapital(b *bettingGrid) *capital {
 func (c *capital) add(x float64) {
 	t := float64(c.count + 1)
 	c.x[c.pending] = x
-	switch c.how {
-	case Betting:
+	switch c.stake {
+	case stakeHedged:
 		c.bet[c.pending] = c.scale * math.Sqrt(t/c.dev)
-	case STaR:
+	case stakeLeft:
 		c.bet[c.pending] = math.Sqrt(t / c.dev)
 	}
 	c.count++
@@ -229,12 +246,12 @@ func (c *capital) settle() {
 
 // factor is what bet[t] is to be multiplied by to give the bets of w.
 func (c *capital) factor(w wager, left int64) float64 {
-	switch c.how {
-	case STaR:
+	switch c.stake {
+	case stakeLeft:
 		// The target of the interval's middle, and never less than a nat.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
-	case Chernoff:
+	case stakeFixed:
 		return math.Inf(1) // always the limit
 	}
 	return 1

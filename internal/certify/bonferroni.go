@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
 
 // bonferroni bounds the margin between the class with xA and the runner-up with
 // xB of n votes, each by its own Clopper–Pearson bound at level 1−α/2:
@@ -10,12 +14,12 @@ import "math"
 // fixed, if unknown, class, its count is at most xB and upper is monotone, so
 // P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (moutaouakil 2024 pays
 // α/m.)
-func bonferroni(kind MarginKind, xA, xB, n int64, alpha float64) bounded {
-	a := LowerBound(xA, n, alpha/2)
-	b := LowerBound(n-xB, n, alpha/2) // a lower bound on 1−p_B
-	return bounded{
-		margin: bonferroniMargin(kind, a, b),
-		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(UpperBound(xB, n, alpha/2))},
+func (c *VoteCertifier) bonferroni(o observation) marginBound {
+	a := binomial.LowerBound(o.a, o.n, o.alpha/2)
+	b := binomial.LowerBound(o.n-o.b, o.n, o.alpha/2) // a lower bound on 1−p_B
+	return marginBound{
+		margin: bonferroniMargin(c.params.Margin, a, b),
+		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(binomial.UpperBound(o.b, o.n, o.alpha/2))},
 	}
 }
 

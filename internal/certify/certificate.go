@@ -20,11 +20,16 @@ type Votes struct {
 	// N and Counts [m] are the estimation samples, independent of the selection.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
-	// Stop is the rule by which sampling ended at N; empty for an N fixed
+	// None0 and None are those of N0 and N whose output was no answer (NaN or
+	// infinite), a vote for nobody. It is one more class, which is never certified but
+	// can be the rival: N0 and N are the sums of the counts and of these.
+	None0 int64 `json:"none0,omitempty"`
+	None  int64 `json:"none,omitempty"`
+	// Stop is the rule by which sampling ended at N; none for an N fixed
 	// beforehand. AlphaShare is then the part of α that belongs to this N: the
 	// parts of all N at which it could have ended add up to at most 1.
-	Stop       string  `json:"stop,omitempty"`
-	AlphaShare float64 `json:"alpha_share,omitempty"`
+	Stop       StopRule `json:"stop,omitzero"`
+	AlphaShare float64  `json:"alpha_share,omitempty"`
 }
 
 // Certificate is what is known of one example, a line of certificates.jsonl.
@@ -36,15 +41,22 @@ type Certificate struct {
 	Radius     float64 `json:"radius"` // L2, in the units of the data; rounded down
 	Margin     float64 `json:"margin"` // certified lower bound, rounded down
 	Method     string  `json:"method"`
-	Alpha      float64 `json:"alpha"`
-	Sigma      float64 `json:"sigma"`
-	N          int64   `json:"n"` // estimation samples used
+	// MarginKind is what Margin is in.
+	MarginKind MarginKind `json:"margin_kind"`
+	// Lipschitz is the constant of the smoothed classifier that the radius may rest on;
+	// 0 if none was given.
+	Lipschitz float64 `json:"lipschitz,omitempty"`
+	Alpha     float64 `json:"alpha"`
+	Sigma     float64 `json:"sigma"`
+	N         int64   `json:"n"` // estimation samples used
 	// Stop is the rule by which sampling ended at N. The bound then holds at every
 	// N at which it could have ended, all at once.
-	Stop string `json:"stop,omitempty"`
+	Stop StopRule `json:"stop,omitzero"`
 	// Sound is false for methods kept only to reproduce a paper: their failure
 	// probability can exceed Alpha.
 	Sound bool `json:"sound"`
+	// Arithmetic says for which noise it holds.
+	Arithmetic Arithmetic `json:"arithmetic"`
 	// Unbounded says that margin and radius stand for +∞, which JSON cannot hold.
 	// Only an unsound method produces it.
 	Unbounded bool `json:"unbounded,omitempty"`

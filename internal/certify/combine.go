@@ -4,33 +4,41 @@ import "math"
 
 // Combine is the way a margin between the class A and its rivals is bounded from
 // bounds on means of scores.
-type Combine int
+type Combine string
 
 const (
 	// Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the
 	// selection samples, then the margin of all means that agree with it.
-	Directed Combine = iota
+	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
-	Projected
+	Projected Combine = "projected"
 	// BonferroniScores bounds the mean of A and those of the rivals apart, each at α/2.
-	BonferroniScores
+	BonferroniScores Combine = "bonferroni"
 	// Taylor is not sound; see taylor.go.
-	Taylor
+	Taylor Combine = "taylor"
 )
 
-var combineNames = []string{"directed", "projected", "bonferroni", "taylor"}
+var combines = table[Combine, struct{}]{"combination", []entry[Combine, struct{}]{
+	{name: Directed, sound: true, what: "the mean of X^A − r·X^B, the weight r chosen by the selection samples"},
+	{name: Projected, sound: true, what: "the same with r = 1"},
+	{name: BonferroniScores, sound: true, what: "the means of the class and of its rivals apart, each at alpha/2"},
+	{name: Taylor, what: "as printed in moutaouakil 2024, §5.3; not sound, to reproduce it"},
+}}
 
-func (c Combine) String() string { return combineNames[c] }
+// Combines describes all of them, the default first.
+func Combines() []Row[Combine] { return combines.rows() }
+
+func (c Combine) String() string { return string(c) }
 
 // Sound reports whether the failure probability of c is at most α for every
 // classifier.
-func (c Combine) Sound() bool { return c != Taylor }
+func (c Combine) Sound() bool { return combines.sound(c) }
 
-// ParseCombine reads the name of a Combine.
-func ParseCombine(s string) (Combine, error) {
-	i, err := parseName("combination", s, combineNames)
-	return Combine(i), err
-}
+// MarshalText returns the name, or nothing if it is not given.
+func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }
+
+// UnmarshalText reads the name of a Combine.
+func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text, c) }
 
 // A rival of the class A is what X^A is compared with: the scores of one class B,
 // or the largest score of several classes.

@@ -1,8 +1,6 @@
 package certify
 
-import (
-	"math"
-)
+import "math"
 
 // ConfidenceBound bounds the confidence of a certified class under attack, a row of
 // bounds.csv: for every δ with ‖δ‖ ≤ Radius, the mean score z(x+δ) = E f_A(x+δ+ε) of the
@@ -44,52 +42,32 @@ func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 			continue
 		}
 		lower, upper := a.interval.within(i)
-		// A has the largest of m mean scores, which sum to at most 1 and, but for
-		// rounding and sumTolerance, to 1.
-		lower = max(lower, (1-sumTolerance)/float64(a.Classes))
 		row := ConfidenceBound{
-			Index: a.Index, Label: a.Label, Prediction: cert.Prediction, Correct: cert.Correct,
+			Index: a.example.Index, Label: a.example.Label, Prediction: cert.Prediction, Correct: cert.Correct,
 			Radius: radius, Lower: RoundDown(max(lower, 0)), Upper: min(RoundUp(upper), 1),
-			Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: a.N,
+			Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: a.example.N,
 		}
-		row.Confidence = min(max(roundNearest(a.sumA/float64(a.N)), row.Lower), row.Upper)
+		row.Confidence = min(max(roundNearest(a.sumA/float64(a.example.N)), row.Lower), row.Upper)
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// String names the method with its part, as in standard+betting.
-func (p ConfidenceParams) String() string {
-	if p.Method == ConfidenceCDF {
-		return p.Method.String() + "+" + p.Band.String()
-	}
-	return p.Method.String() + "+" + p.Bound.String()
-}
-
-func (a *ScoreAccumulator) startConfidence() confidence {
-	c, p := a.certifier, a.certifier.params
-	if len(p.Confidence.Radii) == 0 {
-		return nil
-	}
-	start := func() lowerMean { return c.start(p.Confidence.Bound, a.N, p.sideAlpha()) }
-	switch p.Confidence.Method {
-	case ConfidenceCDF:
-		return &survivalBand{params: p, counts: make([]int64, len(thresholds)+1), n: a.N}
-	case ConfidenceTangent:
-		return newTangent(p, a.selectionScores(), a.N, start)
-	}
-	return &standardConfidence{params: p, low: start(), high: start()}
-}
-
 // selectionScores are the scores of A in the selection samples that were kept.
 func (a *ScoreAccumulator) selectionScores() []float64 {
 	var x []float64
-	for rows := a.first; len(rows) > 0; rows = rows[a.Classes:] {
-		row := rows[:a.Classes]
+	for rows := a.first; len(rows) > 0; rows = rows[a.example.Classes:] {
+		row := rows[:a.example.Classes]
 		scale, _ := rowScale(row)
 		x = append(x, float64(row[a.class])*scale)
 	}
 	return x
+}
+
+// startSide begins the bound of a mean for one side of the intervals.
+func (a *ScoreAccumulator) startSide() lowerMean {
+	p := a.certifier.params
+	return a.certifier.start(p.Confidence.Bound, a.example.N, p.sideAlpha())
 }
 
 // standardConfidence bounds z at the clean input, z̲ ≤ z ≤ z̄, each side at α/2 of the
@@ -102,6 +80,10 @@ func (a *ScoreAccumulator) selectionScores() []float64 {
 type standardConfidence struct {
 	params    ScoreParams
 	low, high lowerMean // of X^A and of 1−X^A
+}
+
+func startStandard(a *ScoreAccumulator) confidence {
+	return &standardConfidence{params: a.certifier.params, low: a.startSide(), high: a.startSide()}
 }
 
 func (s *standardConfidence) add(x float64) {

@@ -87,7 +87,7 @@ func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n i
 	return a.Confidence(Certificate{Prediction: 0, Radius: 10})
 }
 
-func confidenceMethods() []ConfidenceParams {
+func everyConfidence() []ConfidenceParams {
 	var all []ConfidenceParams
 	for _, b := range []MeanBound{Betting, Hoeffding, Bernstein} {
 		all = append(all,
@@ -108,8 +108,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 	const alpha = 0.4
 	allowed := failuresAllowed(trials, alpha/2)
-	for _, method := range confidenceMethods() {
-		c, err := NewScoreCertifier(ScoreParams{Class: Label, Alpha: alpha, Sigma: 0.5, Confidence: method})
+	for _, method := range everyConfidence() {
+		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func TestConfidenceCoverage(t *testing.T) {
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
-	for _, method := range confidenceMethods() {
-		c, err := NewScoreCertifier(ScoreParams{Class: Label, Alpha: 0.001, Sigma: sigma, Confidence: method})
+	for _, method := range everyConfidence() {
+		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: 0.001, Sigma: sigma}, Confidence: method})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,10 +184,7 @@ func TestConfidenceTightness(t *testing.T) {
 // above s_1, the true confidence at R = 0 is above that sum. Ours is not below.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
-		b := &survivalBand{
-			params: ScoreParams{Alpha: 0.001, Sigma: 1, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}},
-			n:      100000, counts: make([]int64, len(thresholds)+1),
-		}
+		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000)
 		for range b.n {
 			b.add(x)
 		}
@@ -203,7 +200,7 @@ func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 
 // Only radii at which the class is certified have a row; α is split.
 func TestConfidenceRows(t *testing.T) {
-	p := ScoreParams{Alpha: 0.002, Sigma: 0.5, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
+	p := ScoreParams{Target: Target{Alpha: 0.002, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
 	c, err := NewScoreCertifier(p)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +291,7 @@ func TestConfidenceKumar(t *testing.T) {
 // TestTangentFarAway checks that radii of tens of σ, where slopes underflow, give
 // bounds that still hold: trivial ones.
 func TestTangentFarAway(t *testing.T) {
-	p := ScoreParams{Alpha: 0.01, Sigma: 0.5}
+	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}}
 	p.Confidence = ConfidenceParams{Radii: []float64{10, 21, 40, 1e3, 1e6}, Method: ConfidenceTangent}
 	c, err := NewScoreCertifier(p)
 	if err != nil {

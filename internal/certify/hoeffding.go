@@ -10,6 +10,10 @@ type hoeffding struct {
 	sum   float64
 }
 
+func startHoeffding(n int64, alpha float64) func() lowerMean {
+	return func() lowerMean { return &hoeffding{n: n, alpha: alpha} }
+}
+
 func (h *hoeffding) add(x float64) { h.sum += x }
 
 func (h *hoeffding) lower() float64 {

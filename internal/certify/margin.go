@@ -1,8 +1,12 @@
 package certify
 
-import "math"
+import (
+	"math"
 
-// margin is the exact margin search, Buehler's optimal lower bound for the order
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// exactMargin is the exact margin search, Buehler's optimal lower bound for the order
 // of outcomes by their bonferroni margin T:
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
@@ -20,25 +24,26 @@ import "math"
 // the margin proved below and the rounded bonferroni margin. So it stays a
 // 1−α bound, which the larger of two such bounds in general is not.
 //
-// With two classes p_B = 1−p_A is known, T orders outcomes by x1 alone, and the
-// bound is Clopper–Pearson's at level 1−α. With more than mostOthers votes
+// With two classes p_B ≤ 1−p_A (less where the model has outputs that vote for
+// nobody), T orders outcomes by x1 alone, and the bound is Clopper–Pearson's at level
+// 1−α. With more than mostOthers votes
 // for other classes the bonferroni margin is returned.
-func (c *VoteCertifier) margin(t tally) bounded {
-	p := c.params
-	if t.two {
-		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
+func (c *VoteCertifier) exactMargin(o observation) marginBound {
+	kind := c.params.Margin
+	if o.two {
+		return c.clopperPearson(o)
 	}
-	b := bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
-	if t.a <= t.b {
+	b := c.bonferroni(o)
+	if o.a <= o.b {
 		// At q1 = q2 = ½ the event is likely: no margin above 0.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
-	if t.n-t.a > mostOthers {
+	if o.n-o.a > mostOthers {
 		return b
 	}
-	order := c.order(ranking{t.n, t.alpha}, func() *order { return bonferroniOrder(p.Margin, t.n, t.alpha) })
-	s := newSearch(newEvent(order, t.a, t.b), p.Margin, t.alpha)
+	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(kind, o.n, o.alpha) })
+	s := newSearch(newEvent(order, o.a, o.b), kind, o.alpha)
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }
@@ -154,7 +159,7 @@ func (e *event) crude(q1, q2 float64) float64 {
 			k = -1
 		}
 		t := e.threshold(min(k+1, e.order.n), int64(mean1+a*sd1))
-		p1 := binomialTail(e.order.n, t, math.Min(q1, 1)).hi
+		p1 := binomial.Tail(e.order.n, t, math.Min(q1, 1)).Upper
 		p2 := 0.0
 		if k >= 0 {
 			p2 = e.below(k, q2)
@@ -337,8 +342,6 @@ func (s *search) marginSD(f frontier, u float64) float64 {
 	return v1/normalPDF(quantileNear(q1)) + v2/normalPDF(quantileNear(q2))
 }
 
-func normalPDF(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwoPi) }
-
 // prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
 // proved, else a y near which it may not hold.
 //
@@ -361,7 +364,7 @@ func (s *search) prove(f frontier) (bad float64) {
 	if t > n {
 		return -1 // no outcome is in the event
 	}
-	y := f.from(LowerBound(t, n, s.alpha))
+	y := f.from(binomial.LowerBound(t, n, s.alpha))
 	if y >= end {
 		return -1
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func mustVotes(t testing.TB, p VoteParams) *VoteCertifier {
@@ -22,7 +24,7 @@ func mustVotes(t testing.TB, p VoteParams) *VoteCertifier {
 }
 
 func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
-	return c.bound(tally{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
+	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
 // The values of MATH.md §1 for the second margin, to its four decimals. For the
@@ -44,11 +46,11 @@ func TestMarginReferenceValues(t *testing.T) {
 		{FirstMargin, 100, 90, 5, 0.6316, 0.6026},
 		{FirstMargin, 100, 80, 15, 0.3771, 0.3465},
 	} {
-		got := mustVotes(t, VoteParams{Method: Margin, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b)
+		got := mustVotes(t, VoteParams{Target: Target{Margin: c.kind, Alpha: 0.001}, Method: ExactMargin}).marginOf(c.n, c.a, c.b)
 		if math.Abs(got-c.want) > 0.00006 {
 			t.Errorf("%v margin of (%d; %d, %d) = %.5f, want %.4f", c.kind, c.n, c.a, c.b, got, c.want)
 		}
-		got = mustVotes(t, VoteParams{Method: Bonferroni, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b)
+		got = mustVotes(t, VoteParams{Target: Target{Margin: c.kind, Alpha: 0.001}, Method: Bonferroni}).marginOf(c.n, c.a, c.b)
 		if math.Abs(got-c.bonferroni) > 0.00006 {
 			t.Errorf("%v bonferroni margin of (%d; %d, %d) = %.5f, want %.4f", c.kind, c.n, c.a, c.b, got, c.bonferroni)
 		}
@@ -101,7 +103,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{10, 40} {
 		all := outcomes(n)
-		for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+		for _, kind := range names(MarginKinds()) {
 			for range 12 {
 				alpha := []float64{0.001, 0.05, 0.3}[rng.IntN(3)]
 				a := n/2 + rng.Int64N(n/2+1)
@@ -110,7 +112,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 					continue
 				}
 				T := func(a, b int64) float64 {
-					return bonferroniMargin(kind, LowerBound(a, n, alpha/2), LowerBound(n-b, n, alpha/2))
+					return bonferroniMargin(kind, binomial.LowerBound(a, n, alpha/2), binomial.LowerBound(n-b, n, alpha/2))
 				}
 				var in []outcome
 				for _, o := range all {
@@ -149,7 +151,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 						}
 					}
 				}
-				got := mustVotes(t, VoteParams{Method: Margin, Margin: kind, Alpha: alpha}).marginOf(n, a, b)
+				got := mustVotes(t, VoteParams{Target: Target{Margin: kind, Alpha: alpha}, Method: ExactMargin}).marginOf(n, a, b)
 				if lo == 0 && got <= 0 {
 					continue
 				}
@@ -170,7 +172,7 @@ func TestEventProbability(t *testing.T) {
 		for range 200 {
 			a := rng.Int64N(n + 1)
 			b := rng.Int64N(n - a + 1)
-			kind := MarginKind(rng.IntN(2))
+			kind := names(MarginKinds())[rng.IntN(2)]
 			e := newEvent(bonferroniOrder(kind, n, 0.01), a, b)
 			q1 := rng.Float64()
 			q2 := rng.Float64() * (1 - q1)
@@ -213,10 +215,10 @@ func TestEventProbabilityLarge(t *testing.T) {
 		mean, sd := n*c.q2, math.Sqrt(n*c.q2*(1-c.q2))
 		var lo, hi float64
 		for x2 := max(0, int64(mean-9*sd)); x2 <= int64(mean+9*sd)+9; x2++ {
-			logw, err := binomialLog(n, x2, c.q2, 1-c.q2)
-			s := binomialTail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
-			lo += math.Exp(logw-err) * s.lo
-			hi += math.Exp(logw+err) * s.hi
+			logw, err := binomial.LogTerm(n, x2, c.q2, 1-c.q2)
+			s := binomial.Tail(n-x2, e.threshold(x2, c.a), c.q1/(1-c.q2))
+			lo += math.Exp(logw-err) * s.Lower
+			hi += math.Exp(logw+err) * s.Upper
 		}
 		if got := e.probability(c.q1, c.q2); got < lo*(1-1e-9) || got > hi*(1+1e-8)+1e-15 {
 			t.Errorf("(%d, %d), q = (%v, %v): %v, want %v…%v", c.a, c.b, c.q1, c.q2, got, lo, hi)
@@ -270,7 +272,7 @@ func TestProofAgreesWithGrid(t *testing.T) {
 		if b >= a {
 			continue
 		}
-		kind := MarginKind(rng.IntN(2))
+		kind := names(MarginKinds())[rng.IntN(2)]
 		const alpha = 0.01
 		s := newSearch(newEvent(bonferroniOrder(kind, n, alpha), a, b), kind, alpha)
 		exact, slope := s.locate(leastMargin, 0)
@@ -299,13 +301,13 @@ func TestProofAgreesWithGrid(t *testing.T) {
 
 func TestMarginProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+	for _, kind := range names(MarginKinds()) {
 		certifiers := map[float64][2]*VoteCertifier{}
 		alphas := []float64{1e-9, 0.001, 0.01, 0.1}
 		for _, alpha := range alphas {
 			certifiers[alpha] = [2]*VoteCertifier{
-				mustVotes(t, VoteParams{Method: Margin, Margin: kind, Alpha: alpha}),
-				mustVotes(t, VoteParams{Method: Bonferroni, Margin: kind, Alpha: alpha}),
+				mustVotes(t, VoteParams{Target: Target{Margin: kind, Alpha: alpha}, Method: ExactMargin}),
+				mustVotes(t, VoteParams{Target: Target{Margin: kind, Alpha: alpha}, Method: Bonferroni}),
 			}
 		}
 		for range 60 {
@@ -344,8 +346,8 @@ func TestMarginProperties(t *testing.T) {
 func TestTwoClasses(t *testing.T) {
 	votes := Votes{N0: 1, Counts0: []int64{1, 0}, N: 100, Counts: []int64{90, 10}}
 	var margins []float64
-	for _, m := range []VoteMethod{Bonferroni, Margin, ClopperPearson} {
-		cert, err := mustVotes(t, VoteParams{Method: m, Alpha: 0.001}).Certify(votes)
+	for _, m := range []VoteMethod{Bonferroni, ExactMargin, ClopperPearson} {
+		cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}, Method: m}).Certify(votes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,14 +366,14 @@ func TestMoutaouakil(t *testing.T) {
 	}{
 		{SecondMargin, 100, 100, 0, true}, {SecondMargin, 100, 99, 1, false}, {FirstMargin, 100, 100, 0, false},
 	} {
-		b := mustVotes(t, VoteParams{Method: Moutaouakil, Margin: c.kind, Alpha: 0.001}).bound(tally{n: c.n, a: c.a, b: c.b, alpha: 0.001})
+		b := mustVotes(t, VoteParams{Target: Target{Margin: c.kind, Alpha: 0.001}, Method: Moutaouakil}).bound(observation{n: c.n, a: c.a, b: c.b, alpha: 0.001})
 		if b.unbounded != c.unbounded {
 			t.Errorf("%v margin of (%d; %d, %d): unbounded %v", c.kind, c.n, c.a, c.b, b.unbounded)
 		}
 		if c.a == c.n && b.margin != 1 {
 			t.Errorf("%v margin of x1 = n: %v, want the largest possible", c.kind, b.margin)
 		}
-		if sound := mustVotes(t, VoteParams{Method: Margin, Margin: c.kind, Alpha: 0.001}).marginOf(c.n, c.a, c.b); c.a < c.n && b.margin <= sound {
+		if sound := mustVotes(t, VoteParams{Target: Target{Margin: c.kind, Alpha: 0.001}, Method: ExactMargin}).marginOf(c.n, c.a, c.b); c.a < c.n && b.margin <= sound {
 			t.Errorf("%v margin of (%d; %d, %d): %v, the sound one is %v", c.kind, c.n, c.a, c.b, b.margin, sound)
 		}
 	}
@@ -380,8 +382,8 @@ func TestMoutaouakil(t *testing.T) {
 // TestMarginManyOthers: where the search would take too long, the margin is
 // bonferroni's, and up to there it is more.
 func TestMarginManyOthers(t *testing.T) {
-	margin := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
-	bonferroni := mustVotes(t, VoteParams{Method: Bonferroni, Alpha: 0.001, Class: Label})
+	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
+	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})
 	for _, c := range []struct {
 		n, others int64
 		searched  bool
@@ -399,7 +401,7 @@ func TestMarginManyOthers(t *testing.T) {
 }
 
 func TestEqualCountsOnce(t *testing.T) {
-	c := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
+	c := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	for range 3 {
 		if _, err := c.Certify(Votes{N: 50, Counts: []int64{45, 3, 2}}); err != nil {
 			t.Fatal(err)
@@ -440,14 +442,14 @@ func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
-	margin := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001})
-	bonf := mustVotes(t, VoteParams{Method: Bonferroni, Alpha: 0.001})
+	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}, Method: ExactMargin})
+	bonf := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}, Method: Bonferroni})
 	certified := 0
 	for i, v := range realVotes(t) {
 		if i%10 != 0 {
 			continue
 		}
-		a, b := v.Counts[v.Label], runnerUp(v.Counts, v.Label)
+		a, b := v.Counts[v.Label], runnerUp(v, v.Label)
 		m, f := margin.marginOf(v.N, a, b), bonf.marginOf(v.N, a, b)
 		if f > 0 {
 			certified++
@@ -469,7 +471,7 @@ func BenchmarkMargin(b *testing.B) {
 		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
 			examples := 0
 			for b.Loop() {
-				c := mustVotes(b, VoteParams{Method: Margin, Alpha: 0.001, Class: Label})
+				c := mustVotes(b, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 				rng := rand.New(rand.NewPCG(1, 1))
 				for _, v := range votes {
 					if v.N < n {

@@ -1,35 +1,44 @@
 package certify
 
-import "fmt"
-
 // MeanBound is a way to bound the mean of a [0,1] variable from below, at a
 // level fixed beforehand, from n independent samples; n is fixed beforehand too.
 // An upper bound is 1 minus the lower bound for 1 − X.
-type MeanBound int
+type MeanBound string
 
 const (
-	Betting MeanBound = iota
-	Hoeffding
-	Bernstein
-	PrPlEB
-	Chernoff
-	STaR
+	Betting   MeanBound = "betting"
+	Hoeffding MeanBound = "hoeffding"
+	Bernstein MeanBound = "bernstein"
+	PrPlEB    MeanBound = "prpl-eb"
+	Chernoff  MeanBound = "chernoff"
+	STaR      MeanBound = "star"
 )
 
-var meanBoundNames = []string{"betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star"}
+// newLowerMean prepares a bound at level 1−α from n samples and returns what begins one.
+type newLowerMean func(n int64, alpha float64) func() lowerMean
 
-func (b MeanBound) String() string { return meanBoundNames[b] }
+var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{
+	{Betting, true, "hedged capital (Waudby-Smith & Ramdas 2024)", bettingBy(stakeHedged)},
+	{Hoeffding, true, "Hoeffding 1963", startHoeffding},
+	{Bernstein, true, "empirical Bernstein (Maurer & Pontil 2009)", startBernstein},
+	{PrPlEB, true, "predictable plug-in empirical Bernstein (Waudby-Smith & Ramdas 2024)", startPrPlEB},
+	{Chernoff, true, "betting with a stake fixed beforehand: never below Hoeffding's Theorem 1", bettingBy(stakeFixed)},
+	{STaR, true, "betting for the target that is left (Voráček & Orabona 2025)", bettingBy(stakeLeft)},
+}}
 
-// ParseMeanBound reads the name of a MeanBound.
-func ParseMeanBound(s string) (MeanBound, error) {
-	i, err := parseName("bound", s, meanBoundNames)
-	return MeanBound(i), err
-}
+// MeanBounds describes all of them, the default first.
+func MeanBounds() []Row[MeanBound] { return meanBounds.rows() }
 
-// MeanBounds are all of them.
-func MeanBounds() []MeanBound {
-	return []MeanBound{Betting, Hoeffding, Bernstein, PrPlEB, Chernoff, STaR}
-}
+func (b MeanBound) String() string { return string(b) }
+
+// Sound reports whether b fails with probability at most α for every variable.
+func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (b MeanBound) MarshalText() ([]byte, error) { return []byte(b), nil }
+
+// UnmarshalText reads the name of a MeanBound.
+func (b *MeanBound) UnmarshalText(text []byte) error { return meanBounds.parse(text, b) }
 
 // lowerMean bounds the mean of a [0,1] variable from below. What it holds does
 // not grow with the number of samples.
@@ -40,43 +49,11 @@ type lowerMean interface {
 	lower() float64
 }
 
-// level is a bound at one level for one number of samples: what the streams of
-// all examples share.
-type level struct {
-	bound MeanBound
-	n     int64
-	alpha float64
-	grid  *bettingGrid // for the bounds by betting
-}
-
-func newLevel(bound MeanBound, n int64, alpha float64) *level {
-	l := &level{bound: bound, n: n, alpha: alpha}
-	switch bound {
-	case Betting, Chernoff, STaR:
-		l.grid = newBettingGrid(bound, n, alpha)
-	}
-	return l
-}
-
-func (l *level) start() lowerMean {
-	switch l.bound {
-	case Betting, Chernoff, STaR:
-		return newCapital(l.grid)
-	case Hoeffding:
-		return &hoeffding{n: l.n, alpha: l.alpha}
-	case Bernstein:
-		return &bernstein{n: l.n, alpha: l.alpha}
-	case PrPlEB:
-		return newPrPlEB(l.n, l.alpha)
-	}
-	panic(fmt.Sprintf("certify: unknown mean bound %d", int(l.bound)))
-}
-
 // LowerMean returns a lower bound at level 1−α on the mean of a variable in
 // [0,1] from independent samples, whose number was fixed beforehand and whose
 // order was not chosen after seeing them.
 func LowerMean(bound MeanBound, samples []float64, alpha float64) float64 {
-	s := newLevel(bound, int64(len(samples)), alpha).start()
+	s := meanBounds.do(bound)(int64(len(samples)), alpha)()
 	for _, x := range samples {
 		s.add(x)
 	}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // exactBetting is the betting bound as it is written in MATH.md §2 (with c the larger of
@@ -74,6 +76,16 @@ func bernoulli(p float64) func(*rand.Rand) float64 {
 	}
 }
 
+// prepared begins streams of one bound.
+type prepared struct {
+	n     int64
+	start func() lowerMean
+}
+
+func prepare(bound MeanBound, n int64, alpha float64) prepared {
+	return prepared{n, meanBounds.do(bound)(n, alpha)}
+}
+
 func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -86,7 +98,7 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 // 10⁻⁶: more failures of a bound refute that it fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)
-	for binomialTail(trials, k+1, p).hi > 1e-6 {
+	for binomial.Tail(trials, k+1, p).Upper > 1e-6 {
 		k++
 	}
 	return k
@@ -103,15 +115,15 @@ func TestMeanBoundCoverage(t *testing.T) {
 		for _, alpha := range []float64{0.3, 0.02} {
 			allowed := failuresAllowed(trials, alpha)
 			for _, d := range distributions {
-				failures := make([]int64, len(meanBoundNames))
-				levels := make([]*level, len(meanBoundNames))
-				for _, b := range MeanBounds() {
-					levels[b] = newLevel(b, int64(n), alpha)
+				failures := map[MeanBound]int64{}
+				levels := map[MeanBound]prepared{}
+				for _, b := range names(MeanBounds()) {
+					levels[b] = prepare(b, int64(n), alpha)
 				}
 				r := rand.New(rand.NewPCG(uint64(n), 7))
 				for range trials {
 					samples := draw(r, n, d.draw)
-					for _, b := range MeanBounds() {
+					for _, b := range names(MeanBounds()) {
 						s := levels[b].start()
 						for _, x := range samples {
 							s.add(x)
@@ -121,7 +133,7 @@ func TestMeanBoundCoverage(t *testing.T) {
 						}
 					}
 				}
-				for _, b := range MeanBounds() {
+				for _, b := range names(MeanBounds()) {
 					if failures[b] > allowed {
 						t.Errorf("%s: %s, n = %d: %d of %d bounds are above the mean, α = %v allows %d", b, d.name, n, failures[b], trials, alpha, allowed)
 					}
@@ -242,7 +254,7 @@ func TestMeanBoundProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, d := range distributions {
 		samples := draw(r, 400, d.draw)
-		for _, b := range MeanBounds() {
+		for _, b := range names(MeanBounds()) {
 			last := -1.0
 			for _, alpha := range []float64{1e-50, 1e-6, 1e-3, 0.05, 0.5} {
 				got := LowerMean(b, samples, alpha)
@@ -263,7 +275,7 @@ func FuzzMeanBounds(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 0}, 0.01)
 	f.Add([]byte{0}, 0.5)
 	f.Fuzz(func(t *testing.T, data []byte, alpha float64) {
-		if len(data) == 0 || !(alpha >= minAlpha && alpha <= 0.5) {
+		if len(data) == 0 || !(alpha >= binomial.MinLevel && alpha <= 0.5) {
 			return
 		}
 		samples := make([]float64, len(data))
@@ -272,7 +284,7 @@ func FuzzMeanBounds(f *testing.F) {
 			samples[i] = float64(b) / 255
 			mean += samples[i] / float64(len(data))
 		}
-		for _, b := range MeanBounds() {
+		for _, b := range names(MeanBounds()) {
 			got := LowerMean(b, samples, alpha)
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
@@ -292,8 +304,8 @@ func BenchmarkMeanBound(b *testing.B) {
 			continue
 		}
 		samples := draw(rand.New(rand.NewPCG(1, 2)), n, d.draw)
-		for _, bound := range MeanBounds() {
-			l := newLevel(bound, n, 0.001)
+		for _, bound := range names(MeanBounds()) {
+			l := prepare(bound, n, 0.001)
 			b.Run(bound.String()+"/"+d.name, func(b *testing.B) {
 				for b.Loop() {
 					s := l.start()

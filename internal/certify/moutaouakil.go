@@ -1,5 +1,7 @@
 package certify
 
+import "github.com/rscert/rscert/internal/binomial"
+
 // moutaouakil is the discrete method of moutaouakil 2024, §4.2 and §4.3, as
 // printed: outcomes are ranked by the plug-in margin T, x1/n − x2/n or
 // Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n), and the bound is the largest L such that
@@ -14,26 +16,26 @@ package certify
 // The paper solves for L with a Taylor polynomial in place of Φ⁻¹ and first tests
 // q1 ≥ ½; the search along the frontier needs neither, so Φ_M⁻¹ (M = 7, the paper
 // leaves it open) only ranks the outcomes.
-func (c *VoteCertifier) moutaouakil(t tally) bounded {
+func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	kind := c.params.Margin
-	order := c.order(ranking{t.n, t.alpha}, func() *order { return plugInOrder(kind, t.n) })
-	e := newEvent(order, t.a, t.b)
+	order := c.order(ranking{o.n, o.alpha}, func() *order { return plugInOrder(kind, o.n) })
+	e := newEvent(order, o.a, o.b)
 	e.strict = true
-	if !e.holds(t.n, 0) { // the event is empty
-		return bounded{margin: 1, unbounded: kind == SecondMargin}
+	if !e.holds(o.n, 0) { // the event is empty
+		return marginBound{margin: 1, unbounded: kind == SecondMargin}
 	}
-	s := newSearch(e, kind, t.alpha)
-	return bounded{margin: s.margin(bonferroni(kind, t.a, t.b, t.n, t.alpha).margin)}
+	s := newSearch(e, kind, o.alpha)
+	return marginBound{margin: s.margin(c.bonferroni(o).margin)}
 }
 
 // plugInOrder is the order by the margin of the observed frequencies, with
 // Φ_M⁻¹ for Φ⁻¹. Both x ↦ x − ½ and Φ_M⁻¹ are odd about ½.
 func plugInOrder(kind MarginKind, n int64) *order {
-	return &order{n: n, score: func(k int64) span {
+	return &order{n: n, score: func(k int64) binomial.Span {
 		s := float64(k)/float64(n) - 0.5
 		if kind == SecondMargin {
 			s = probitTaylor(float64(k) / float64(n))
 		}
-		return span{s, s}
+		return binomial.Span{Lower: s, Upper: s}
 	}}
 }

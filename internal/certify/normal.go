@@ -59,3 +59,9 @@ const minNormalTail = 1e-300
 
 // quantileNear approximates Φ⁻¹ with no promise.
 func quantileNear(p float64) float64 { return mathext.NormalQuantile(p) }
+
+// normalPDF is φ(z), with no promise.
+func normalPDF(z float64) float64 { return math.Exp(-z*z/2 - halfLogTwoPi) }
+
+// halfLogTwoPi is ½ ln 2π, OEIS A075700.
+const halfLogTwoPi = 0.91893853320467274178

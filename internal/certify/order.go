@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // An order ranks the outcomes (x1, x2) of n samples, x1 the votes of the class
@@ -12,7 +14,7 @@ import (
 // lower(x, n, α/2) and its image under Φ⁻¹ because upper(x) = 1 − lower(n−x).
 type order struct {
 	n     int64
-	score func(k int64) span // encloses s(k)
+	score func(k int64) binomial.Span // encloses s(k)
 
 	pages sync.Map // page number → *orderPage
 }
@@ -32,7 +34,7 @@ func packScore(s float64) uint64 {
 	return math.Float64bits(s)
 }
 
-func (o *order) at(k int64) span {
+func (o *order) at(k int64) binomial.Span {
 	number := k / pageSize
 	v, ok := o.pages.Load(number)
 	if !ok {
@@ -41,23 +43,23 @@ func (o *order) at(k int64) span {
 	cell := &v.(*orderPage)[k%pageSize]
 	// hi is stored last: where it is there, lo is.
 	if hi := cell.hi.Load(); hi != 0 {
-		return span{math.Float64frombits(cell.lo.Load()), math.Float64frombits(hi)}
+		return binomial.Span{Lower: math.Float64frombits(cell.lo.Load()), Upper: math.Float64frombits(hi)}
 	}
 	s := o.score(k)
-	cell.lo.Store(packScore(s.lo))
-	cell.hi.Store(packScore(s.hi))
+	cell.lo.Store(packScore(s.Lower))
+	cell.hi.Store(packScore(s.Upper))
 	return s
 }
 
 // bonferroniOrder is the order by the bonferroni margin at level 1−α.
 func bonferroniOrder(kind MarginKind, n int64, alpha float64) *order {
 	o := &order{n: n}
-	o.score = func(k int64) span {
-		p := lowerSpan(k, n, alpha/2)
+	o.score = func(k int64) binomial.Span {
+		p := binomial.LowerSpan(k, n, alpha/2)
 		if kind == FirstMargin {
 			return p
 		}
-		return span{quantileLow(p.lo), quantileHigh(p.hi)}
+		return binomial.Span{Lower: quantileLow(p.Lower), Upper: quantileHigh(p.Upper)}
 	}
 	return o
 }
@@ -76,7 +78,7 @@ type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
 
 // newEvent is the event {T ≥ T(a, b)}. Every outcome that may tie is in it.
 func newEvent(o *order, a, b int64) *event {
-	return &event{order: o, level: o.at(a).lo + o.at(o.n-b).lo, known: make(map[int64]*eventPage)}
+	return &event{order: o, level: o.at(a).Lower + o.at(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }
 
 // holds reports whether the outcome (x1, x2) is in the event.
@@ -84,14 +86,14 @@ func (e *event) holds(x1, x2 int64) bool {
 	s1, s2 := e.order.at(x1), e.order.at(e.order.n-x2)
 	if e.strict {
 		// Not a bound: equal up to rounding counts as equal.
-		t := s1.lo + s2.lo
+		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}
-	t := s1.hi + s2.hi
+	t := s1.Upper + s2.Upper
 	if math.IsInf(t, -1) {
 		return false
 	}
-	return t >= e.level-4*unit*(math.Abs(s1.hi)+math.Abs(s2.hi)+math.Abs(e.level))
+	return t >= e.level-4*unit*(math.Abs(s1.Upper)+math.Abs(s2.Upper)+math.Abs(e.level))
 }
 
 // threshold returns t(x2), the least x1 in 0…n−x2 that is in the event, or

@@ -31,8 +31,8 @@ const (
 	prplBlock = 16
 )
 
-func newPrPlEB(n int64, alpha float64) *prplEB {
-	return &prplEB{n: n, logAlpha: math.Log(1 / alpha), sum: 0.5, dev: 0.25}
+func startPrPlEB(n int64, alpha float64) func() lowerMean {
+	return func() lowerMean { return &prplEB{n: n, logAlpha: math.Log(1 / alpha), sum: 0.5, dev: 0.25} }
 }
 
 func (b *prplEB) add(x float64) {

@@ -15,20 +15,21 @@ func RadiusSecond(margin, sigma float64) float64 {
 
 // RadiusFirst is R1 for a lower bound on the first margin p_A − p_B.
 //
-// With a known Lipschitz constant L (L2 to L2) of the vector of smoothed
-// probabilities, R1 = margin/(√2·L) (Tsuzuku et al. 2018, Proposition 1:
-// e_A − e_j has length √2). With L = 0, unknown, h = f_A − f_j has |h| ≤ 1, so
-// along a unit vector u the smoothed difference has the slope |E h(x+ε)(u·ε)|/σ² ≤
-// E|u·ε|/σ² = √(2/π)/σ, and R1 = σ√(π/2)·margin. A margin ≤ 0 gives 0. Rounded
-// down.
+// h = f_A − f_j has |h| ≤ 1, so along a unit vector u the smoothed difference has the
+// slope |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ, and R1 = σ√(π/2)·margin. With a
+// known Lipschitz constant L (L2 to L2) of the vector of smoothed probabilities, R1 =
+// margin/(√2·L) too (Tsuzuku et al. 2018, Proposition 1: e_A − e_j has length √2).
+// Neither rests on a sample, so it is the larger one. L = 0 is unknown. A margin ≤ 0
+// gives 0. Rounded down.
 func RadiusFirst(margin, sigma, lipschitz float64) float64 {
 	if !(margin > 0) {
 		return 0
 	}
+	radius := sigma * margin * sqrtHalfPi
 	if lipschitz > 0 {
-		return roundDownFinite(below(margin / (math.Sqrt2 * lipschitz)))
+		radius = math.Max(radius, margin/(math.Sqrt2*lipschitz))
 	}
-	return roundDownFinite(below(sigma * margin * sqrtHalfPi))
+	return roundDownFinite(below(radius))
 }
 
 // sqrtHalfPi is √(π/2), OEIS A069998.
@@ -43,11 +44,4 @@ func roundDownFinite(x float64) float64 {
 		return math.MaxFloat64
 	}
 	return RoundDown(x)
-}
-
-func (p VoteParams) radius(margin float64) float64 {
-	if p.Margin == FirstMargin {
-		return RadiusFirst(margin, p.Sigma, p.Lipschitz)
-	}
-	return RadiusSecond(margin, p.Sigma)
 }

@@ -7,28 +7,24 @@ import (
 	"slices"
 )
 
-// ScoreParams say what is certified from scores, and how surely. The classifier
+// ScoreParams say what is certified from scores, and by which methods. The classifier
 // that is certified predicts the class with the largest *mean score* under noise;
 // the one certified from votes predicts the class with the most votes.
+//
+// With Confidence.Radii half of Alpha is the certificate's and half the intervals'
+// (with ConfidenceTangent that of the interval at each radius, for itself).
 type ScoreParams struct {
-	Bound   MeanBound
-	Combine Combine
-	Margin  MarginKind
-	Class   Class
-	// Alpha is the failure probability of all that is stated of an example: with
-	// Confidence.Radii, half of it is the certificate's and half the intervals' (with
-	// ConfidenceTangent that of the interval at each radius, for itself).
-	Alpha float64
-	Sigma float64 // standard deviation of the noise, in the units of the data
-	// Lipschitz is a known L2 Lipschitz constant of the vector of mean scores; 0 =
-	// unknown. Only the first margin uses it.
-	Lipschitz  float64
+	Target
+	Bound      MeanBound
+	Combine    Combine
 	Confidence ConfidenceParams
 }
 
-func (p ScoreParams) validate() error {
-	v := VoteParams{Margin: p.Margin, Alpha: p.Alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz}
-	if err := v.validate(); err != nil {
+func (p *ScoreParams) complete() error {
+	if err := p.Target.complete(); err != nil {
+		return err
+	}
+	if err := errors.Join(meanBounds.complete(&p.Bound), combines.complete(&p.Combine)); err != nil {
 		return err
 	}
 	if p.Alpha > 0.5 {
@@ -37,26 +33,24 @@ func (p ScoreParams) validate() error {
 	if p.Combine == Taylor && p.Margin != SecondMargin {
 		return errors.New("the combination taylor needs the second margin")
 	}
-	if len(p.Confidence.Radii) > 0 && !p.Combine.Sound() {
+	if len(p.Confidence.Radii) > 0 && !p.method().sound {
 		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
 	}
-	for i, r := range p.Confidence.Radii {
-		if slices.Contains(p.Confidence.Radii[:i], r) {
-			return fmt.Errorf("radius %v is given twice", r)
-		}
-		if !(r >= 0) || math.IsInf(r, 1) {
-			return fmt.Errorf("radius %v is not a number from 0", r)
-		}
-	}
-	return nil
+	return p.Confidence.complete()
 }
 
-// classAlpha is the certificate's part of α.
-func (p ScoreParams) classAlpha() float64 {
+// method is what a certificate says of how its margin was bounded.
+func (p ScoreParams) method() method {
+	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
+}
+
+// classTarget is the Target of the certificates: with their part of α.
+func (p ScoreParams) classTarget() Target {
+	t := p.Target
 	if len(p.Confidence.Radii) > 0 {
-		return p.Alpha / 2
+		t.Alpha /= 2
 	}
-	return p.Alpha
+	return t
 }
 
 // sideAlpha is the part of α for one side of the confidence intervals.
@@ -70,46 +64,87 @@ type ConfidenceParams struct {
 	Band   Band      // of ConfidenceCDF
 }
 
+func (p *ConfidenceParams) complete() error {
+	if err := errors.Join(
+		confidenceMethods.complete(&p.Method), meanBounds.complete(&p.Bound), bands.complete(&p.Band),
+	); err != nil {
+		return err
+	}
+	for i, r := range p.Radii {
+		if slices.Contains(p.Radii[:i], r) {
+			return fmt.Errorf("radius %v is given twice", r)
+		}
+		if !(r >= 0) || math.IsInf(r, 1) {
+			return fmt.Errorf("radius %v is not a number from 0", r)
+		}
+	}
+	return nil
+}
+
+// String names the method with its part, as in standard+betting.
+func (p ConfidenceParams) String() string {
+	if p.Method == ConfidenceCDF {
+		return p.Method.String() + "+" + p.Band.String()
+	}
+	return p.Method.String() + "+" + p.Bound.String()
+}
+
 // ConfidenceMethod bounds the confidence within a radius.
-type ConfidenceMethod int
+type ConfidenceMethod string
 
 const (
 	// ConfidenceTangent uses the mean of a function of the score that is fixed from
 	// the selection samples.
-	ConfidenceTangent ConfidenceMethod = iota
+	ConfidenceTangent ConfidenceMethod = "tangent"
 	// ConfidenceStandard uses the mean of the score alone.
-	ConfidenceStandard
+	ConfidenceStandard ConfidenceMethod = "standard"
 	// ConfidenceCDF uses a band for the score's distribution.
-	ConfidenceCDF
+	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-var confidenceMethodNames = []string{"tangent", "standard", "cdf"}
+// startInterval begins the bounds on the confidence of an example whose class is fixed.
+type startInterval func(*ScoreAccumulator) confidence
 
-func (m ConfidenceMethod) String() string { return confidenceMethodNames[m] }
+var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
+	{ConfidenceTangent, true, "the tangent of cdf's sum at the selection samples' distribution: a mean, which needs no band", startTangent},
+	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", startStandard},
+	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", startSurvivalBand},
+}}
 
-// ParseConfidenceMethod reads the name of a ConfidenceMethod.
-func ParseConfidenceMethod(s string) (ConfidenceMethod, error) {
-	i, err := parseName("method", s, confidenceMethodNames)
-	return ConfidenceMethod(i), err
-}
+// ConfidenceMethods describes all of them, the default first.
+func ConfidenceMethods() []Row[ConfidenceMethod] { return confidenceMethods.rows() }
+
+func (m ConfidenceMethod) String() string { return string(m) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (m ConfidenceMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
+
+// UnmarshalText reads the name of a ConfidenceMethod.
+func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceMethods.parse(text, m) }
 
 // Band is a confidence band for the survival function of a score.
-type Band int
+type Band string
 
 const (
 	// BandBinomial has the exact binomial bound at each of K thresholds, at α/K: its
 	// width goes to 0 with the survival function at 0 and 1.
-	BandBinomial Band = iota
+	BandBinomial Band = "binomial"
 	// BandDKW has one width everywhere (Dvoretzky, Kiefer & Wolfowitz).
-	BandDKW
+	BandDKW Band = "dkw"
 )
 
-var bandNames = []string{"binomial", "dkw"}
+var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
+	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds: tight in the tails", (*survivalBand).binomialPoints},
+	{BandDKW, true, "one width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", (*survivalBand).dkwPoints},
+}}
 
-func (b Band) String() string { return bandNames[b] }
+// Bands describes all of them, the default first.
+func Bands() []Row[Band] { return bands.rows() }
 
-// ParseBand reads the name of a Band.
-func ParseBand(s string) (Band, error) {
-	i, err := parseName("band", s, bandNames)
-	return Band(i), err
-}
+func (b Band) String() string { return string(b) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (b Band) MarshalText() ([]byte, error) { return []byte(b), nil }
+
+// UnmarshalText reads the name of a Band.
+func (b *Band) UnmarshalText(text []byte) error { return bands.parse(text, b) }

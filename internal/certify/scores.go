@@ -10,11 +10,13 @@ import (
 // shares between examples is computed once; it may be used from several goroutines.
 type ScoreCertifier struct {
 	params ScoreParams
+	method method
 
 	mu     sync.Mutex
-	levels map[levelKey]*level
+	levels map[levelKey]func() lowerMean
 }
 
+// levelKey is what a bound on a mean depends on; what it prepares, examples share.
 type levelKey struct {
 	bound MeanBound
 	n     int64
@@ -23,22 +25,22 @@ type levelKey struct {
 
 // NewScoreCertifier returns a certifier for p.
 func NewScoreCertifier(p ScoreParams) (*ScoreCertifier, error) {
-	if err := p.validate(); err != nil {
+	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	return &ScoreCertifier{params: p, levels: make(map[levelKey]*level)}, nil
+	return &ScoreCertifier{params: p, method: p.method(), levels: make(map[levelKey]func() lowerMean)}, nil
 }
 
 func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMean {
 	key := levelKey{bound, n, alpha}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.levels[key]
-	if l == nil {
-		l = newLevel(bound, n, alpha)
-		c.levels[key] = l
+	start := c.levels[key]
+	if start == nil {
+		start = meanBounds.do(bound)(n, alpha)
+		c.levels[key] = start
 	}
-	return l.start()
+	return start()
 }
 
 // ScoreExample is an example whose scores are to be sampled.
@@ -55,7 +57,7 @@ type ScoreExample struct {
 // what its certificate needs: memory that does not grow with N. It is used by one
 // goroutine at a time.
 type ScoreAccumulator struct {
-	ScoreExample
+	example   ScoreExample
 	certifier *ScoreCertifier
 
 	seen0, seen int64
@@ -99,7 +101,7 @@ func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	case c.params.Class == Label && e.Label == UnknownLabel:
 		return nil, ErrNoLabel
 	}
-	return &ScoreAccumulator{ScoreExample: e, certifier: c, sums: make([]float64, e.Classes), class: -1}, nil
+	return &ScoreAccumulator{example: e, certifier: c, sums: make([]float64, e.Classes), class: -1}, nil
 }
 
 // ScoreError is a row of scores that are not probabilities.
@@ -119,7 +121,9 @@ const sumTolerance = 1e-2
 
 // rowScale checks a row of probabilities and returns the factor that makes it one:
 // 1, or the inverse of the sum where that is above 1. Then X^A + X^B ≤ 1 holds, as
-// Directed and Projected need, up to a unit.
+// Directed and Projected need, up to a unit. A row of zeros is a sample whose output was
+// no answer (IsNone). Means of scores can therefore sum to less than 1, by any amount;
+// nothing here needs more than ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
@@ -127,6 +131,9 @@ func rowScale(row []float32) (float64, string) {
 			return 0, fmt.Sprintf("score %v of class %d is not a probability", p, class)
 		}
 		sum += float64(p)
+	}
+	if sum == 0 {
+		return 1, ""
 	}
 	if !(math.Abs(sum-1) <= sumTolerance) {
 		return 0, fmt.Sprintf("the scores sum to %v, not 1", sum)
@@ -139,10 +146,10 @@ func rowScale(row []float32) (float64, string) {
 
 // Selection takes the probabilities [k·m] of the next k selection samples.
 func (a *ScoreAccumulator) Selection(probs []float32) error {
-	m := a.Classes
+	m := a.example.Classes
 	for ; len(probs) >= m; probs = probs[m:] {
-		if a.seen0 == a.N0 {
-			return fmt.Errorf("more than n0 = %d selection samples", a.N0)
+		if a.seen0 == a.example.N0 {
+			return fmt.Errorf("more than n0 = %d selection samples", a.example.N0)
 		}
 		row := probs[:m]
 		scale, reason := rowScale(row)
@@ -169,10 +176,10 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 			return err
 		}
 	}
-	m := a.Classes
+	m := a.example.Classes
 	for ; len(probs) >= m; probs = probs[m:] {
-		if a.seen == a.N {
-			return fmt.Errorf("more than n = %d estimation samples", a.N)
+		if a.seen == a.example.N {
+			return fmt.Errorf("more than n = %d estimation samples", a.example.N)
 		}
 		row := probs[:m]
 		scale, reason := rowScale(row)
@@ -187,43 +194,45 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 
 // choose ends the selection: it fixes the class, its rivals and their weights.
 func (a *ScoreAccumulator) choose() error {
-	if a.seen0 != a.N0 {
-		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.N0)
+	if a.seen0 != a.example.N0 {
+		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.example.N0)
 	}
-	a.class = a.Label
+	a.class = a.example.Label
 	if a.certifier.params.Class == Predicted {
 		a.class = argMaxScore(a.sums, -1)
 	}
 	others := rival{class: -1, weight: 1}
 	switch {
-	case a.Classes == 2:
+	case a.example.Classes == 2:
 		a.rivals = []rival{{class: 1 - a.class, weight: 1}}
-	case a.N0 == 0:
+	case a.example.N0 == 0:
 		a.rivals = []rival{others}
 	default:
 		a.rivals = []rival{{class: argMaxScore(a.sums, a.class), weight: 1}, others}
 	}
 	p := a.certifier.params
-	alpha := p.classAlpha()
+	alpha := p.classTarget().Alpha
 	if p.Combine == Directed && p.Margin == SecondMargin {
 		for i := range a.rivals {
 			a.rivals[i].weight = a.chooseWeight(i, alpha)
 		}
 	}
 	if p.Combine == BonferroniScores || p.Combine == Taylor {
-		a.lower = a.certifier.start(p.Bound, a.N, a.bonferroniAlpha())
+		a.lower = a.certifier.start(p.Bound, a.example.N, a.bonferroniAlpha())
 	}
 	for i := range a.rivals {
 		rivalAlpha := alpha
 		if a.lower != nil {
 			rivalAlpha = a.bonferroniAlpha()
 		}
-		a.rivals[i].stream = a.certifier.start(p.Bound, a.N, rivalAlpha)
+		a.rivals[i].stream = a.certifier.start(p.Bound, a.example.N, rivalAlpha)
 		if p.Combine == Taylor {
-			a.rivals[i].taylor = a.certifier.start(p.Bound, a.N, alpha/2)
+			a.rivals[i].taylor = a.certifier.start(p.Bound, a.example.N, alpha/2)
 		}
 	}
-	a.interval = a.startConfidence()
+	if len(p.Confidence.Radii) > 0 {
+		a.interval = confidenceMethods.do(p.Confidence.Method)(a)
+	}
 	a.first = nil
 	return nil
 }
@@ -231,7 +240,7 @@ func (a *ScoreAccumulator) choose() error {
 // bonferroniAlpha is the level of each of the two bounds of BonferroniScores; Taylor
 // has spent half of α on its test by then.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
-	alpha := a.certifier.params.classAlpha() / 2
+	alpha := a.certifier.params.classTarget().Alpha / 2
 	if a.certifier.params.Combine == Taylor {
 		alpha /= 2
 	}
@@ -256,13 +265,13 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 		return 1
 	}
 	var xa, xb []float64
-	for rows := a.first; len(rows) > 0; rows = rows[a.Classes:] {
-		row := rows[:a.Classes]
+	for rows := a.first; len(rows) > 0; rows = rows[a.example.Classes:] {
+		row := rows[:a.example.Classes]
 		scale, _ := rowScale(row)
 		xa = append(xa, float64(row[a.class])*scale)
 		xb = append(xb, float64(a.rivalScore(i, row))*scale)
 	}
-	return weight(xa, xb, a.N, alpha)
+	return weight(xa, xb, a.example.N, alpha)
 }
 
 // rivalScore is the score of rival i in a row.
@@ -311,23 +320,19 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 
 // Certificate returns what the N samples certify.
 func (a *ScoreAccumulator) Certificate() (Certificate, error) {
-	if a.seen != a.N {
-		return Certificate{}, fmt.Errorf("%d of n = %d estimation samples", a.seen, a.N)
+	if a.seen != a.example.N {
+		return Certificate{}, fmt.Errorf("%d of n = %d estimation samples", a.seen, a.example.N)
 	}
 	p := a.certifier.params
-	v := VoteParams{Margin: p.Margin, Alpha: p.classAlpha(), Sigma: p.Sigma, Lipschitz: p.Lipschitz}
-	cert := v.certificate(Votes{Index: a.Index, Label: a.Label, N: a.N}, a.class, a.bound())
-	cert.Method = p.Bound.String() + "+" + p.Combine.String()
-	cert.Sound = p.Combine.Sound()
-	return cert, nil
+	e := a.example
+	return p.classTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, a.bound()), nil
 }
 
 // bound is the margin against the rival that is bounded worst.
-func (a *ScoreAccumulator) bound() bounded {
-	p := a.certifier.params
-	best := bounded{margin: math.Inf(1)}
+func (a *ScoreAccumulator) bound() marginBound {
+	best := marginBound{margin: math.Inf(1)}
 	for _, r := range a.rivals {
-		if b := a.against(r, p); b.margin < best.margin {
+		if b := a.boundRival(r); b.margin < best.margin {
 			best = b
 		}
 	}
@@ -338,11 +343,13 @@ func (a *ScoreAccumulator) bound() bounded {
 // up to 1 + r, over 1 + r, and X^A + X^B up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
-func (a *ScoreAccumulator) against(r rival, p ScoreParams) bounded {
+// boundRival is the margin against one rival.
+func (a *ScoreAccumulator) boundRival(r rival) marginBound {
+	p := a.certifier.params
 	switch p.Combine {
 	case Directed, Projected:
 		y := inUnit(r.stream.lower(), sampleSlack)
-		b := bounded{bounds: map[string]float64{"weight": r.weight, "weighted_mean": RoundDown(y)}}
+		b := marginBound{bounds: map[string]float64{"weight": r.weight, "weighted_mean": RoundDown(y)}}
 		if p.Margin == FirstMargin {
 			b.margin = (y - 0.5) + (y - 0.5)
 		} else {
@@ -352,11 +359,11 @@ func (a *ScoreAccumulator) against(r rival, p ScoreParams) bounded {
 	case Taylor:
 		if a.lower.lower() > 0.5 {
 			y := r.taylor.lower()
-			return bounded{margin: taylorMargin(y), bounds: map[string]float64{"taylor_mean": RoundDown(y)}}
+			return marginBound{margin: taylorMargin(y), bounds: map[string]float64{"taylor_mean": RoundDown(y)}}
 		}
 	}
 	low, high := inUnit(a.lower.lower(), sampleSlack), inUnit(r.stream.lower(), sampleSlack)
-	return bounded{
+	return marginBound{
 		margin: bonferroniMargin(p.Margin, low, high),
 		bounds: map[string]float64{"p_a": RoundDown(low), "p_b": RoundUp(1 - high)},
 	}

@@ -36,7 +36,7 @@ func randomThreePoint(r *rand.Rand) threePoint {
 	return threePoint{p, q, r.Float64()}
 }
 
-func meanFailures(l *level, d threePoint, trials int, seed uint64) int64 {
+func meanFailures(l prepared, d threePoint, trials int, seed uint64) int64 {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var failures int64
 	for range trials {
@@ -55,11 +55,11 @@ func meanFailures(l *level, d threePoint, trials int, seed uint64) int64 {
 // is searched for, improved by steps, and tried again with fresh samples: failures ≤ α
 // by an exact test.
 func TestAuditMeanBoundSearch(t *testing.T) {
-	for _, bound := range MeanBounds() {
+	for i, bound := range names(MeanBounds()) {
 		for _, n := range []int64{3, 20, 200} {
 			for _, alpha := range []float64{0.3, 0.05, 0.005} {
-				l := newLevel(bound, n, alpha)
-				r := rand.New(rand.NewPCG(uint64(n), uint64(bound)))
+				l := prepare(bound, n, alpha)
+				r := rand.New(rand.NewPCG(uint64(n), uint64(i)))
 				var worst threePoint
 				most := int64(-1)
 				for step := range 300 {
@@ -113,10 +113,10 @@ func randomScoreModel(r *rand.Rand) scoreModel {
 
 func TestAuditScoreSearch(t *testing.T) {
 	const n0, n, alpha = 10, 30, 0.1
-	for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
-		for _, combine := range []Combine{Directed, Projected, BonferroniScores} {
-			for _, bound := range MeanBounds() {
-				c, err := NewScoreCertifier(ScoreParams{Bound: bound, Combine: combine, Margin: kind, Alpha: alpha, Sigma: 1})
+	for _, kind := range names(MarginKinds()) {
+		for _, combine := range soundOnes(Combines()) {
+			for i, bound := range names(MeanBounds()) {
+				c, err := NewScoreCertifier(ScoreParams{Target: Target{Margin: kind, Alpha: alpha, Sigma: 1}, Bound: bound, Combine: combine})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +130,7 @@ func TestAuditScoreSearch(t *testing.T) {
 					}
 					return failures
 				}
-				r := rand.New(rand.NewPCG(9, uint64(bound)))
+				r := rand.New(rand.NewPCG(9, uint64(i)))
 				var worst scoreModel
 				most := int64(-1)
 				for step := range 100 {
@@ -166,11 +166,11 @@ func randomStepModel(r *rand.Rand) stepModel {
 
 func TestAuditConfidenceSearch(t *testing.T) {
 	const alpha, sigma = 0.2, 0.5
-	for _, method := range confidenceMethods() {
+	for _, method := range everyConfidence() {
 		for i := range confidenceRadii {
 			p := method
 			p.Radii = confidenceRadii[i : i+1]
-			c, err := NewScoreCertifier(ScoreParams{Class: Label, Alpha: alpha, Sigma: sigma, Confidence: p})
+			c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: sigma}, Confidence: p})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,6 +78,32 @@ func (s scoreModel) rows(r *rand.Rand, k int) []float32 {
 	return out
 }
 
+// startScores begins an example with label 0.
+func startScores(t testing.TB, p ScoreParams, n0, n int64, classes int) *ScoreAccumulator {
+	t.Helper()
+	c, err := NewScoreCertifier(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.Start(ScoreExample{Label: 0, Classes: classes, N0: n0, N: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// feed gives an example all of its samples.
+func feed(t testing.TB, a *ScoreAccumulator, selection, estimation []float32) {
+	t.Helper()
+	err := a.Selection(selection)
+	if err == nil {
+		err = a.Estimation(estimation)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func certifyScoreModel(t testing.TB, c *ScoreCertifier, s scoreModel, r *rand.Rand, n0, n int) (*ScoreAccumulator, Certificate) {
 	t.Helper()
 	a, err := c.Start(ScoreExample{Label: 0, Classes: len(s.mean), N0: int64(n0), N: int64(n)})
@@ -100,16 +126,16 @@ func certifyScoreModel(t testing.TB, c *ScoreCertifier, s scoreModel, r *rand.Ra
 // Every sound combination, with every bound and both margins: the certified margin is
 // above the true one with probability ≤ α.
 func TestScoreCoverage(t *testing.T) {
-	trials, bounds := int64(300), MeanBounds()
+	trials, bounds := int64(300), names(MeanBounds())
 	if testing.Short() {
 		trials, bounds = 100, []MeanBound{Betting}
 	}
 	const n0, n, alpha = 10, 40, 0.1
 	allowed := failuresAllowed(trials, alpha)
-	for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
-		for _, combine := range []Combine{Directed, Projected, BonferroniScores} {
+	for _, kind := range names(MarginKinds()) {
+		for _, combine := range soundOnes(Combines()) {
 			for _, bound := range bounds {
-				c, err := NewScoreCertifier(ScoreParams{Bound: bound, Combine: combine, Margin: kind, Alpha: alpha, Sigma: 1})
+				c, err := NewScoreCertifier(ScoreParams{Target: Target{Margin: kind, Alpha: alpha, Sigma: 1}, Bound: bound, Combine: combine})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,7 +164,7 @@ func TestTaylorIsNotSound(t *testing.T) {
 	if s.name != "skewed for Jensen" {
 		t.Fatal("another model")
 	}
-	c, err := NewScoreCertifier(ScoreParams{Combine: Taylor, Alpha: 0.001, Sigma: 1})
+	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Combine: Taylor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,14 +273,14 @@ func TestScoresInPieces(t *testing.T) {
 }
 
 func TestScoreErrors(t *testing.T) {
-	good := ScoreParams{Alpha: 0.01, Sigma: 1}
+	good := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}}
 	for want, p := range map[string]ScoreParams{
-		"alpha":                  {Alpha: 0, Sigma: 1},
-		"above 1/2":              {Alpha: 0.7, Sigma: 1},
-		"sigma":                  {Alpha: 0.01, Sigma: -1},
-		"taylor needs":           {Alpha: 0.01, Sigma: 1, Combine: Taylor, Margin: FirstMargin},
-		"lipschitz":              {Alpha: 0.01, Sigma: 1, Lipschitz: 2},
-		"radius -1 is not a num": {Alpha: 0.01, Sigma: 1, Confidence: ConfidenceParams{Radii: []float64{-1}}},
+		"alpha":                  {Target: Target{Alpha: 0, Sigma: 1}},
+		"above 1/2":              {Target: Target{Alpha: 0.7, Sigma: 1}},
+		"sigma":                  {Target: Target{Alpha: 0.01, Sigma: -1}},
+		"taylor needs":           {Target: Target{Alpha: 0.01, Sigma: 1, Margin: FirstMargin}, Combine: Taylor},
+		"lipschitz":              {Target: Target{Alpha: 0.01, Sigma: 1, Lipschitz: 2}},
+		"radius -1 is not a num": {Target: Target{Alpha: 0.01, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{-1}}},
 	} {
 		if _, err := NewScoreCertifier(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
@@ -313,8 +339,8 @@ func TestScoresLinearModel(t *testing.T) {
 	for _, truth := range []float64{0.1, 0.4, 0.9} {
 		p0, _ := normalCDF(truth / sigma)
 		s := mixture("linear", []float64{p0, 1 - p0}, [][]float32{{1, 0}, {0, 1}})
-		for _, combine := range []Combine{Directed, Projected, BonferroniScores} {
-			c, err := NewScoreCertifier(ScoreParams{Combine: combine, Alpha: alpha, Sigma: sigma})
+		for _, combine := range soundOnes(Combines()) {
+			c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma}, Combine: combine})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,7 +356,7 @@ func TestScoresLinearModel(t *testing.T) {
 // the rest are spread over many classes.
 func TestDirectedAgainstProjected(t *testing.T) {
 	radius := func(combine Combine, s scoreModel) float64 {
-		c, err := NewScoreCertifier(ScoreParams{Combine: combine, Alpha: 0.001, Sigma: 1})
+		c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Combine: combine})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +464,7 @@ func BenchmarkScoreSampling(b *testing.B) {
 		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
 			b.Run(fmt.Sprintf("m=%d/radii=%d", m, len(confidence.Radii)), func(b *testing.B) {
 				const n = 100000
-				c, err := NewScoreCertifier(ScoreParams{Alpha: 0.001, Sigma: 0.5, Confidence: confidence})
+				c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}, Confidence: confidence})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -480,7 +506,7 @@ func BenchmarkScoreSampling(b *testing.B) {
 // The betting bound of one example and class pair at n = 100,000, from saved scores.
 func BenchmarkBettingExample(b *testing.B) {
 	const n = 100000
-	c, err := NewScoreCertifier(ScoreParams{Alpha: 0.001, Sigma: 0.5})
+	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}})
 	if err != nil {
 		b.Fatal(err)
 	}

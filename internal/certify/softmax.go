@@ -3,8 +3,9 @@ package certify
 import "math"
 
 // Softmax turns each row of logits [k·m] into probabilities of the same shape,
-// p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a temperature T > 0 and finite logits.
-// The largest logit is subtracted first, so nothing overflows. The two slices
+// p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a temperature T > 0. The largest logit is
+// subtracted first, so nothing overflows. −∞ is the logit of a class that is masked. A
+// row that is no answer (IsNone) becomes zeros: score 0 for every class. The two slices
 // may be the same.
 //
 // The exponential is this package's own: math.Exp is written in assembly for
@@ -18,7 +19,11 @@ func Softmax(logits, probs []float32, m int, temperature float64) {
 	for ; len(logits) >= m; logits, probs = logits[m:], probs[m:] {
 		most := logits[0]
 		for _, z := range logits[1:m] {
-			most = max(most, z)
+			most = max(most, z) // NaN if one is
+		}
+		if most-most != 0 {
+			clear(probs[:m])
+			continue
 		}
 		var sum float64
 		for j, z := range logits[:m] {
@@ -27,6 +32,26 @@ func Softmax(logits, probs []float32, m int, temperature float64) {
 		}
 		for j, v := range e[:m] {
 			probs[j] = float32(v / sum)
+		}
+	}
+}
+
+// IsNone reports whether a row of logits or of probabilities is no answer: there is a NaN
+// or a +∞ among them, or all are −∞. It votes for nobody.
+func IsNone(row []float32) bool {
+	most := row[0]
+	for _, z := range row[1:] {
+		most = max(most, z) // NaN if one is
+	}
+	return most-most != 0
+}
+
+// ClearNone sets the rows [k·m] of probabilities that are no answer to zeros, as Softmax
+// does with logits.
+func ClearNone(probs []float32, m int) {
+	for ; len(probs) >= m; probs = probs[m:] {
+		if IsNone(probs[:m]) {
+			clear(probs[:m])
 		}
 	}
 }
@@ -59,7 +84,7 @@ func expNegative(x float64) float64 {
 // Retemper turns probabilities of each row [k·m] at temperature 1 into those at
 // temperature T: the logarithm of a softmax is its logits up to a constant, so they are
 // p^(1/T), normalised. Exact but for what float32 has lost: a probability that was
-// rounded to 0 stays 0. In place.
+// rounded to 0 stays 0, and so does a row of zeros. In place.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

@@ -6,56 +6,71 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A StopRule says when enough samples of an example have been drawn.
+// A StopRule says when enough samples of an example have been drawn. The zero rule asks
+// for all of them; it is "" as text.
 type StopRule struct {
 	kind  stopKind
 	value float64
 }
 
-type stopKind int
+// stopKind is the text before a rule's value.
+type stopKind string
 
 const (
 	// stopAtRadius: it is decided whether the radius is at least value.
-	stopAtRadius stopKind = iota + 1
+	stopAtRadius stopKind = "radius>="
 	// stopAtPrecision: the certified radius is at least 1−value times the largest
 	// that more samples could give.
-	stopAtPrecision
+	stopAtPrecision stopKind = "precision="
 )
+
+// stopRules are the kinds of rules, by how they are written; do says which values are
+// allowed.
+var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
+	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", func(v float64) bool { return v > 0 }},
+	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", func(v float64) bool { return v > 0 && v < 1 }},
+}}
 
 // ParseStop reads radius>=R, R > 0 in the units of the data, or precision=F,
 // 0 < F < 1.
 func ParseStop(s string) (StopRule, error) {
-	number := func(text string) float64 {
+	for _, e := range stopRules.entries {
+		text, ok := strings.CutPrefix(s, string(e.name))
+		if !ok {
+			continue
+		}
 		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(v, 0) {
-			return math.NaN()
+		if err != nil || math.IsInf(v, 0) || !e.do(v) {
+			return StopRule{}, fmt.Errorf("stop %q: %s", s, e.what)
 		}
-		return v
-	}
-	if text, ok := strings.CutPrefix(s, "radius>="); ok {
-		if v := number(text); v > 0 {
-			return StopRule{stopAtRadius, v}, nil
-		}
-		return StopRule{}, fmt.Errorf("stop %q: want a radius above 0, as in radius>=0.5", s)
-	}
-	if text, ok := strings.CutPrefix(s, "precision="); ok {
-		if v := number(text); v > 0 && v < 1 {
-			return StopRule{stopAtPrecision, v}, nil
-		}
-		return StopRule{}, fmt.Errorf("stop %q: want a fraction in (0, 1), as in precision=0.1", s)
+		return StopRule{e.name, v}, nil
 	}
 	return StopRule{}, fmt.Errorf("stop %q: want radius>=R or precision=F", s)
 }
 
-// String is what ParseStop reads.
+// String is what ParseStop reads; empty for the zero rule.
 func (r StopRule) String() string {
-	name := "radius>="
-	if r.kind == stopAtPrecision {
-		name = "precision="
+	if r == (StopRule{}) {
+		return ""
 	}
-	return name + strconv.FormatFloat(r.value, 'g', -1, 64)
+	return string(r.kind) + strconv.FormatFloat(r.value, 'g', -1, 64)
+}
+
+// MarshalText returns String.
+func (r StopRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what ParseStop reads, and nothing as the zero rule.
+func (r *StopRule) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*r = StopRule{}
+		return nil
+	}
+	*r, err = ParseStop(string(text))
+	return err
 }
 
 // A Checkpoint is a number of samples at which sampling may end, and its share of
@@ -105,6 +120,9 @@ var ErrOutOfReach = errors.New("out of reach")
 // NewStopping returns the decisions of rule for certificates with p from at most
 // budget samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
+	if rule == (StopRule{}) {
+		return nil, errors.New("no rule to stop by")
+	}
 	if !p.Method.Sound() {
 		return nil, fmt.Errorf("method %s is not sound: it cannot be stopped early", p.Method)
 	}
@@ -164,7 +182,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
 		p := s.certifier.params
-		return p.radius(s.certifier.bound(tally{n: n, a: n, alpha: share * p.Alpha}).margin) >= s.rule.value
+		return p.radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.Alpha}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
 		share = 1 - scoutShare // all there is for one checkpoint, with scouts before it
@@ -212,7 +230,7 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.enough(cert.Radius, s.certifier.tally(v, class)) {
+	if s.enough(cert.Radius, s.certifier.observe(v, class)) {
 		return v.N, nil
 	}
 	return s.checkpoints[i+1].N, nil
@@ -228,7 +246,7 @@ func (s *Stopping) Mark(v *Votes) error {
 }
 
 func (s *Stopping) mark(v *Votes, i int) {
-	v.Stop, v.AlphaShare = s.rule.String(), s.checkpoints[i].Share
+	v.Stop, v.AlphaShare = s.rule, s.checkpoints[i].Share
 }
 
 func (s *Stopping) checkpoint(n int64) (int, error) {
@@ -242,11 +260,11 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 
 // enough reports whether sampling ends with the certified radius lower. That it
 // ends is no claim: the certificate holds wherever it ends.
-func (s *Stopping) enough(lower float64, t tally) bool {
+func (s *Stopping) enough(lower float64, o observation) bool {
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
 		return true
 	}
-	upper := s.largest(t)
+	upper := s.largest(o)
 	if s.rule.kind == stopAtRadius {
 		return upper < s.rule.value
 	}
@@ -256,7 +274,7 @@ func (s *Stopping) enough(lower float64, t tally) bool {
 // largest is about the largest radius that drawing on to the budget could
 // certify: the smaller of an upper confidence bound on the radius and of what the
 // budget certifies if all remaining votes are for the class.
-func (s *Stopping) largest(t tally) float64 {
+func (s *Stopping) largest(o observation) float64 {
 	p := s.certifier.params
 	last := s.checkpoints[len(s.checkpoints)-1]
 	margin := func(a, b float64) float64 { // p_A, p_B
@@ -271,9 +289,9 @@ func (s *Stopping) largest(t tally) float64 {
 		return quantileNear(a) - quantileNear(b)
 	}
 	level := p.Alpha * last.Share
-	best := LowerBound(t.a+last.N-t.n, last.N, level)
-	most := margin(best, math.Min(1-best, UpperBound(t.b, last.N, level)))
-	if a, b := UpperBound(t.a, t.n, hopeless), LowerBound(t.b, t.n, hopeless); a < 1 && b > 0 {
+	best := binomial.LowerBound(o.a+last.N-o.n, last.N, level)
+	most := margin(best, math.Min(1-best, binomial.UpperBound(o.b, last.N, level)))
+	if a, b := binomial.UpperBound(o.a, o.n, hopeless), binomial.LowerBound(o.b, o.n, hopeless); a < 1 && b > 0 {
 		most = math.Min(most, margin(a, b))
 	}
 	return p.radius(most)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func TestParseStop(t *testing.T) {
@@ -38,7 +40,7 @@ func TestCheckpoints(t *testing.T) {
 		rule   string
 		budget int64
 	}{{"radius>=0.5", 100000}, {"radius>=0.25", 100000}, {"radius>=0.01", 1000}, {"precision=0.1", 100000}, {"precision=0.5", 1}, {"precision=0.5", 150}, {"radius>=0.58", 1000}, {"radius>=0.605", 1000}, {"radius>=0.61", 1000}} {
-		s := mustStop(t, VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25}, c.rule, c.budget)
+		s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25}, Method: ExactMargin}, c.rule, c.budget)
 		sum, last := 0.0, int64(0)
 		for _, p := range s.Checkpoints() {
 			if p.N <= last {
@@ -51,10 +53,10 @@ func TestCheckpoints(t *testing.T) {
 		}
 	}
 	r, _ := ParseStop("radius>=2")
-	if _, err := NewStopping(VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25}, r, 100000); !errors.Is(err, ErrOutOfReach) {
+	if _, err := NewStopping(VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25}, Method: ExactMargin}, r, 100000); !errors.Is(err, ErrOutOfReach) {
 		t.Errorf("radius 8σ of 100,000 samples: %v", err)
 	}
-	if _, err := NewStopping(VoteParams{Method: Moutaouakil, Alpha: 0.001, Sigma: 0.25}, r, 100000); err == nil {
+	if _, err := NewStopping(VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25}, Method: Moutaouakil}, r, 100000); err == nil {
 		t.Error("an unsound method is stopped early")
 	}
 }
@@ -62,8 +64,8 @@ func TestCheckpoints(t *testing.T) {
 // All votes for the class end the sampling at the first checkpoint that can certify
 // the radius; few of them at the first of all.
 func TestStopAtFirstCheckpoint(t *testing.T) {
-	for _, method := range []VoteMethod{ClopperPearson, Bonferroni, Margin} {
-		s := mustStop(t, VoteParams{Method: method, Alpha: 0.001, Sigma: 0.25, Class: Label}, "radius>=0.5", 100000)
+	for _, method := range soundOnes(VoteMethods()) {
+		s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: method}, "radius>=0.5", 100000)
 		first, err := s.Next(Votes{})
 		if err != nil {
 			t.Fatal(err)
@@ -93,10 +95,10 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 
 // A stopped example is certified at its checkpoint's share of α.
 func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
-	s := mustStop(t, VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25, Class: Label}, "radius>=0.5", 100000)
+	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.5", 100000)
 	v := Votes{N: s.Checkpoints()[2].N}
 	v.Counts = []int64{v.N - 1, 1, 0}
-	fixed := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001 * s.Checkpoints()[2].Share, Sigma: 0.25, Class: Label})
+	fixed := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001 * s.Checkpoints()[2].Share, Sigma: 0.25, Class: Label}, Method: ExactMargin})
 	want, err := fixed.Certify(v)
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +106,8 @@ func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
 	if err := s.Mark(&v); err != nil {
 		t.Fatal(err)
 	}
-	got, err := mustVotes(t, VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25, Class: Label}).Certify(v)
-	if err != nil || got.Radius != want.Radius || got.Alpha != 0.001 || got.Stop != "radius>=0.5" {
+	got, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}).Certify(v)
+	if err != nil || got.Radius != want.Radius || got.Alpha != 0.001 || got.Stop.String() != "radius>=0.5" {
 		t.Errorf("%+v, want the radius %v (%v)", got, want.Radius, err)
 	}
 }
@@ -163,7 +165,7 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 			for x, mass := range before {
 				if mass > 0 {
 					for y := int64(0); y <= to-n; y++ {
-						logp, _ := binomialLog(to-n, y, p, 1-p)
+						logp, _ := binomial.LogTerm(to-n, y, p, 1-p)
 						after[int64(x)+y] += mass * math.Exp(logp)
 					}
 				}
@@ -179,7 +181,7 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {
-		s := mustStop(t, VoteParams{Method: ClopperPearson, Alpha: alpha, Sigma: 1, Class: Label}, rule, 400)
+		s := mustStop(t, VoteParams{Target: Target{Alpha: alpha, Sigma: 1, Class: Label}, Method: ClopperPearson}, rule, 400)
 		worst := 0.0
 		for _, radius := range []float64{0.05, 0.2999999, 0.5, 0.9999999, 1.4, 2} {
 			p := 0.5 * math.Erfc(-radius/math.Sqrt2)
@@ -197,7 +199,7 @@ func TestStoppingCoverage(t *testing.T) {
 
 // The samples that the rule needs on average, for votes like a good classifier's.
 func TestStoppingSaves(t *testing.T) {
-	s := mustStop(t, VoteParams{Method: Margin, Alpha: 0.001, Sigma: 0.25, Class: Label}, "radius>=0.25", 100000)
+	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.25", 100000)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
 		pA, pB float64

@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
 
 // Summary is what certificates of one method say together.
 type Summary struct {
@@ -17,7 +21,7 @@ type Summary struct {
 	// examples without a correct certificate count as 0.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta at most Failures of the certificates are
-	// wrong (FailureQuantile), so that the true certified accuracy at any of the
+	// wrong (binomial.FailureQuantile), so that the true certified accuracy at any of the
 	// radii is at least Accuracy − Failures/Examples. Only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
@@ -43,7 +47,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 		s.Method, s.Sound, s.Alpha, s.Sigma = c.Method, c.Sound, c.Alpha, c.Sigma
 	}
 	if s.Sound {
-		if k, err := FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {
+		if k, err := binomial.FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {
 			s.Delta, s.Failures = summaryDelta, k
 		}
 	}

@@ -3,6 +3,8 @@ package certify
 import (
 	"math"
 	"sort"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; emde 2025,
@@ -20,6 +22,7 @@ import (
 // The counts at all thresholds are all that is kept of the samples.
 type survivalBand struct {
 	params ScoreParams
+	points boundSurvival
 	n      int64
 	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
 	band   []bandPoint
@@ -46,6 +49,14 @@ func cell(x float64) int {
 	return sort.Search(len(thresholds), func(j int) bool { return thresholds[j] > x })
 }
 
+func startSurvivalBand(a *ScoreAccumulator) confidence {
+	return newSurvivalBand(a.certifier.params, a.example.N)
+}
+
+func newSurvivalBand(p ScoreParams, n int64) *survivalBand {
+	return &survivalBand{params: p, points: bands.do(p.Confidence.Band), n: n, counts: make([]int64, len(thresholds)+1)}
+}
+
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
 // binomialEvery is the distance of the thresholds that BandBinomial uses: 127 of them.
@@ -55,35 +66,40 @@ const binomialEvery = 2
 // bandPoint is a threshold s and the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
 type bandPoint struct{ s, low, miss float64 }
 
-// points is the band, from the smallest threshold up.
-func (b *survivalBand) points() []bandPoint {
-	alpha, n := b.params.sideAlpha(), float64(b.n)
-	binomial := b.params.Confidence.Band == BandBinomial
-	// DKW: one side at level α needs √(ln(1/α)/2n), α ≤ ½ (Massart 1990, Theorem 1).
-	width := math.Sqrt(math.Log(1/alpha)/(2*n)) + 4*unit
-	every := 1
-	if binomial {
-		every = binomialEvery
-		alpha /= float64(len(thresholds) / binomialEvery)
-	}
+// boundSurvival makes the band, from the smallest threshold up.
+type boundSurvival func(*survivalBand) []bandPoint
+
+// binomialPoints has the exact bounds at level 1−α/K for S and for 1−S, one side at α.
+func (b *survivalBand) binomialPoints() []bandPoint {
+	alpha := b.params.sideAlpha() / float64(len(thresholds)/binomialEvery)
 	var points []bandPoint
 	below := int64(0)
 	for j, s := range thresholds {
 		below += b.counts[j]
-		switch {
-		case (j+1)%every != 0:
-		case binomial:
-			points = append(points, bandPoint{s, LowerBound(b.n-below, b.n, alpha), LowerBound(below, b.n, alpha)})
-		default:
-			points = append(points, bandPoint{s, float64(b.n-below)/n - width, float64(below)/n - width})
+		if (j+1)%binomialEvery == 0 {
+			points = append(points, bandPoint{s, binomial.LowerBound(b.n-below, b.n, alpha), binomial.LowerBound(below, b.n, alpha)})
 		}
+	}
+	return points
+}
+
+// dkwPoints is the empirical distribution ± √(ln(1/α)/2n): one side at level α, α ≤ ½
+// (Massart 1990, Theorem 1).
+func (b *survivalBand) dkwPoints() []bandPoint {
+	n := float64(b.n)
+	width := math.Sqrt(math.Log(1/b.params.sideAlpha())/(2*n)) + 4*unit
+	var points []bandPoint
+	below := int64(0)
+	for j, s := range thresholds {
+		below += b.counts[j]
+		points = append(points, bandPoint{s, float64(b.n-below)/n - width, float64(below)/n - width})
 	}
 	return points
 }
 
 func (b *survivalBand) within(i int) (lower, upper float64) {
 	if b.band == nil {
-		b.band = b.points()
+		b.band = b.points(b)
 	}
 	shift := b.params.Confidence.Radii[i] / b.params.Sigma
 	before := 0.0

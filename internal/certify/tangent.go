@@ -43,6 +43,10 @@ type tangentSide struct {
 // kappas are the κ that are tried.
 var kappas = []float64{0.5, 2, 8, 32}
 
+func startTangent(a *ScoreAccumulator) confidence {
+	return newTangent(a.certifier.params, a.selectionScores(), a.example.N, a.startSide)
+}
+
 // newTangent fixes S_0 from selection scores. start begins a stream for the mean of n
 // samples at a level 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, start func() lowerMean) *tangent {

@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
 
 // probability returns an upper bound on P_q(x1 ≥ t(x2)) for counts (x1, x2, x3) ~
 // Multinomial(n, (q1, q2, 1−q1−q2)):
@@ -22,7 +26,7 @@ import "math"
 func (e *event) probability(q1, q2 float64) float64 {
 	n := e.order.n
 	if q2 <= 0 {
-		return binomialTail(n, e.threshold(0, 0), q1).hi
+		return binomial.Tail(n, e.threshold(0, 0), q1).Upper
 	}
 	r := math.Max(q1/(1-q2)*(1+4*unit), 1e-300) // raising r raises S
 	if !(r < 1) {
@@ -33,9 +37,9 @@ func (e *event) probability(q1, q2 float64) float64 {
 	mean := N * q2
 	sd := math.Sqrt(mean * (1 - q2))
 	top := min(n, int64(math.Ceil(mean+8*sd+12)))
-	for logw, _ := binomialLog(n, top, q2, 1-q2); logw < tooSmall && float64(top) > mean; {
+	for logw, _ := binomial.LogTerm(n, top, q2, 1-q2); logw < tooSmall && float64(top) > mean; {
 		top = int64(mean + (float64(top)-mean)/2)
-		logw, _ = binomialLog(n, top, q2, 1-q2)
+		logw, _ = binomial.LogTerm(n, top, q2, 1-q2)
 	}
 	near := int64(N * q1)
 	// Begin where a term of S is a normal number too. Those x2 above where it is
@@ -45,7 +49,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 		if t > n-x2 {
 			return t, math.Inf(-1), 0
 		}
-		logp, err = binomialLog(n-x2, t, r, 1-r)
+		logp, err = binomial.LogTerm(n-x2, t, r, 1-r)
 		return t, logp, err
 	}
 	start := top
@@ -68,10 +72,10 @@ func (e *event) probability(q1, q2 float64) float64 {
 		start = lo
 		t, logp, errTerm = logTerm(start)
 	}
-	tail := binomialTail(n-start, t, r)
-	s := tail.hi
+	tail := binomial.Tail(n-start, t, r)
+	s := tail.Upper
 	term := math.Exp(logp)
-	logw, errW := binomialLog(n, start, q2, 1-q2)
+	logw, errW := binomial.LogTerm(n, start, q2, 1-q2)
 	if logw < -700 {
 		return e.below(start, q2) + math.Exp(tooSmall)*N
 	}
@@ -113,9 +117,9 @@ func (e *event) probability(q1, q2 float64) float64 {
 		if t-next > 64 || term == 0 {
 			t = next
 			N2 = n - x2
-			tail := binomialTail(N2, t, r)
-			s = tail.hi
-			lp, le := binomialLog(N2, t, r, rest)
+			tail := binomial.Tail(N2, t, r)
+			s = tail.Upper
+			lp, le := binomial.LogTerm(N2, t, r, rest)
 			term = math.Exp(lp)
 			errTerm = math.Max(errTerm, le)
 			steps++
@@ -143,7 +147,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 func (e *event) below(k int64, q2 float64) float64 {
 	n := e.order.n
 	// P(X2 ≤ k) falls in q2: the rounding of 1−q2 must not raise q2.
-	return binomialTail(n, n-k, math.Nextafter(1-q2, 2)).hi
+	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 
 // withoutRest is probability for q1 = 1−q2: x1 = n−x2, so the event is that x2

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"sync"
 )
 
@@ -41,16 +39,16 @@ func (v Votes) Validate() error {
 	case v.Label < UnknownLabel || v.Label >= m:
 		return fmt.Errorf("label %d is not one of the %d classes", v.Label, m)
 	}
-	if err := checkCounts("counts", "n", v.Counts, v.N); err != nil {
+	if err := checkCounts("counts", "n", v.Counts, "none", v.None, v.N); err != nil {
 		return err
 	}
-	if v.Stop != "" && !(v.AlphaShare > 0 && v.AlphaShare <= 1) {
+	if v.Stop != (StopRule{}) && !(v.AlphaShare > 0 && v.AlphaShare <= 1) {
 		return fmt.Errorf("stop is %q, but alpha_share %v is outside (0, 1]", v.Stop, v.AlphaShare)
 	}
-	if v.Stop == "" && v.AlphaShare != 0 {
+	if v.Stop == (StopRule{}) && v.AlphaShare != 0 {
 		return errors.New("alpha_share without stop")
 	}
-	if v.Counts0 == nil && v.N0 == 0 {
+	if v.Counts0 == nil && v.N0 == 0 && v.None0 == 0 {
 		return nil
 	}
 	if len(v.Counts0) != m {
@@ -59,11 +57,14 @@ func (v Votes) Validate() error {
 	if v.N0 < 1 {
 		return fmt.Errorf("n0 is %d, want at least 1", v.N0)
 	}
-	return checkCounts("counts0", "n0", v.Counts0, v.N0)
+	return checkCounts("counts0", "n0", v.Counts0, "none0", v.None0, v.N0)
 }
 
-func checkCounts(name, total string, counts []int64, n int64) error {
-	var sum int64
+func checkCounts(name, total string, counts []int64, noneName string, none, n int64) error {
+	if none < 0 || none > n {
+		return fmt.Errorf("%s is %d of %s = %d", noneName, none, total, n)
+	}
+	sum := none
 	for class, c := range counts {
 		if c < 0 {
 			return fmt.Errorf("%s: class %d has %d votes", name, class, c)
@@ -76,7 +77,10 @@ func checkCounts(name, total string, counts []int64, n int64) error {
 			break
 		}
 	}
-	if sum != n {
+	switch {
+	case sum != n && none > 0:
+		return fmt.Errorf("%s and %s sum to %d and %s is %d", name, noneName, sum, total, n)
+	case sum != n:
 		return fmt.Errorf("%s sum to %d and %s is %d", name, sum, total, n)
 	}
 	return nil
@@ -121,10 +125,10 @@ func argMax(counts []int64) int {
 	return best
 }
 
-// runnerUp is the largest count of a class other than a.
-func runnerUp(counts []int64, a int) int64 {
-	var most int64
-	for class, c := range counts {
+// runnerUp is the largest count of a class other than a, None among them.
+func runnerUp(v Votes, a int) int64 {
+	most := v.None
+	for class, c := range v.Counts {
 		if class != a && c > most {
 			most = c
 		}
@@ -132,27 +136,22 @@ func runnerUp(counts []int64, a int) int64 {
 	return most
 }
 
-// bounded is a lower bound on a margin.
-type bounded struct {
-	margin    float64            // ≤ 0: nothing is certified
-	unbounded bool               // the margin is as large as it can be, +∞
-	bounds    map[string]float64 // what it was computed from
-}
-
 // A VoteCertifier turns votes into certificates. It may be used from several
 // goroutines and computes the bound for equal counts once.
 type VoteCertifier struct {
 	params VoteParams
+	method method
+	do     boundVotes
 
 	mu     sync.Mutex
-	known  map[tally]*once
+	known  map[observation]*once
 	orders map[ranking]*order
 }
 
-// tally is what a bound depends on besides the method and the kind of margin.
-type tally struct {
+// An observation is what a bound depends on besides the method and the kind of margin.
+type observation struct {
 	n, a, b int64 // samples, votes of the class, of the runner-up
-	two     bool  // there are two classes: b = n−a, and p_B = 1−p_A is known
+	two     bool  // there are two classes
 	alpha   float64
 }
 
@@ -165,15 +164,18 @@ type ranking struct {
 // once holds a result that one goroutine computes and the others wait for.
 type once struct {
 	sync.Once
-	bounded
+	bound marginBound
 }
 
 // NewVoteCertifier returns a certifier for p.
 func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
-	if err := p.validate(); err != nil {
+	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	return &VoteCertifier{params: p, known: make(map[tally]*once), orders: make(map[ranking]*order)}, nil
+	return &VoteCertifier{
+		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method),
+		known: make(map[observation]*once), orders: make(map[ranking]*order),
+	}, nil
 }
 
 // Certify returns the certificate of v. The prediction of the certificate is
@@ -187,61 +189,28 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
-	return c.params.certificate(v, a, c.bound(c.tally(v, a))), nil
+	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, c.bound(c.observe(v, a)))
+	cert.Stop = v.Stop
+	return cert, nil
 }
 
-// tally is what the bound for class a depends on.
-func (c *VoteCertifier) tally(v Votes, a int) tally {
-	t := tally{n: v.N, a: v.Counts[a], b: runnerUp(v.Counts, a), two: len(v.Counts) == 2, alpha: c.params.Alpha}
-	if v.Stop != "" {
-		t.alpha *= v.AlphaShare
+// observe returns what the bound for class a depends on.
+func (c *VoteCertifier) observe(v Votes, a int) observation {
+	o := observation{n: v.N, a: v.Counts[a], b: runnerUp(v, a), two: len(v.Counts) == 2, alpha: c.params.Alpha}
+	if v.Stop != (StopRule{}) {
+		o.alpha *= v.AlphaShare
 	}
-	return t
+	return o
 }
 
-func (p VoteParams) certificate(v Votes, a int, b bounded) Certificate {
-	cert := Certificate{
-		Index: v.Index, Label: v.Label, Prediction: Abstained,
-		Method: p.Method.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: v.N, Stop: v.Stop, Sound: p.Method.Sound(),
-		Bounds: maps.Clone(b.bounds),
-	}
-	if !(b.margin > 0) {
-		return cert
-	}
-	cert.Prediction = a
-	cert.Correct = a == v.Label
-	if b.unbounded { // only ever the second margin's
-		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
-		return cert
-	}
-	cert.Margin = RoundDown(b.margin)
-	cert.Radius = p.radius(b.margin)
-	return cert
-}
-
-func (c *VoteCertifier) bound(t tally) bounded {
+func (c *VoteCertifier) bound(o observation) marginBound {
 	c.mu.Lock()
-	r := c.known[t]
+	r := c.known[o]
 	if r == nil {
 		r = new(once)
-		c.known[t] = r
+		c.known[o] = r
 	}
 	c.mu.Unlock()
-	r.Do(func() { r.bounded = c.compute(t) })
-	return r.bounded
-}
-
-func (c *VoteCertifier) compute(t tally) bounded {
-	p := c.params
-	switch p.Method {
-	case ClopperPearson:
-		return clopperPearson(p.Margin, t.a, t.n, t.alpha)
-	case Bonferroni:
-		return bonferroni(p.Margin, t.a, t.b, t.n, t.alpha)
-	case Margin:
-		return c.margin(t)
-	case Moutaouakil:
-		return c.moutaouakil(t)
-	}
-	panic(fmt.Sprintf("certify: unknown vote method %d", int(p.Method)))
+	r.Do(func() { r.bound = c.do(c, o) })
+	return r.bound
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 // trueMargin is the margin of class 0 of p.
@@ -28,12 +30,12 @@ const (
 )
 
 // bound is the bound that the outcome o of n samples gives.
-func (w world) bound(c *VoteCertifier, n int64, o outcome) bounded {
+func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	other := o.x3
 	if w == endless {
 		other = min(other, 1)
 	}
-	return c.bound(tally{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
+	return c.bound(observation{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
 }
 
 // failure is the probability, summed over all outcomes of n samples, that the
@@ -99,13 +101,13 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	grid := [][]float64{
 		{0.5, 0.5, 0}, {0.4, 0.3, 0.3}, {0.6, 0.4, 0}, {0.7, 0.2, 0.1}, {0.8, 0.1, 0.1}, {0.9, 0.1, 0}, {0.95, 0.04, 0.01}, {0.99, 0.005, 0.005},
 	}
-	for _, method := range []VoteMethod{ClopperPearson, Bonferroni, Margin, Moutaouakil} {
-		for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
+	for _, method := range names(VoteMethods()) {
+		for _, kind := range names(MarginKinds()) {
 			for _, alpha := range alphas {
 				worst, n0 := 0.0, int64(0)
 				var at []float64
 				for _, n := range ns {
-					c := mustVotes(t, VoteParams{Method: method, Margin: kind, Alpha: alpha})
+					c := mustVotes(t, VoteParams{Target: Target{Margin: kind, Alpha: alpha}, Method: method})
 					all := outcomes(n)
 					for w := range nWorlds {
 						fail, p := w.leastFavourable(c, all, n, levels)
@@ -123,7 +125,7 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 				if method.Sound() && worst > alpha*(1+1e-9) {
 					t.Errorf("%v, %v margin: fails with probability %v > α = %v at n = %d, p = %v", method, kind, worst, alpha, n0, at)
 				}
-				if method == Margin && worst < 0.3*alpha {
+				if method == ExactMargin && worst < 0.3*alpha {
 					t.Errorf("%v, %v margin: fails with probability %v at most, far below α = %v: the search has no power", method, kind, worst, alpha)
 				}
 				if method == Moutaouakil && worst < 1.5*alpha {
@@ -145,19 +147,19 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 		{0.9, 0.05, 0.05}, {0.55, 0.45, 0}, {0.97, 0.01, 0.01, 0.01}, {0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.06, 0.06, 0.06, 0.06}, {0.999, 0.001, 0},
 	} {
 		for _, n := range ns {
-			for _, method := range []VoteMethod{ClopperPearson, Bonferroni, Margin} {
-				for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
-					c := mustVotes(t, VoteParams{Method: method, Margin: kind, Alpha: alpha})
+			for _, method := range soundOnes(VoteMethods()) {
+				for _, kind := range names(MarginKinds()) {
+					c := mustVotes(t, VoteParams{Target: Target{Margin: kind, Alpha: alpha}, Method: method})
 					truth := trueMargin(kind, p)
 					var failures int64
 					for range runs {
 						x := multinomial(rng, n, p)
-						if b := c.bound(tally{n: n, a: x[0], b: runnerUp(x, 0), alpha: alpha}); b.margin > 0 && b.margin > truth {
+						if b := c.bound(observation{n: n, a: x[0], b: runnerUp(Votes{Counts: x}, 0), alpha: alpha}); b.margin > 0 && b.margin > truth {
 							failures++
 						}
 					}
-					if tail := binomialTail(runs, failures, alpha); tail.hi < level {
-						t.Errorf("%v, %v margin, n = %d, p = %v: %d failures of %d; at α = %v that many have probability %v", method, kind, n, p, failures, runs, alpha, tail.hi)
+					if tail := binomial.Tail(runs, failures, alpha); tail.Upper < level {
+						t.Errorf("%v, %v margin, n = %d, p = %v: %d failures of %d; at α = %v that many have probability %v", method, kind, n, p, failures, runs, alpha, tail.Upper)
 					}
 				}
 			}
@@ -186,7 +188,7 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 		return int64(p) * n
 	}
 	mode := int64(float64(n) * p)
-	logp, _ := binomialLog(n, mode, p, 1-p)
+	logp, _ := binomial.LogTerm(n, mode, p, 1-p)
 	u := rng.Float64() - math.Exp(logp)
 	lo, hi := mode, mode
 	plo, phi := math.Exp(logp), math.Exp(logp)
@@ -227,7 +229,7 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Skip("needs ../shared: ", err)
 	}
 	const sigma, alpha, n = 0.25, 0.01, 100000
-	c := mustVotes(t, VoteParams{Method: ClopperPearson, Class: Label, Alpha: alpha, Sigma: sigma})
+	c := mustVotes(t, VoteParams{Target: Target{Class: Label, Alpha: alpha, Sigma: sigma}, Method: ClopperPearson})
 	radii := []float64{0, 0.25, 0.5, 0.75}
 	ours, theirs := make([]int, len(radii)), make([]int, len(radii))
 	compared := 0

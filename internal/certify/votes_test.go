@@ -35,7 +35,7 @@ func TestValidateVotes(t *testing.T) {
 		{"classes", func(v *Votes) { v.Counts0 = []int64{1, 1, 1} }, "counts0 has 3 classes"},
 		{"no counts0", func(v *Votes) { v.Counts0 = nil }, "counts0 has 0 classes"},
 		{"no n0", func(v *Votes) { v.N0 = 0 }, "n0 is 0"},
-		{"stop without share", func(v *Votes) { v.Stop = "radius>=1" }, "alpha_share"},
+		{"stop without share", func(v *Votes) { v.Stop = StopRule{stopAtRadius, 1} }, "alpha_share"},
 		{"share without stop", func(v *Votes) { v.AlphaShare = 1 }, "without stop"},
 	} {
 		v := good()
@@ -49,10 +49,10 @@ func TestValidateVotes(t *testing.T) {
 
 func TestClassNeedsItsVotes(t *testing.T) {
 	v := Votes{Label: UnknownLabel, N: 2, Counts: []int64{1, 1}}
-	if _, err := mustVotes(t, VoteParams{Alpha: 0.1, Class: Predicted}).Certify(v); !errors.Is(err, ErrNoSelection) {
+	if _, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.1, Class: Predicted}}).Certify(v); !errors.Is(err, ErrNoSelection) {
 		t.Errorf("predicted class without selection: %v", err)
 	}
-	if _, err := mustVotes(t, VoteParams{Alpha: 0.1, Class: Label}).Certify(v); !errors.Is(err, ErrNoLabel) {
+	if _, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.1, Class: Label}}).Certify(v); !errors.Is(err, ErrNoLabel) {
 		t.Errorf("label without label: %v", err)
 	}
 	var read Votes
@@ -63,9 +63,9 @@ func TestClassNeedsItsVotes(t *testing.T) {
 
 func TestVoteParams(t *testing.T) {
 	for _, p := range []VoteParams{
-		{Alpha: 0, Sigma: 1}, {Alpha: 1, Sigma: 1}, {Alpha: math.NaN(), Sigma: 1}, {Alpha: 1e-200, Sigma: 1},
-		{Alpha: 0.1, Sigma: 0}, {Alpha: 0.1, Sigma: math.Inf(1)}, {Alpha: 0.1, Sigma: 1, Lipschitz: 2},
-		{Alpha: 0.1, Sigma: 1, Margin: FirstMargin, Lipschitz: -1},
+		{Target: Target{Alpha: 0, Sigma: 1}}, {Target: Target{Alpha: 1, Sigma: 1}}, {Target: Target{Alpha: math.NaN(), Sigma: 1}}, {Target: Target{Alpha: 1e-200, Sigma: 1}},
+		{Target: Target{Alpha: 0.1, Sigma: 0}}, {Target: Target{Alpha: 0.1, Sigma: math.Inf(1)}}, {Target: Target{Alpha: 0.1, Sigma: 1, Lipschitz: 2}},
+		{Target: Target{Alpha: 0.1, Sigma: 1, Margin: FirstMargin, Lipschitz: -1}},
 	} {
 		if _, err := NewVoteCertifier(p); err == nil {
 			t.Errorf("%+v is accepted", p)
@@ -77,12 +77,12 @@ func TestVoteParams(t *testing.T) {
 // the estimation samples.
 func TestPredictedClass(t *testing.T) {
 	v := Votes{Label: 2, N0: 4, Counts0: []int64{0, 2, 2}, N: 100, Counts: []int64{0, 0, 100}}
-	cert, err := mustVotes(t, VoteParams{Alpha: 0.001}).Certify(v)
+	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}}).Certify(v)
 	if err != nil || cert.Prediction != Abstained || cert.Correct || cert.Radius != 0 || cert.Margin != 0 {
 		t.Errorf("%+v, %v: want class 1 chosen and no certificate for it", cert, err)
 	}
 	v.Counts = []int64{0, 100, 0}
-	cert, err = mustVotes(t, VoteParams{Alpha: 0.001}).Certify(v)
+	cert, err = mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}}).Certify(v)
 	if err != nil || cert.Prediction != 1 || cert.Correct || !(cert.Radius > 1.5) {
 		t.Errorf("%+v, %v: want class 1", cert, err)
 	}
@@ -92,7 +92,7 @@ func TestPredictedClass(t *testing.T) {
 // (their Section 3.2.2: "about 4σ" is the most n = 10⁵ can certify).
 func TestClopperPearsonRadius(t *testing.T) {
 	v := Votes{N: 100000, Counts: []int64{100000, 0, 0}}
-	cert, err := mustVotes(t, VoteParams{Alpha: 0.001, Class: Label, Sigma: 0.5}).Certify(v)
+	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Sigma: 0.5}, Method: ClopperPearson}).Certify(v)
 	// p = 0.001^(1/100000), Φ⁻¹(p) = 3.81145…
 	want := 0.5 * quantileNear(math.Exp(math.Log(0.001)/100000))
 	if err != nil || cert.Radius > want || cert.Radius < want*(1-2e-9) {
@@ -104,7 +104,10 @@ func TestRadii(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{RadiusSecond(3, 0.5), 0.75},
 		{RadiusFirst(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		{RadiusFirst(0.5, 2, 4), 0.5 / (math.Sqrt2 * 4)},
+		// The better of the two constants, both sides of L = 1/(σ√π).
+		{RadiusFirst(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
+		{RadiusFirst(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
+		{RadiusFirst(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{RadiusSecond(0, 1), 0}, {RadiusSecond(-1, 1), 0}, {RadiusFirst(math.NaN(), 1, 0), 0},
 	} {
 		if c.got > c.want || c.got < c.want*(1-1e-8) {
@@ -149,15 +152,17 @@ func TestSqrtHalfPi(t *testing.T) {
 }
 
 func TestParseNames(t *testing.T) {
-	for _, m := range []VoteMethod{ClopperPearson, Bonferroni, Margin, Moutaouakil} {
-		if got, err := ParseVoteMethod(m.String()); got != m || err != nil {
+	for _, m := range names(VoteMethods()) {
+		var got VoteMethod
+		if err := got.UnmarshalText([]byte(m.String())); got != m || err != nil {
 			t.Errorf("%v is read as %v (%v)", m, got, err)
 		}
 		if m.Sound() != (m != Moutaouakil) {
 			t.Errorf("%v: sound %v", m, m.Sound())
 		}
 	}
-	if _, err := ParseVoteMethod("cohen"); err == nil || !strings.Contains(err.Error(), "clopper-pearson") {
+	var got VoteMethod
+	if err := got.UnmarshalText([]byte("cohen")); err == nil || !strings.Contains(err.Error(), "clopper-pearson") {
 		t.Errorf("unknown method: %v", err)
 	}
 }
@@ -182,9 +187,9 @@ func FuzzVotes(f *testing.F) {
 		if json.Unmarshal([]byte(line), &v) != nil || v.Validate() != nil || v.N > 200000 {
 			t.Skip()
 		}
-		for _, method := range []VoteMethod{ClopperPearson, Bonferroni, Margin, Moutaouakil} {
-			for _, kind := range []MarginKind{SecondMargin, FirstMargin} {
-				c, err := NewVoteCertifier(VoteParams{Method: method, Margin: kind, Alpha: alpha, Sigma: 1})
+		for _, method := range names(VoteMethods()) {
+			for _, kind := range names(MarginKinds()) {
+				c, err := NewVoteCertifier(VoteParams{Target: Target{Margin: kind, Alpha: alpha, Sigma: 1}, Method: method})
 				if err != nil {
 					t.Skip()
 				}

@@ -8,7 +8,6 @@ package smoothing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -26,12 +25,14 @@ type Classifier interface {
 	Run(ctx context.Context, in, out []float32) error
 }
 
-// Tally is what has been counted of one example.
-type Tally struct {
+// Votes are what has been counted of one example.
+type Votes struct {
 	N0      int64   // selection samples
 	Counts0 []int64 // their votes [m]
+	None0   int64   // those that vote for nobody: N0 is the sum of Counts0 and None0
 	N       int64   // estimation samples
 	Counts  []int64 // their votes [m]
+	None    int64   // those that vote for nobody
 }
 
 // Experiment decides for one example how many samples are drawn and what
@@ -41,12 +42,12 @@ type Experiment interface {
 	// Input gives the example's index, which is part of the noise's address, and
 	// its clean input [D] in the model's layout, already normalised.
 	Input() (index int, clean []float32)
-	// Goal is asked at the start (with an empty tally) and whenever the goal it
+	// Goal is asked at the start (without any votes) and whenever the goal it
 	// named is reached: it returns the number of estimation samples to reach
-	// next, or t.N if there are enough.
-	Goal(t Tally) (int64, error)
+	// next, or v.N if there are enough.
+	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
-	Finish(t Tally) error
+	Finish(v Votes) error
 	// Emit is called after Finish, one experiment at a time, in the order in
 	// which the experiments came.
 	Emit() error
@@ -56,7 +57,8 @@ type Experiment interface {
 // of the samples: all of the selection phase first.
 type Observer interface {
 	Experiment
-	// Observe takes raw outputs [k·m] of the next k samples of a phase.
+	// Observe takes raw outputs [k·m] of the next k samples of a phase, those that vote
+	// for nobody among them. It may not change nor keep them.
 	Observe(phase Phase, outputs []float32) error
 }
 
@@ -93,7 +95,7 @@ type active struct {
 	finished bool
 
 	mu       sync.Mutex
-	tally    Tally
+	votes    Votes
 	observed [phases]int64 // samples an Observer has seen
 	waiting  []waitingOutputs
 }
@@ -252,8 +254,8 @@ func (c *scheduler) admit(s Sampler, e Experiment) (*active, error) {
 	if len(a.clean) != s.Classifier.InputLen() {
 		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, len(a.clean), s.Classifier.InputLen())
 	}
-	a.tally = Tally{Counts0: make([]int64, m), Counts: make([]int64, m)}
-	goal, err := e.Goal(a.tally)
+	a.votes = Votes{Counts0: make([]int64, m), Counts: make([]int64, m)}
+	goal, err := e.Goal(a.votes)
 	a.goal = goal
 	if goal <= 0 && err == nil {
 		err = fmt.Errorf("example %d: no samples asked for", a.index)
@@ -388,24 +390,25 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 // an Observer when their turn has come. It returns the number of samples that
 // are done with: counted and, by an Observer, seen.
 func (g segment) deliver(outputs []float32, m int, n0 int64) (int, error) {
-	votes := make([]int64, m)
+	votes, nobody := make([]int64, m), int64(0)
 	for i := range g.count {
-		k, err := vote(outputs[i*m : (i+1)*m])
-		if err != nil {
-			return 0, fmt.Errorf("%s sample %d: %w", g.phase, g.first+int64(i), err)
+		if k := vote(outputs[i*m : (i+1)*m]); k == none {
+			nobody++
+		} else {
+			votes[k]++
 		}
-		votes[k]++
 	}
 	a := g.active
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	counts, n := a.tally.Counts0, &a.tally.N0
+	counts, no, n := a.votes.Counts0, &a.votes.None0, &a.votes.N0
 	if g.phase == Estimation {
-		counts, n = a.tally.Counts, &a.tally.N
+		counts, no, n = a.votes.Counts, &a.votes.None, &a.votes.N
 	}
 	for k, v := range votes {
 		counts[k] += v
 	}
+	*no += nobody
 	*n += int64(g.count)
 
 	o, ok := a.Experiment.(Observer)
@@ -437,21 +440,24 @@ func (a *active) due(g segment, n0 int64) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
 }
 
-// errNotFinite is a model's output that is no number, so no vote either.
-var errNotFinite = errors.New("the model's output is NaN or infinite")
+// none is the vote of an output that is no answer.
+const none = -1
 
-// vote returns the class with the largest output; the first of equals.
-func vote(outputs []float32) (int, error) {
-	best := 0
+// vote returns the class with the largest output; the first of equals. −∞ is the output
+// of a class that is masked. A NaN, a +∞ or nothing but −∞ is a vote for nobody: what
+// such an output would mean is not the sampler's to say.
+func vote(outputs []float32) int {
+	best, most := 0, outputs[0]
 	for k, v := range outputs {
-		if v-v != 0 { // NaN and ±Inf
-			return 0, errNotFinite
-		}
 		if v > outputs[best] {
 			best = k
 		}
+		most = max(most, v) // NaN if one is
 	}
-	return best, nil
+	if most-most != 0 { // NaN and ±Inf
+		return none
+	}
+	return best
 }
 
 // decide asks the experiment for its next goal and finishes it if there is
@@ -459,9 +465,9 @@ func vote(outputs []float32) (int, error) {
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	goal, err := a.Goal(a.tally)
-	if err != nil || goal > a.tally.N {
+	goal, err := a.Goal(a.votes)
+	if err != nil || goal > a.votes.N {
 		return goal, err
 	}
-	return goal, a.Finish(a.tally)
+	return goal, a.Finish(a.votes)
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rscert/rscert/internal/certify"
 )
 
 // linear is a three-class model of two-dimensional inputs.
@@ -45,14 +47,14 @@ type recorded struct {
 	goals []int64
 	log   *[]string // shared, appended to by Emit
 
-	asked   []Tally
+	asked   []Votes
 	outputs [phases][]float32
-	final   *Tally
+	final   *Votes
 }
 
 func (r *recorded) Input() (int, []float32) { return r.index, r.clean }
-func (r *recorded) Goal(t Tally) (int64, error) {
-	r.asked = append(r.asked, Tally{t.N0, append([]int64(nil), t.Counts0...), t.N, append([]int64(nil), t.Counts...)})
+func (r *recorded) Goal(t Votes) (int64, error) {
+	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None})
 	for _, g := range r.goals {
 		if g > t.N {
 			return g, nil
@@ -60,7 +62,7 @@ func (r *recorded) Goal(t Tally) (int64, error) {
 	}
 	return t.N, nil
 }
-func (r *recorded) Finish(t Tally) error {
+func (r *recorded) Finish(t Votes) error {
 	if r.final != nil {
 		return errors.New("finished twice")
 	}
@@ -193,7 +195,6 @@ func TestSamplerVotes(t *testing.T) {
 
 func TestSamplerErrors(t *testing.T) {
 	boom := errors.New("boom")
-	nan := &linear{batch: 8}
 	tests := []struct {
 		name   string
 		class  Classifier
@@ -215,11 +216,6 @@ func TestSamplerErrors(t *testing.T) {
 				return nil, boom
 			}
 		}, "boom"},
-		{"output is not finite", nan, func(log *[]string) func() (Experiment, error) {
-			es := examples(3, []int64{50}, log)
-			es[2].clean[0] = float32(math.Inf(1))
-			return sourceOf(es, false)
-		}, "example 6: "},
 		{"wrong length", &linear{batch: 8}, func(log *[]string) func() (Experiment, error) {
 			es := examples(1, []int64{50}, log)
 			es[0].clean = []float32{1}
@@ -239,9 +235,6 @@ func TestSamplerErrors(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
-			if tt.class == nan && !errors.Is(err, errNotFinite) {
-				t.Errorf("error %v, want %v", err, errNotFinite)
-			}
 			for i := 0; runtime.NumGoroutine() > before; i++ {
 				if i == 1000 {
 					t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
@@ -249,6 +242,94 @@ func TestSamplerErrors(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		})
+	}
+}
+
+func TestVote(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		outputs []float32
+		want    int
+	}{
+		{[]float32{1, 3, 2}, 1},
+		{[]float32{0, 3, 3}, 1}, // a tie: the first class
+		{[]float32{-inf, -3, -inf}, 1},
+		{[]float32{-3, -inf}, 0},
+		{[]float32{-math.MaxFloat32, math.MaxFloat32}, 1},
+		{[]float32{1, nan, 0}, none},
+		{[]float32{nan, 1, 0}, none},
+		{[]float32{1, 0, nan}, none},
+		{[]float32{0, inf}, none},
+		{[]float32{inf, nan}, none},
+		{[]float32{-inf, nan}, none},
+		{[]float32{-inf, -inf}, none},
+	} {
+		if got := vote(c.outputs); got != c.want {
+			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
+		}
+		// Scores have the same rule.
+		if got := certify.IsNone(c.outputs); got != (c.want == none) {
+			t.Errorf("%v is no answer: %v", c.outputs, got)
+		}
+	}
+}
+
+// partial answers NaN where the second coordinate of its input is below 0.
+type partial struct{ linear }
+
+func (c *partial) Run(ctx context.Context, in, out []float32) error {
+	err := c.linear.Run(ctx, in, out)
+	for i := range c.batch {
+		if in[2*i+1] < 0 {
+			out[3*i+1] = float32(math.NaN())
+		}
+	}
+	return err
+}
+
+// An output that is no answer is a vote for nobody: it is counted, in its phase, for its
+// example, the run goes on, and an Observer sees it.
+func TestNoneIsCounted(t *testing.T) {
+	var log []string
+	es := examples(3, []int64{2000}, &log)
+	for i, y := range []float32{100, 0, -100} { // never, half of the time, always
+		es[i].clean[1] = y
+	}
+	s := Sampler{Classifier: &partial{linear{batch: 8}}, Scale: []float32{1, 1}, N0: 400, Workers: 3}
+	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range es {
+		v := *e.final
+		sum0, sum := v.None0, v.None
+		for k := range v.Counts {
+			sum0, sum = sum0+v.Counts0[k], sum+v.Counts[k]
+		}
+		if sum0 != 400 || v.N0 != 400 || sum != 2000 || v.N != 2000 {
+			t.Errorf("example %d: %+v: %d and %d samples are counted", i, v, sum0, sum)
+		}
+		// Half of them: 5 standard deviations of a binomial are 50 of 400 and 112 of 2000.
+		low0, high0, low, high := int64(150), int64(250), int64(888), int64(1112)
+		if i == 0 {
+			low0, high0, low, high = 0, 0, 0, 0
+		}
+		if i == 2 {
+			low0, high0, low, high = 400, 400, 2000, 2000
+		}
+		if v.None0 < low0 || v.None0 > high0 || v.None < low || v.None > high {
+			t.Errorf("example %d: %d and %d votes for nobody", i, v.None0, v.None)
+		}
+		var nans [phases]int64
+		for phase := range nans {
+			for _, x := range e.outputs[phase] {
+				if x != x {
+					nans[phase]++
+				}
+			}
+		}
+		if nans != [phases]int64{v.None0, v.None} {
+			t.Errorf("example %d: the observer saw %v outputs with NaN, %d and %d are counted", i, nans, v.None0, v.None)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ type found struct {
 }
 
 func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err error) {
-	b, err := admm.EqualWidth(bins)
+	b, err := calib.NewBins(bins)
 	if err != nil {
 		return f, err
 	}
@@ -128,8 +128,8 @@ func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err 
 	ctx := context.Background()
 	f.clean = b.ECE(clean, func(n int) bool { return intervals[n].Correct })
 	f.brier = p.Brier().ECE
-	var worst admm.Worst
-	f.exactSeconds = seconds(func() { worst, err = admm.CCE(intervals, b) })
+	var worst calib.Worst
+	f.exactSeconds = seconds(func() { worst, err = calib.CCE(intervals, b) })
 	if err != nil {
 		return f, err
 	}

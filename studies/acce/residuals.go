@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/calib"
 )
 
 // residuals draws, for one instance of 2,000 predictions (as the paper's Figures
@@ -23,7 +24,7 @@ func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))
 	intervals, clean := instance(r, n, 0.5)
-	b, err := admm.EqualWidth(bins)
+	b, err := calib.NewBins(bins)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func residuals(file string) error {
 	if err != nil {
 		return err
 	}
-	worst, err := admm.CCE(intervals, b)
+	worst, err := calib.CCE(intervals, b)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func run(args []string) error {
 	for _, kind := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
 		for _, n := range []int{100, 300, 500, 1000} {
 			fmt.Fprintf(&b, "\n## %s margin, temperature 1, n = %d\n\n", kind, n)
-			if err := s.certifiedAccuracy(kind, n, 1, certify.MeanBounds(), radii[kind]); err != nil {
+			if err := s.certifiedAccuracy(kind, n, 1, meanBounds(), radii[kind]); err != nil {
 				return err
 			}
 		}
@@ -210,7 +210,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 		}
 		fmt.Fprintf(s, "%s | %.4f |\n", line, summary.AverageRadius)
 	}
-	byVotes, err := certify.NewVoteCertifier(certify.VoteParams{Method: certify.Margin, Margin: kind, Alpha: alpha, Sigma: sigma})
+	byVotes, err := certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Margin: kind, Alpha: alpha, Sigma: sigma}, Method: certify.ExactMargin})
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue
 			}
-			c, err := certify.NewScoreCertifier(certify.ScoreParams{Bound: bound, Combine: combine, Margin: kind, Alpha: alpha, Sigma: sigma})
+			c, err := certify.NewScoreCertifier(certify.ScoreParams{Target: certify.Target{Margin: kind, Alpha: alpha, Sigma: sigma}, Bound: bound, Combine: combine})
 			if err != nil {
 				return err
 			}
@@ -276,7 +276,7 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	var counts []int
 	for _, method := range methods {
 		method.Radii = radii
-		c, err := certify.NewScoreCertifier(certify.ScoreParams{Alpha: alpha, Sigma: sigma, Confidence: method})
+		c, err := certify.NewScoreCertifier(certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma}, Confidence: method})
 		if err != nil {
 			return nil, err
 		}
@@ -340,10 +340,10 @@ func drawWidths(path string, widths map[string][]float64) error {
 func (s study) meanWidths() {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")
-	for _, b := range certify.MeanBounds() {
+	for _, b := range meanBounds() {
 		fmt.Fprintf(s, " %s |", b)
 	}
-	fmt.Fprintln(s, "\n| --- | ---: |"+strings.Repeat(" ---: |", len(certify.MeanBounds())))
+	fmt.Fprintln(s, "\n| --- | ---: |"+strings.Repeat(" ---: |", len(meanBounds())))
 	for _, d := range []struct {
 		name string
 		mean float64
@@ -362,7 +362,7 @@ func (s study) meanWidths() {
 		for _, n := range []int{100, 1000, 10000, 100000} {
 			fmt.Fprintf(s, "| %s | %d |", d.name, n)
 			repetitions := min(200, 1000000/n)
-			for _, b := range certify.MeanBounds() {
+			for _, b := range meanBounds() {
 				r := rand.New(rand.NewPCG(1, uint64(n)))
 				samples := make([]float64, n)
 				var width float64
@@ -377,6 +377,14 @@ func (s study) meanWidths() {
 			fmt.Fprintln(s)
 		}
 	}
+}
+
+// meanBounds are all bounds on means.
+func meanBounds() (names []certify.MeanBound) {
+	for _, row := range certify.MeanBounds() {
+		names = append(names, row.Name)
+	}
+	return names
 }
 
 func indicator(b bool) float64 {

@@ -41,7 +41,7 @@ const (
 	budget    = 100000
 )
 
-var sound = []certify.VoteMethod{certify.ClopperPearson, certify.Bonferroni, certify.Margin}
+var sound = []certify.VoteMethod{certify.ClopperPearson, certify.Bonferroni, certify.ExactMargin}
 
 func main() {
 	log.SetFlags(0)
@@ -135,7 +135,7 @@ func (s *stream) drawTo(n int64) certify.Votes {
 }
 
 func certifier(m certify.VoteMethod, k certify.MarginKind) (*certify.VoteCertifier, error) {
-	return certify.NewVoteCertifier(certify.VoteParams{Method: m, Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma})
+	return certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma}, Method: m})
 }
 
 // repeatsAt is how many subsamples of each image are drawn at n.
@@ -209,7 +209,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 				fmt.Fprintf(w, " %.1f |", 100*a.Accuracy)
 			}
 			fmt.Fprintf(w, " %.4f", sum[i].AverageRadius)
-			if m == certify.Margin && count > 1 {
+			if m == certify.ExactMargin && count > 1 {
 				fmt.Fprintf(w, " (%+.5f ± %.5f)", stat.Mean(gains[i], nil), 2*stat.StdErr(stat.StdDev(gains[i], nil), float64(count)))
 			}
 			fmt.Fprintf(w, " | %d |\n", count)
@@ -223,7 +223,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 // radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
-	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.Margin}
+	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
 	fmt.Fprint(w, "\n## moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
 	for _, r := range margins {
 		fmt.Fprintf(w, " %g |", r)
@@ -279,7 +279,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "Streams are the real votes in a random order, %d an image. Certified: images (%%) with the radius, and with\nall n = %d samples; average certified radius for precision. Samples: mean an image, and as a part of n.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
-		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.Margin} {
+		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
 			if err := stopRow(w, images, streams, rule, m); err != nil {
 				return err
 			}
@@ -298,7 +298,7 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	if err != nil {
 		return err
 	}
-	p := certify.VoteParams{Method: m, Class: certify.Label, Alpha: alpha, Sigma: sigma}
+	p := certify.VoteParams{Target: certify.Target{Class: certify.Label, Alpha: alpha, Sigma: sigma}, Method: m}
 	s, err := certify.NewStopping(p, rule, budget)
 	if err != nil {
 		return err
@@ -424,7 +424,7 @@ func runs(w io.Writer, dirs []string) error {
 		}
 		rule := "all samples"
 		if i > 0 {
-			rule = certs[0].Stop
+			rule = certs[0].Stop.String()
 		}
 		var radius, mean, samples float64
 		_, _ = fmt.Sscanf(rule, "radius>=%g", &radius)

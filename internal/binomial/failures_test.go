@@ -1,4 +1,4 @@
-package certify
+package binomial
 
 import (
 	"math/big"

@@ -1,4 +1,4 @@
-package admm
+package calib
 
 import (
 	"errors"
@@ -8,13 +8,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/binomial"
 )
 
 func mustBins(t testing.TB, m int) Bins {
 	t.Helper()
-	b, err := EqualWidth(m)
+	b, err := NewBins(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +21,7 @@ func mustBins(t testing.TB, m int) Bins {
 }
 
 // reaches is the definition of a reachable bin, without Index.
-func reaches(b Bins, v calib.Bounded, m int) bool {
+func reaches(b Bins, v Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
 }
@@ -30,7 +29,7 @@ func reaches(b Bins, v calib.Bounded, m int) bool {
 // byAssignment is the oracle for few samples: every assignment of samples to
 // reachable bins; within a bin |Σ(c−z)| is largest with all z low or all high.
 // It knows nothing of signs.
-func byAssignment(b Bins, intervals []calib.Bounded) float64 {
+func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
 	var best float64
@@ -66,7 +65,7 @@ func byAssignment(b Bins, intervals []calib.Bounded) float64 {
 
 // bySigns is the oracle for few bins: every sign vector, each sample in the best
 // of its reachable bins.
-func bySigns(b Bins, intervals []calib.Bounded) float64 {
+func bySigns(b Bins, intervals []Bounded) float64 {
 	m := b.Len()
 	var best float64
 	for signs := range 1 << m {
@@ -98,7 +97,7 @@ const rounding = 1e-12
 
 // checkWorst checks a result against a value that is right to within rounding,
 // and its confidences against the definitions.
-func checkWorst(t *testing.T, b Bins, intervals []calib.Bounded, want float64) {
+func checkWorst(t *testing.T, b Bins, intervals []Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)
 	if err != nil {
@@ -110,7 +109,7 @@ func checkWorst(t *testing.T, b Bins, intervals []calib.Bounded, want float64) {
 	checkAttained(t, b, intervals, w)
 }
 
-func checkAttained(t *testing.T, b Bins, intervals []calib.Bounded, w Worst) {
+func checkAttained(t *testing.T, b Bins, intervals []Bounded, w Worst) {
 	t.Helper()
 	z := w.Confidences(intervals)
 	for i, v := range intervals {
@@ -124,8 +123,22 @@ func checkAttained(t *testing.T, b Bins, intervals []calib.Bounded, w Worst) {
 	}
 }
 
-func correctness(intervals []calib.Bounded) func(int) bool {
+func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
+}
+
+// certified draws n predictions as a certified classifier makes them: confident
+// where it is right, with intervals of the standard certificate's shape,
+// Φ(Φ⁻¹(z) ± r).
+func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
+	samples, clean = make([]Bounded, n), make([]float64, n)
+	for i := range samples {
+		x := 1 + 1.2*r.NormFloat64()
+		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+		clean[i] = phi(x)
+		samples[i] = Bounded{Lower: phi(x - 0.4), Upper: phi(x + 0.4), Correct: r.Float64() < clean[i]-0.05}
+	}
+	return samples, clean
 }
 
 func TestCCETable(t *testing.T) {
@@ -133,24 +146,24 @@ func TestCCETable(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		bins      int
-		intervals []calib.Bounded
+		intervals []Bounded
 		want      float64
 	}{
 		// Emde et al., appendix E.2 (Table 3). Sample 1 lowest at 0.1 in bin 1,
 		// sample 2 highest at 0.9 in bin 3: (0.9 + 0.9)/2.
-		{"appendix E.2", 3, []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
+		{"appendix E.2", 3, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
 		// The same in one bin, both highest: |1 − 0.6 − 0.9|/2.
-		{"appendix E.2, one bin", 1, []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
-		{"one sample, free", 15, []calib.Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
-		{"one wrong sample, free", 15, []calib.Bounded{{Lower: 0, Upper: 1}}, 1},
-		{"certain and correct", 15, []calib.Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
-		{"0 and correct", 15, []calib.Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
-		{"certain and wrong", 15, []calib.Bounded{{Lower: 1, Upper: 1}}, 1},
+		{"appendix E.2, one bin", 1, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
+		{"one sample, free", 15, []Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
+		{"one wrong sample, free", 15, []Bounded{{Lower: 0, Upper: 1}}, 1},
+		{"certain and correct", 15, []Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
+		{"0 and correct", 15, []Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
+		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
 		// Both on the edge ⅔ of bins 2 and 3: both in bin 3, |1 − 2·⅔|/2.
-		{"points on an edge", 3, []calib.Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
+		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
 		// The wrong sample can stay below ⅔, in bin 2, alone: (⅓ + sup ⅔)/2.
-		{"supremum at an open edge", 3, []calib.Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
-		{"both points in one bin cancel", 2, []calib.Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
+		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
+		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkWorst(t, mustBins(t, tt.bins), tt.intervals, tt.want)
@@ -163,12 +176,12 @@ func TestCCEBadInput(t *testing.T) {
 	if _, err := CCE(nil, b); err == nil {
 		t.Error("no samples: no error")
 	}
-	var row *calib.RowError
-	if _, err := CCE([]calib.Bounded{{Upper: 1}, {Lower: 0.5, Upper: 0.4}}, b); !errors.As(err, &row) || row.Row != 1 {
+	var row *RowError
+	if _, err := CCE([]Bounded{{Upper: 1}, {Lower: 0.5, Upper: 0.4}}, b); !errors.As(err, &row) || row.Row != 1 {
 		t.Errorf("lower above upper: %v", err)
 	}
 	for _, m := range []int{-1, 0, MaxBins + 1} {
-		if _, err := EqualWidth(m); err == nil {
+		if _, err := NewBins(m); err == nil {
 			t.Errorf("%d bins: no error", m)
 		}
 	}
@@ -208,7 +221,7 @@ func TestIndex(t *testing.T) {
 
 // randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
 // with ends on edges and on the floats beside them.
-func randomSamples(r *rand.Rand, b Bins, n int) []calib.Bounded {
+func randomSamples(r *rand.Rand, b Bins, n int) []Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {
 		if kind > 0 && r.IntN(3) > 0 {
@@ -223,7 +236,7 @@ func randomSamples(r *rand.Rand, b Bins, n int) []calib.Bounded {
 		}
 		return r.Float64()
 	}
-	out := make([]calib.Bounded, n)
+	out := make([]Bounded, n)
 	for i := range out {
 		x, y := end(), end()
 		switch r.IntN(4) {
@@ -232,7 +245,7 @@ func randomSamples(r *rand.Rand, b Bins, n int) []calib.Bounded {
 		case 1:
 			y = min(1, x+r.Float64()*0.2)
 		}
-		out[i] = calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
+		out[i] = Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.IntN(2) == 0}
 	}
 	return out
 }
@@ -261,7 +274,7 @@ func FuzzCCE(f *testing.F) {
 	f.Add(uint8(9), []byte{1, 128, 255, 0, 255, 255, 5, 7, 250, 4, 51, 51})
 	f.Fuzz(func(t *testing.T, bins uint8, data []byte) {
 		b := mustBins(t, 1+int(bins)%10)
-		var intervals []calib.Bounded
+		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
 			// 255 = 3·5·17: many ends lie on edges. Bits of the first byte shift an
 			// end to the float beside it.
@@ -273,7 +286,7 @@ func FuzzCCE(f *testing.F) {
 				y = math.Nextafter(y, 1)
 			}
 			x, y = max(0, x), min(1, y)
-			intervals = append(intervals, calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: data[0]&1 == 1})
+			intervals = append(intervals, Bounded{Lower: min(x, y), Upper: max(x, y), Correct: data[0]&1 == 1})
 		}
 		if len(intervals) == 0 {
 			return
@@ -289,7 +302,7 @@ func TestCCEProperties(t *testing.T) {
 		rounds = 30
 	}
 	r := rand.New(rand.NewPCG(5, 2))
-	value := func(b Bins, intervals []calib.Bounded) float64 {
+	value := func(b Bins, intervals []Bounded) float64 {
 		w, err := CCE(intervals, b)
 		if err != nil {
 			t.Fatal(err)
@@ -367,9 +380,9 @@ func TestCCERoundsUp(t *testing.T) {
 	b := mustBins(t, 15)
 	for range 200 {
 		u := r.Float64() * math.Exp2(-float64(r.IntN(60)))
-		intervals := make([]calib.Bounded, 1+r.IntN(3000))
+		intervals := make([]Bounded, 1+r.IntN(3000))
 		for i := range intervals {
-			intervals[i] = calib.Bounded{Lower: u, Upper: u}
+			intervals[i] = Bounded{Lower: u, Upper: u}
 		}
 		w, err := CCE(intervals, b)
 		if err != nil {
@@ -398,7 +411,7 @@ func TestCCEWithFailures(t *testing.T) {
 		failed := slices.Clone(intervals)
 		for range 1 << k {
 			for i := range k {
-				failed[i] = calib.Bounded{Lower: 0, Upper: 1, Correct: r.IntN(2) == 0}
+				failed[i] = Bounded{Lower: 0, Upper: 1, Correct: r.IntN(2) == 0}
 			}
 			if at := bySigns(b, failed); at > bound+rounding {
 				t.Fatalf("%d of %d fail: ECE %v, bound %v", k, n, at, bound)
@@ -408,11 +421,11 @@ func TestCCEWithFailures(t *testing.T) {
 	// Two certain predictions, one bin: gaps 1 and −1 cancel; if the second turns
 	// out correct at confidence 0 they add up. 0 + 2·(1/2) = 1.
 	b := mustBins(t, 1)
-	w, err := CCE([]calib.Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
+	w, err := CCE([]Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
 	if err != nil || w.Value != 0 {
 		t.Fatalf("%v, %v", w.Value, err)
 	}
-	if at := bySigns(b, []calib.Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
+	if at := bySigns(b, []Bounded{{Correct: true}, {Correct: true}}); at != 1 || CCEWithFailures(0, 1, 2) != 1 {
 		t.Errorf("ECE %v, bound %v, want 1", at, CCEWithFailures(0, 1, 2))
 	}
 }
@@ -427,7 +440,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 	if testing.Short() {
 		trials = 300
 	}
-	k, err := certify.FailureQuantile(n, alpha, delta)
+	k, err := binomial.FailureQuantile(n, alpha, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +455,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 		}
 		for i := range intervals {
 			if r.Float64() < alpha {
-				intervals[i] = calib.Bounded{Lower: 0, Upper: 1, Correct: !intervals[i].Correct}
+				intervals[i] = Bounded{Lower: 0, Upper: 1, Correct: !intervals[i].Correct}
 			}
 		}
 		attack, err := CCE(intervals, b)
@@ -457,7 +470,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 		}
 	}
 	// So many or more have a probability below 10⁻⁶ if the statement is true.
-	if limit, err := certify.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
+	if limit, err := binomial.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
 		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
 	}
 	if plain < trials*9/10 {
@@ -483,10 +496,10 @@ func BenchmarkCCE(b *testing.B) {
 	for _, m := range []int{15, 100} {
 		b.Run(fmt.Sprintf("N=1e6/M=%d", m), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 5))
-			intervals := make([]calib.Bounded, 1_000_000)
+			intervals := make([]Bounded, 1_000_000)
 			for i := range intervals {
 				x, y := r.Float64(), r.Float64()
-				intervals[i] = calib.Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.Float64() < 0.7}
+				intervals[i] = Bounded{Lower: min(x, y), Upper: max(x, y), Correct: r.Float64() < 0.7}
 			}
 			bins := mustBins(b, m)
 			for b.Loop() {
@@ -496,5 +509,15 @@ func BenchmarkCCE(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/CCE")
 		})
+	}
+}
+
+func BenchmarkCCE7000(b *testing.B) {
+	samples, _ := certified(rand.New(rand.NewPCG(5, 14)), 7000)
+	bins := mustBins(b, 15)
+	for b.Loop() {
+		if _, err := CCE(samples, bins); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

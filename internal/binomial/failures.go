@@ -1,4 +1,4 @@
-package certify
+package binomial
 
 import "fmt"
 
@@ -29,7 +29,7 @@ func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	low, high := int64(-1), n
 	for high-low > 1 {
 		k := low + (high-low)/2
-		if binomialTail(n, k+1, alpha).hi <= delta {
+		if Tail(n, k+1, alpha).Upper <= delta {
 			high = k
 		} else {
 			low = k

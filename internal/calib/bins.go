@@ -1,9 +1,4 @@
-// Package admm computes how large the expected calibration error can get when
-// every confidence moves within its certified interval: the certified
-// calibration error (CCE, Emde et al. 2025, eq. 4), exactly, and the estimates
-// from below that the literature has for it: ADMM, the differentiable
-// calibration error, and the Brier confidences.
-package admm
+package calib
 
 import (
 	"fmt"
@@ -22,8 +17,8 @@ type Bins struct {
 	edge []float64 // [M+1]
 }
 
-// EqualWidth returns m bins.
-func EqualWidth(m int) (Bins, error) {
+// NewBins returns m bins.
+func NewBins(m int) (Bins, error) {
 	if m < 1 || m > MaxBins {
 		return Bins{}, fmt.Errorf("%d bins: must be 1 to %d", m, MaxBins)
 	}
@@ -33,6 +28,9 @@ func EqualWidth(m int) (Bins, error) {
 	}
 	return Bins{edge}, nil
 }
+
+// Edges are e_0 … e_M. They are not to be changed.
+func (b Bins) Edges() []float64 { return b.edge }
 
 // Len is the number of bins M.
 func (b Bins) Len() int { return len(b.edge) - 1 }

@@ -1,4 +1,4 @@
-package certify
+package binomial
 
 import (
 	"fmt"
@@ -31,17 +31,17 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 		for _, p := range []float64{1e-12, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12} {
 			for k := int64(0); k <= n; k++ {
 				exact := exactTail(n, k, p)
-				got := binomialTail(n, k, p)
-				lo, hi := new(big.Rat).SetFloat64(got.lo), new(big.Rat).SetFloat64(got.hi)
+				got := Tail(n, k, p)
+				lo, hi := new(big.Rat).SetFloat64(got.Lower), new(big.Rat).SetFloat64(got.Upper)
 				value, _ := exact.Float64()
 				if value < 1e-290 {
 					continue // only the upper end is promised
 				}
 				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 {
-					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.lo, got.hi)
+					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
 				}
-				if got.hi-got.lo > 1e-11*value {
-					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v: the enclosure is %v wide", n, p, k, value, got.hi-got.lo)
+				if got.Upper-got.Lower > 1e-11*value {
+					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v: the enclosure is %v wide", n, p, k, value, got.Upper-got.Lower)
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func TestBinomialTailLarge(t *testing.T) {
 		// k below a mean that 1−p hardly knows of: λ must come from p.
 		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
-		// p and 1−p as exact numbers: binomialTail rounds 1−p, which its bound covers.
+		// p and 1−p as exact numbers: Tail rounds 1−p, which its bound covers.
 		p := f(c.p)
 		q := new(big.Float).SetPrec(prec).Sub(f(1), p)
 		// Walk up from j = 0: term(0) = qⁿ by squaring.
@@ -85,12 +85,12 @@ func TestBinomialTailLarge(t *testing.T) {
 			term.Mul(term, f(float64(c.n-j)))
 			term.Quo(term, f(float64(j+1)))
 		}
-		got := binomialTail(c.n, c.k, c.p)
-		if f(got.lo).Cmp(sum) > 0 || f(got.hi).Cmp(sum) < 0 {
-			t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", c.n, c.p, c.k, sum, got.lo, got.hi)
+		got := Tail(c.n, c.k, c.p)
+		if f(got.Lower).Cmp(sum) > 0 || f(got.Upper).Cmp(sum) < 0 {
+			t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", c.n, c.p, c.k, sum, got.Lower, got.Upper)
 		}
-		if got.hi-got.lo > 1e-9*got.hi {
-			t.Errorf("P(Bin(%d, %v) ≥ %d): the enclosure [%v, %v] is wide", c.n, c.p, c.k, got.lo, got.hi)
+		if got.Upper-got.Lower > 1e-9*got.Upper {
+			t.Errorf("P(Bin(%d, %v) ≥ %d): the enclosure [%v, %v] is wide", c.n, c.p, c.k, got.Lower, got.Upper)
 		}
 	}
 }
@@ -150,85 +150,11 @@ func TestBinomialLogErrorBound(t *testing.T) {
 				exact := new(big.Rat).Sub(exactTail(n, k, p), exactTail(n, k+1, p))
 				x := new(big.Float).SetPrec(200).SetRat(exact)
 				want, _ := bigLog(x).Float64()
-				got, bound := binomialLog(n, k, p, 1-p)
+				got, bound := LogTerm(n, k, p, 1-p)
 				if math.Abs(got-want) > bound+unit*math.Abs(want) {
 					t.Errorf("ln P(Bin(%d, %v) = %d) = %v, want %v: off by %v, stated %v", n, p, k, got, want, got-want, bound)
 				}
 			}
-		}
-	}
-}
-
-func TestNormalQuantileIsBelow(t *testing.T) {
-	// Whether Φ(z) is surely ≤ p; above ½ by way of Φ(−z) and the exact 1−p.
-	below := func(z, p float64) bool {
-		if p > 0.5 {
-			v, e := normalCDF(-z)
-			return v*(1-e) >= 1-p
-		}
-		v, e := normalCDF(z)
-		return v*(1+e) <= p
-	}
-	for _, p := range []float64{1e-300, 1e-200, 1e-20, 1e-5, 0.01, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12, 1 - unit} {
-		lo, hi := quantileLow(p), quantileHigh(p)
-		if !below(lo, p) {
-			t.Errorf("Φ(quantileLow(%v) = %v) may be above it", p, lo)
-		}
-		if p < 1-unit && !below(-hi, 1-p) && p > 1e-15 {
-			t.Errorf("Φ(quantileHigh(%v) = %v) may be below it", p, hi)
-		}
-		if hi-lo > 1e-11*(1+math.Abs(lo)) || hi < lo {
-			t.Errorf("Φ⁻¹(%v) is enclosed in [%v, %v]", p, lo, hi)
-		}
-	}
-	if lo, hi := quantileLow(1), quantileHigh(1); lo < 8.2 || lo > 8.3 || !math.IsInf(hi, 1) {
-		t.Errorf("Φ⁻¹(1) is enclosed in [%v, %v]", lo, hi)
-	}
-	for _, c := range []struct{ p, z float64 }{ // Wichura 1988, AS 241, test values
-		{0.25, -0.6744897501960817}, {0.001, -3.090232306167814}, {1e-20, -9.262340089798408},
-	} {
-		if lo := quantileLow(c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
-			t.Errorf("quantileLow(%v) = %.17g, want %.17g", c.p, lo, c.z)
-		}
-	}
-	if lo := quantileLow(0); !math.IsInf(lo, -1) {
-		t.Errorf("quantileLow(0) = %v", lo)
-	}
-}
-
-// Φ itself against a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
-func TestNormalCDFErrorBound(t *testing.T) {
-	const prec = 400
-	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798", 10, prec, big.ToNearestEven)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, z := range []float64{-9, -6.3, -4, -3.09, -1, -0.1, 0, 0.5, 1.7, 3.7, 6} {
-		Z := new(big.Float).SetPrec(prec).SetFloat64(z)
-		square := new(big.Float).SetPrec(prec).Mul(Z, Z)
-		sum, term := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).Set(Z)
-		for k := int64(1); k < 900; k += 2 {
-			sum.Add(sum, term)
-			term.Mul(term, square)
-			term.Quo(term, new(big.Float).SetInt64(k+2))
-		}
-		// e^(−z²/2) by its series at z²/2 and a division.
-		half := new(big.Float).SetPrec(prec).Quo(square, big.NewFloat(2))
-		exp, et := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).SetInt64(1)
-		for k := int64(1); k < 700; k++ {
-			exp.Add(exp, et)
-			et.Mul(et, half)
-			et.Quo(et, new(big.Float).SetInt64(k))
-		}
-		root := new(big.Float).SetPrec(prec).Sqrt(new(big.Float).SetPrec(prec).Add(pi, pi))
-		sum.Quo(sum, exp)
-		sum.Quo(sum, root)
-		sum.Add(sum, big.NewFloat(0.5))
-		got, relErr := normalCDF(z)
-		diff := new(big.Float).SetPrec(prec).Sub(new(big.Float).SetPrec(prec).SetFloat64(got), sum)
-		d, _ := diff.Quo(diff, sum).Float64()
-		if math.Abs(d) > relErr {
-			t.Errorf("Φ(%v): relative error %v, stated %v", z, d, relErr)
 		}
 	}
 }
@@ -247,9 +173,9 @@ func TestLowerBoundIsExact(t *testing.T) {
 				if above := p * (1 + 1e-9); above < 1 && exactTail(n, x, above).Cmp(A) <= 0 {
 					t.Errorf("lower(%d, %d, %v) = %v is not tight", x, n, alpha, p)
 				}
-				s := lowerSpan(x, n, alpha)
-				if s.lo != p || s.hi > p*(1+1e-9)+1e-15 || (s.hi < 1 && exactTail(n, x, s.hi).Cmp(A) < 0) {
-					t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v]", x, n, alpha, s.lo, s.hi)
+				s := LowerSpan(x, n, alpha)
+				if s.Lower != p || s.Upper > p*(1+1e-9)+1e-15 || (s.Upper < 1 && exactTail(n, x, s.Upper).Cmp(A) < 0) {
+					t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v]", x, n, alpha, s.Lower, s.Upper)
 				}
 				u := UpperBound(n-x, n, alpha)
 				// P(Bin(n, u) ≤ n−x) ≤ α.
@@ -290,15 +216,15 @@ func FuzzLowerBound(f *testing.F) {
 	f.Add(int64(1), int64(1), 0.999)
 	f.Add(int64(1)<<40, int64(1)<<39, 1e-100)
 	f.Fuzz(func(t *testing.T, n, x int64, alpha float64) {
-		if n < 1 || n > 1<<30 || x < 0 || x > n || !(alpha >= minAlpha && alpha < 1) {
+		if n < 1 || n > 1<<30 || x < 0 || x > n || !(alpha >= MinLevel && alpha < 1) {
 			t.Skip()
 		}
 		p := LowerBound(x, n, alpha)
 		if !(p >= 0 && p < 1) || (x > 0 && p == 0) {
 			t.Fatalf("lower(%d, %d, %v) = %v", x, n, alpha, p)
 		}
-		if tail := binomialTail(n, x, p); x > 0 && tail.hi > alpha {
-			t.Fatalf("lower(%d, %d, %v) = %v has a tail up to %v", x, n, alpha, p, tail.hi)
+		if tail := Tail(n, x, p); x > 0 && tail.Upper > alpha {
+			t.Fatalf("lower(%d, %d, %v) = %v has a tail up to %v", x, n, alpha, p, tail.Upper)
 		}
 	})
 }

@@ -1,9 +1,8 @@
-package admm
+package calib
 
 import (
 	"math"
 
-	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
@@ -45,12 +44,12 @@ type Worst struct {
 // after that is integer arithmetic, and the mean is rounded up. With edges as
 // rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last
 // place. Value does not depend on the order of the samples.
-func CCE(intervals []calib.Bounded, bins Bins) (Worst, error) {
-	if err := calib.CheckBounded(intervals); err != nil {
+func CCE(intervals []Bounded, bins Bins) (Worst, error) {
+	if err := CheckBounded(intervals); err != nil {
 		return Worst{}, err
 	}
 	m := bins.Len()
-	correct, wrong := newTally(m), newTally(m)
+	correct, wrong := newReached(m), newReached(m)
 	for _, v := range intervals {
 		first, last := bins.Index(v.Lower), bins.Index(v.Upper)
 		low, high := fixedpoint.Floor(v.Lower), fixedpoint.Ceil(v.Upper)
@@ -67,15 +66,15 @@ func CCE(intervals []calib.Bounded, bins Bins) (Worst, error) {
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
 	total, over := bestSigns(m,
-		func(p0, p int) fixedpoint.Sum { return plus.at(p0, p) },
+		func(p0, p int) fixedpoint.Sum { return plus.between(p0, p) },
 		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
-		func(q, q1 int) fixedpoint.Sum { return minus.at(m-1-q1, m-1-q) })
+		func(q, q1 int) fixedpoint.Sum { return minus.between(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// tally sums the correct samples by the first and last bin that they reach (or
+// reached sums the correct samples by the first and last bin that they reach (or
 // the wrong ones, mirrored).
-type tally struct {
+type reached struct {
 	m     int
 	cell  []cell           // [M, M] by (first, last)
 	start []fixedpoint.Sum // [M] by first: Σ(1−l)
@@ -86,15 +85,15 @@ type cell struct {
 	loss fixedpoint.Sum // Σ(1−u)
 }
 
-func newTally(m int) *tally {
-	return &tally{m, make([]cell, m*m), make([]fixedpoint.Sum, m)}
+func newReached(m int) *reached {
+	return &reached{m, make([]cell, m*m), make([]fixedpoint.Sum, m)}
 }
 
-func (t *tally) add(first, last int, gain, loss uint64) {
-	c := &t.cell[first*t.m+last]
+func (r *reached) add(first, last int, gain, loss uint64) {
+	c := &r.cell[first*r.m+last]
 	c.n++
 	c.loss.AddUnits(loss)
-	t.start[first].AddUnits(gain)
+	r.start[first].AddUnits(gain)
 }
 
 // gains is a table over pairs of consecutive '+' bins p' < p, −1 and M standing
@@ -104,29 +103,29 @@ type gains struct {
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
 }
 
-func (g gains) at(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
+func (g gains) between(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // gains returns, for each pair p' < p, what the samples whose first bin is in
 // (p', p] contribute if p is the only '+' bin there: those that reach p gain
 // 1 − l if it is their first bin and gainOf[p] = 1 − e_p else; those that do not
 // lose 1 − u.
-func (t *tally) gains(gainOf []uint64) gains {
-	m := t.m
+func (r *reached) gains(gainOf []uint64) gains {
+	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
 	reach := make([]int, m)           // by first bin: samples that reach p
 	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of those that do not
 	for p := 0; p <= m; p++ {
 		for first := range p {
-			c := t.cell[first*m+p-1]
+			c := r.cell[first*m+p-1]
 			reach[first] -= c.n
 			lost[first] = lost[first].Add(c.loss)
 		}
 		var sum fixedpoint.Sum
 		if p < m {
-			for _, c := range t.cell[p*m : (p+1)*m] {
+			for _, c := range r.cell[p*m : (p+1)*m] {
 				reach[p] += c.n
 			}
-			sum = t.start[p]
+			sum = r.start[p]
 			out.sum[p*(m+1)+p] = sum
 		}
 		for first := p - 1; first >= 0; first-- {
@@ -202,7 +201,7 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 // Where the supremum is at the open upper edge of a bin, the confidence is the
 // largest float64 below the edge, so that Bins.ECE of the result is Value to
 // within 2⁻⁵².
-func (w Worst) Confidences(intervals []calib.Bounded) []float64 {
+func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
 	firstPlus := make([]int, m) // from this bin on; m if there is none
 	lastMinus := make([]int, m) // up to this bin; −1 if there is none

@@ -1,9 +1,17 @@
-package certify
+// Package binomial has the binomial distribution with proved error bounds: its terms
+// and tails, the Clopper–Pearson bounds on its parameter, and quantiles of its count.
+//
+// It is pure. Every number that a certificate rests on is an enclosure or lies on the
+// safe side of one.
+package binomial
 
 import "math"
 
-// span encloses a positive number: lo ≤ value ≤ hi, in spite of rounding.
-type span struct{ lo, hi float64 }
+// unit is the unit round-off of float64; errors below are stated in it.
+const unit = 0x1p-53
+
+// Span encloses a number: Lower ≤ value ≤ Upper, in spite of rounding.
+type Span struct{ Lower, Upper float64 }
 
 // stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit
 // (absolute). Up to 15 from the factorial; beyond, the series of DLMF 5.11.1
@@ -52,13 +60,13 @@ func deviance(x, m float64) float64 {
 	return m * ((1+v)*math.Log1p(v) - v)
 }
 
-// binomialLog returns ln P(Bin(n, p) = k), 0 < p < 1, q = 1−p to within 2·unit
+// LogTerm returns ln P(Bin(n, p) = k), 0 < p < 1, q = 1−p to within 2·unit
 // relative, 0 ≤ k ≤ n, and a bound on its absolute error.
 //
 // Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) −
 // D(k, np) − D(n−k, nq), δ the Stirling error. The means np, nq carry a
 // relative error of 3·unit, which moves D by 3·unit·|k − np| each.
-func binomialLog(n, k int64, p, q float64) (logp, absErr float64) {
+func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
 	case 0:
@@ -85,30 +93,30 @@ func powerLog(N, p, q float64) float64 {
 // halfLogTwoPi is ½ ln 2π, OEIS A075700.
 const halfLogTwoPi = 0.91893853320467274178
 
-// binomialTail encloses P(Bin(n, p) ≥ k) for 0 ≤ p ≤ 1.
-func binomialTail(n, k int64, p float64) span {
+// Tail encloses P(Bin(n, p) ≥ k) = I_p(k, n−k+1) (DLMF 8.17.5), for 0 ≤ p ≤ 1.
+func Tail(n, k int64, p float64) Span {
 	switch {
 	case k <= 0:
-		return span{1, 1}
+		return Span{1, 1}
 	case k > n || p <= 0:
-		return span{0, 0}
+		return Span{0, 0}
 	case p >= 1:
-		return span{1, 1}
+		return Span{1, 1}
 	}
 	q := 1 - p
 	if float64(k) > (float64(n)+1)*p {
-		return binomialSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
+		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
 	// The complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its
 	// λ = n−k+1 − (n+1)q is (n+1)p − k: q is rounded, p is not.
-	c := binomialSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
-	return span{math.Max(0, (1-c.hi)*(1-2*unit)), math.Min(1, (1-c.lo)*(1+2*unit))}
+	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
+	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
 
-// binomialSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
+// upperSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
 //
 // It is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris
-// (1992, eq. 9; I_p(a, b) with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0):
+// (1992, eq. 9; not DLMF 8.17.22; I_p(a, b) with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0):
 //
 //	1/(β_1 + α_2/(β_2 + α_3/(β_3 + …)))
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
@@ -118,7 +126,7 @@ func binomialTail(n, k int64, p float64) span {
 // successive convergents enclose the value. Each step adds positive numbers only:
 // J steps leave a relative error of 32J·unit. The caller gives λ, rounded once by
 // FMA from whichever of p and q is exact; the other may be off by a unit, relative.
-func binomialSum(n, k int64, p, q, lambda float64) span {
+func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)
 	beta := func(m float64) float64 {
@@ -128,7 +136,7 @@ func binomialSum(n, k int64, p, q, lambda float64) span {
 	a0, b0 := 0.0, 1.0
 	a1, b1 := 1.0, a*(lambda+1)/(a+1)
 	last := a1 / b1
-	value := span{last, last}
+	value := Span{last, last}
 	steps := 1
 	for m := 1.0; m < b; m++ {
 		d := (a + 2*m - 1) / p
@@ -138,8 +146,8 @@ func binomialSum(n, k int64, p, q, lambda float64) span {
 		b0, b1 = b1, be*b1+alpha*b0
 		steps++
 		next := a1 / b1
-		value = span{math.Min(last, next), math.Max(last, next)}
-		if value.hi-value.lo <= 0x1p-52*value.lo {
+		value = Span{math.Min(last, next), math.Max(last, next)}
+		if value.Upper-value.Lower <= 0x1p-52*value.Lower {
 			break
 		}
 		last = next
@@ -148,14 +156,14 @@ func binomialSum(n, k int64, p, q, lambda float64) span {
 		}
 	}
 	if float64(steps) >= b { // it ended: the last convergent is the value
-		value = span{a1 / b1, a1 / b1}
+		value = Span{a1 / b1, a1 / b1}
 	}
-	logp, e := binomialLog(n, k, p, q)
+	logp, e := LogTerm(n, k, p, q)
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
 		// Out of the range of normal numbers: only the upper end is promised.
-		return span{0, math.Exp(-700) * a * q * value.hi * 2}
+		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
-	return span{factor * value.lo * (1 - 2*rel), factor * value.hi * (1 + 2*rel)}
+	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}
 }

@@ -1,0 +1,98 @@
+package binomial
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// MinLevel is the least α of the bounds here: it keeps the tails that are compared with
+// α far above the smallest normal float64, where relative error bounds end.
+const MinLevel = 1e-100
+
+// LowerBound is the one-sided Clopper–Pearson bound: a lower bound at level
+// 1−α on the success probability p of a binomial of n trials with x successes,
+// lower(x, n, α) = BetaInv(α; x, n−x+1), 0 for x = 0 (Clopper & Pearson 1934;
+// DLMF 8.17.5 is the tail as an incomplete beta function).
+// It is the p at which P(Bin(n, p) ≥ x) = α; the number returned has been shown,
+// by an enclosure of that tail, to have a tail ≤ α, so it is never above the
+// bound, and below it by a relative 1e-9 at most.
+//
+// Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
+func LowerBound(x, n int64, alpha float64) float64 {
+	p, _ := lowerBound(x, n, alpha)
+	return p
+}
+
+// lowerBound returns LowerBound and the width, in ln p, of the last Newton step
+// that led to it: about as far as the root can be.
+func lowerBound(x, n int64, alpha float64) (best, width float64) {
+	if x <= 0 {
+		return 0, 0
+	}
+	// ln P is concave in ln p, with derivative x·b(x; n, p)/P. So Newton's method
+	// on it lands at or under the root from anywhere and then climbs to it.
+	logAlpha := math.Log(alpha)
+	u := math.Log(lowerGuess(x, n, alpha))
+	for range 100 {
+		p := math.Exp(u)
+		if !(p > best) {
+			break
+		}
+		if !(p < 1) {
+			p = 1 - unit
+		}
+		tail := Tail(n, x, p)
+		if tail.Upper <= alpha {
+			best = p
+		}
+		logTerm, _ := LogTerm(n, x, p, 1-p)
+		logTail := math.Log(tail.Upper)
+		// Aim under α by four times the width of the enclosure, so that the last
+		// step ends on the proved side.
+		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
+		gap := logAlpha - slack - logTail
+		scale := math.Exp(logTail-logTerm) / float64(x)
+		width = 3*slack*scale + 8*unit
+		if math.Abs(gap) < slack && best == p {
+			break
+		}
+		u += gap * scale
+	}
+	return best, width
+}
+
+// LowerSpan encloses lower(x, n, α): the tail at its lower end is ≤ α, at its upper end ≥ α.
+func LowerSpan(x, n int64, alpha float64) Span {
+	lo, width := lowerBound(x, n, alpha)
+	if x <= 0 {
+		return Span{}
+	}
+	for ; lo > 0 && width < 1; width *= 2 {
+		hi := lo * math.Exp(width)
+		if hi >= 1 {
+			break
+		}
+		if Tail(n, x, hi).Lower >= alpha {
+			return Span{lo, hi}
+		}
+	}
+	return Span{lo, 1}
+}
+
+// UpperBound is the one-sided Clopper–Pearson upper bound at level 1−α,
+// upper(x, n, α) = BetaInv(1−α; x+1, n−x) = 1 − lower(n−x, n, α), 1 for x = n.
+// Never below that number.
+func UpperBound(x, n int64, alpha float64) float64 {
+	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
+}
+
+// lowerGuess is a starting point for LowerBound, in (0, 1): Wilson's interval.
+func lowerGuess(x, n int64, alpha float64) float64 {
+	z := -mathext.NormalQuantile(alpha)
+	k, N := float64(x)-0.5, float64(n)
+	centre := k + z*z/2
+	spread := z * math.Sqrt(k*(N-k)/N+z*z/4)
+	p := (centre - spread) / (N + z*z)
+	return math.Min(math.Max(p, 1e-3*alpha/N), 1-1e-3/N)
+}

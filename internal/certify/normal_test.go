@@ -1,0 +1,81 @@
+package certify
+
+import (
+	"math"
+	"math/big"
+	"testing"
+)
+
+func TestNormalQuantileIsBelow(t *testing.T) {
+	// Whether Φ(z) is surely ≤ p; above ½ by way of Φ(−z) and the exact 1−p.
+	below := func(z, p float64) bool {
+		if p > 0.5 {
+			v, e := normalCDF(-z)
+			return v*(1-e) >= 1-p
+		}
+		v, e := normalCDF(z)
+		return v*(1+e) <= p
+	}
+	for _, p := range []float64{1e-300, 1e-200, 1e-20, 1e-5, 0.01, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12, 1 - unit} {
+		lo, hi := quantileLow(p), quantileHigh(p)
+		if !below(lo, p) {
+			t.Errorf("Φ(quantileLow(%v) = %v) may be above it", p, lo)
+		}
+		if p < 1-unit && !below(-hi, 1-p) && p > 1e-15 {
+			t.Errorf("Φ(quantileHigh(%v) = %v) may be below it", p, hi)
+		}
+		if hi-lo > 1e-11*(1+math.Abs(lo)) || hi < lo {
+			t.Errorf("Φ⁻¹(%v) is enclosed in [%v, %v]", p, lo, hi)
+		}
+	}
+	if lo, hi := quantileLow(1), quantileHigh(1); lo < 8.2 || lo > 8.3 || !math.IsInf(hi, 1) {
+		t.Errorf("Φ⁻¹(1) is enclosed in [%v, %v]", lo, hi)
+	}
+	for _, c := range []struct{ p, z float64 }{ // Wichura 1988, AS 241, test values
+		{0.25, -0.6744897501960817}, {0.001, -3.090232306167814}, {1e-20, -9.262340089798408},
+	} {
+		if lo := quantileLow(c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
+			t.Errorf("quantileLow(%v) = %.17g, want %.17g", c.p, lo, c.z)
+		}
+	}
+	if lo := quantileLow(0); !math.IsInf(lo, -1) {
+		t.Errorf("quantileLow(0) = %v", lo)
+	}
+}
+
+// Φ itself against a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
+func TestNormalCDFErrorBound(t *testing.T) {
+	const prec = 400
+	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798", 10, prec, big.ToNearestEven)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range []float64{-9, -6.3, -4, -3.09, -1, -0.1, 0, 0.5, 1.7, 3.7, 6} {
+		Z := new(big.Float).SetPrec(prec).SetFloat64(z)
+		square := new(big.Float).SetPrec(prec).Mul(Z, Z)
+		sum, term := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).Set(Z)
+		for k := int64(1); k < 900; k += 2 {
+			sum.Add(sum, term)
+			term.Mul(term, square)
+			term.Quo(term, new(big.Float).SetInt64(k+2))
+		}
+		// e^(−z²/2) by its series at z²/2 and a division.
+		half := new(big.Float).SetPrec(prec).Quo(square, big.NewFloat(2))
+		exp, et := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).SetInt64(1)
+		for k := int64(1); k < 700; k++ {
+			exp.Add(exp, et)
+			et.Mul(et, half)
+			et.Quo(et, new(big.Float).SetInt64(k))
+		}
+		root := new(big.Float).SetPrec(prec).Sqrt(new(big.Float).SetPrec(prec).Add(pi, pi))
+		sum.Quo(sum, exp)
+		sum.Quo(sum, root)
+		sum.Add(sum, big.NewFloat(0.5))
+		got, relErr := normalCDF(z)
+		diff := new(big.Float).SetPrec(prec).Sub(new(big.Float).SetPrec(prec).SetFloat64(got), sum)
+		d, _ := diff.Quo(diff, sum).Float64()
+		if math.Abs(d) > relErr {
+			t.Errorf("Φ(%v): relative error %v, stated %v", z, d, relErr)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package certify
+
+import (
+	"math"
+	"strconv"
+)
+
+// roundDigits is the number of significant decimal digits of the figures of a
+// certificate: fewer than the last digits of exp and log, in which platforms
+// differ, and more than any of the bounds means.
+const roundDigits = 9
+
+// RoundDown returns the largest number of nine significant decimal digits that
+// is at most x: the form in which lower bounds, margins and radii are reported.
+func RoundDown(x float64) float64 {
+	y := roundNearest(x)
+	if y <= x {
+		return y
+	}
+	// One unit of the last kept digit is at most |x|·10⁻⁸; a step of half the
+	// smallest such unit, |x|·10⁻⁹/2, cannot skip a decimal.
+	for step := math.Abs(x) * 0.5e-9; y > x; step *= 2 {
+		y = roundNearest(x - step)
+	}
+	return y
+}
+
+// RoundUp is the smallest number of nine significant decimal digits ≥ x.
+func RoundUp(x float64) float64 { return -RoundDown(-x) }
+
+func roundNearest(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', roundDigits-1, 64), 64)
+	if err != nil { // out of range: x is within rounding of ±MaxFloat64
+		return x
+	}
+	return y
+}

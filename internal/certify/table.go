@@ -1,0 +1,90 @@
+package certify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Row says of one method what a user needs to choose it.
+type Row[M ~string] struct {
+	Name M
+	// Sound: the failure probability of what it states is at most α for every
+	// classifier. Methods that are not are kept to reproduce a paper.
+	Sound bool
+	What  string // what it does, in one line
+}
+
+// A table lists all methods of one kind, the default first. Parsing, help, soundness
+// and the lists of tests come from it: a new method is a file and an entry here.
+//
+// A method's zero value means that it is not given: it is "" as text, and the default
+// where one is needed.
+type table[M ~string, F any] struct {
+	kind    string // in errors
+	entries []entry[M, F]
+}
+
+// entry is a Row and, where a kind has one, the function that carries the method out.
+type entry[M ~string, F any] struct {
+	name  M
+	sound bool
+	what  string
+	do    F
+}
+
+// find returns the entry of name, or that of the default if name is not given.
+func (t *table[M, F]) find(name M) (entry[M, F], error) {
+	if name == "" {
+		return t.entries[0], nil
+	}
+	if i := slices.IndexFunc(t.entries, func(e entry[M, F]) bool { return e.name == name }); i >= 0 {
+		return t.entries[i], nil
+	}
+	var known []string
+	for _, e := range t.entries {
+		known = append(known, string(e.name))
+	}
+	return entry[M, F]{}, fmt.Errorf("unknown %s %q (one of %s)", t.kind, name, strings.Join(known, ", "))
+}
+
+// do returns the function of name, which has been checked.
+func (t *table[M, F]) do(name M) F {
+	e, err := t.find(name)
+	if err != nil {
+		panic(err)
+	}
+	return e.do
+}
+
+// parse reads a name, or nothing: not given.
+func (t *table[M, F]) parse(text []byte, to *M) error {
+	_, err := t.find(M(text))
+	if err == nil {
+		*to = M(text)
+	}
+	return err
+}
+
+// complete puts the default into a name that is not given, and checks one that is.
+func (t *table[M, F]) complete(name *M) error {
+	e, err := t.find(*name)
+	if err == nil {
+		*name = e.name
+	}
+	return err
+}
+
+// sound reports whether name is known and sound.
+func (t *table[M, F]) sound(name M) bool {
+	e, err := t.find(name)
+	return err == nil && e.sound
+}
+
+func (t *table[M, F]) rows() []Row[M] {
+	var rows []Row[M]
+	for _, e := range t.entries {
+		rows = append(rows, Row[M]{e.name, e.sound, e.what})
+	}
+	return rows
+}

@@ -1,0 +1,170 @@
+package certify
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// A Target is what is certified, and how surely, whatever the evidence: votes or scores.
+type Target struct {
+	Margin MarginKind
+	Class  Class
+	// Alpha is the failure probability of all that is stated of an example, in (0, 1).
+	Alpha float64
+	Sigma float64 // standard deviation of the noise, in the units of the data
+	// Lipschitz is a known L2 Lipschitz constant of the vector of smoothed vote
+	// probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
+	Lipschitz  float64
+	Arithmetic Arithmetic // of the noise
+}
+
+// complete fills in what is not given and checks the rest.
+func (t *Target) complete() error {
+	if err := errors.Join(marginKinds.complete(&t.Margin), classes.complete(&t.Class)); err != nil {
+		return err
+	}
+	switch {
+	case !(t.Alpha > 0 && t.Alpha < 1):
+		return fmt.Errorf("alpha %v is outside (0, 1)", t.Alpha)
+	case t.Alpha < binomial.MinLevel:
+		return fmt.Errorf("alpha %v is below %v", t.Alpha, binomial.MinLevel)
+	case !(t.Sigma > 0) || math.IsInf(t.Sigma, 1):
+		return fmt.Errorf("sigma %v is not a positive number", t.Sigma)
+	case !(t.Lipschitz >= 0) || math.IsInf(t.Lipschitz, 1):
+		return fmt.Errorf("lipschitz constant %v is not a positive number", t.Lipschitz)
+	case t.Lipschitz > 0 && t.Margin != FirstMargin:
+		return errors.New("a lipschitz constant needs the first margin")
+	}
+	return nil
+}
+
+// radius is the radius within which the class of a margin stays the prediction.
+func (t Target) radius(margin float64) float64 {
+	if t.Margin == FirstMargin {
+		return RadiusFirst(margin, t.Sigma, t.Lipschitz)
+	}
+	return RadiusSecond(margin, t.Sigma)
+}
+
+// A method is what a certificate says of how its margin was bounded.
+type method struct {
+	name  string
+	sound bool
+}
+
+// A marginBound is a lower bound on a margin.
+type marginBound struct {
+	margin    float64            // ≤ 0: nothing is certified
+	unbounded bool               // the margin is as large as it can be, +∞
+	bounds    map[string]float64 // what it was computed from
+}
+
+// certificate is the certificate of class a by the bound b, from n samples.
+func (t Target) certificate(m method, index, label, a int, n int64, b marginBound) Certificate {
+	cert := Certificate{
+		Index: index, Label: label, Prediction: Abstained,
+		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
+		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, N: n, Bounds: maps.Clone(b.bounds),
+	}
+	if !(b.margin > 0) {
+		return cert
+	}
+	cert.Prediction = a
+	cert.Correct = a == label
+	if b.unbounded { // only ever the second margin's
+		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
+		return cert
+	}
+	cert.Margin = RoundDown(b.margin)
+	cert.Radius = t.radius(b.margin)
+	return cert
+}
+
+// Class says which class A of an example is certified. It is fixed before the
+// estimation samples are seen; never the arg max of those.
+type Class string
+
+const (
+	// Predicted is the arg max of the N0 selection samples; the lowest class
+	// wins a tie.
+	Predicted Class = "predicted"
+	// Label is the true label.
+	Label Class = "label"
+)
+
+var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
+	{name: Predicted, sound: true, what: "the class with the most of the n0 selection samples"},
+	{name: Label, sound: true, what: "the true label"},
+}}
+
+// Classes describes all of them, the default first.
+func Classes() []Row[Class] { return classes.rows() }
+
+func (c Class) String() string { return string(c) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c), nil }
+
+// UnmarshalText reads the name of a Class.
+func (c *Class) UnmarshalText(text []byte) error { return classes.parse(text, c) }
+
+// MarginKind is the distance between the probabilities of the class and the
+// runner-up that is bounded.
+type MarginKind string
+
+const (
+	// SecondMargin is Φ⁻¹(p_A) − Φ⁻¹(p_B).
+	SecondMargin MarginKind = "second"
+	// FirstMargin is p_A − p_B.
+	FirstMargin MarginKind = "first"
+)
+
+var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, struct{}]{
+	{name: SecondMargin, sound: true, what: "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin"},
+	{name: FirstMargin, sound: true, what: "p_A−p_B, radius σ√(π/2) times the margin, or margin/(√2·L) where that is larger"},
+}}
+
+// MarginKinds describes all of them, the default first.
+func MarginKinds() []Row[MarginKind] { return marginKinds.rows() }
+
+func (k MarginKind) String() string { return string(k) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (k MarginKind) MarshalText() ([]byte, error) { return []byte(k), nil }
+
+// UnmarshalText reads the name of a MarginKind.
+func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse(text, k) }
+
+// Arithmetic says for which noise a certificate holds (docs/results.md).
+type Arithmetic int
+
+const (
+	// Idealised: for noise in real numbers, of which the floats that were run are a
+	// rounding. It is what a record says that says nothing.
+	Idealised Arithmetic = iota
+	// Exact: for the noise that was run.
+	Exact
+)
+
+var arithmeticNames = []string{Idealised: "idealised", Exact: "exact"}
+
+func (a Arithmetic) String() string { return arithmeticNames[a] }
+
+// MarshalText returns the name.
+func (a Arithmetic) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name of an Arithmetic.
+func (a *Arithmetic) UnmarshalText(text []byte) error {
+	for i, name := range arithmeticNames {
+		if string(text) == name {
+			*a = Arithmetic(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown arithmetic %q (one of %s)", text, strings.Join(arithmeticNames, ", "))
+}

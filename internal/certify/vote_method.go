@@ -1,0 +1,49 @@
+package certify
+
+// VoteMethod bounds the margin of an example from its votes.
+type VoteMethod string
+
+const (
+	ExactMargin    VoteMethod = "margin"
+	Bonferroni     VoteMethod = "bonferroni"
+	ClopperPearson VoteMethod = "clopper-pearson"
+	Moutaouakil    VoteMethod = "moutaouakil"
+)
+
+// boundVotes bounds the margin of what was observed.
+type boundVotes func(*VoteCertifier, observation) marginBound
+
+var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
+	{ExactMargin, true, "exact margin search: Buehler's bound for the bonferroni order", (*VoteCertifier).exactMargin},
+	{Bonferroni, true, "Clopper–Pearson for class and runner-up at alpha/2 each", (*VoteCertifier).bonferroni},
+	{ClopperPearson, true, "Cohen et al. 2019: the class alone, abstains below ½", (*VoteCertifier).clopperPearson},
+	{Moutaouakil, false, "as printed in moutaouakil 2024; not sound, to reproduce its tables", (*VoteCertifier).moutaouakil},
+}}
+
+// VoteMethods describes all of them, the default first.
+func VoteMethods() []Row[VoteMethod] { return voteMethods.rows() }
+
+func (m VoteMethod) String() string { return string(m) }
+
+// Sound reports whether the failure probability of m is at most α for every
+// classifier.
+func (m VoteMethod) Sound() bool { return voteMethods.sound(m) }
+
+// MarshalText returns the name, or nothing if it is not given.
+func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
+
+// UnmarshalText reads the name of a VoteMethod.
+func (m *VoteMethod) UnmarshalText(text []byte) error { return voteMethods.parse(text, m) }
+
+// VoteParams say what is certified from votes, and by which method.
+type VoteParams struct {
+	Target
+	Method VoteMethod
+}
+
+func (p *VoteParams) complete() error {
+	if err := p.Target.complete(); err != nil {
+		return err
+	}
+	return voteMethods.complete(&p.Method)
+}
