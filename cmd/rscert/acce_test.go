@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rscert/rscert/internal/acce"
 )
 
 // An interrupted search prints what it has found, says so, writes no file, and
@@ -24,7 +26,7 @@ func TestACCEInterrupted(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
 		err := runACCE(ctx, streams{strings.NewReader(""), &stdout, &stderr}, bounds,
-			acceOptions{bins: 3, solvers: []string{"exact", "admm"}, out: out, json: asJSON}, false, nil)
+			acceOptions{bins: 3, solvers: acce.Solvers[:2], out: out, json: asJSON})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)
 		}

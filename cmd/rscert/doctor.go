@@ -10,12 +10,12 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/report"
 )
 
 type doctorOptions struct {
@@ -126,41 +126,48 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 
 func (e examination) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, e)
+		return report.WriteJSON(w, e)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "rscert\t%s\n", e.Version)
-	fmt.Fprintf(t, "go\t%s %s/%s\n", e.Go, e.OS, e.Arch)
-	fmt.Fprintf(t, "cores\t%d\n", e.Cores)
+	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
+	add := func(name, format string, args ...any) {
+		t.AddRow(report.Text(name), report.Text(fmt.Sprintf(format, args...)))
+	}
+	add("rscert", "%s", e.Version)
+	add("go", "%s %s/%s", e.Go, e.OS, e.Arch)
+	add("cores", "%d", e.Cores)
 	if e.Memory > 0 {
-		fmt.Fprintf(t, "memory\t%.1f GiB available\n", float64(e.Memory)/(1<<30))
+		add("memory", "%.1f GiB available", float64(e.Memory)/(1<<30))
 	}
 	if len(e.GPUs) == 0 {
-		fmt.Fprintf(t, "gpu\tno NVIDIA GPU, or no driver for it\n")
+		add("gpu", "no NVIDIA GPU, or no driver for it")
 	}
 	for _, gpu := range e.GPUs {
-		fmt.Fprintf(t, "gpu\t%s\n", gpu)
+		add("gpu", "%s", gpu)
 	}
 	if l := e.Library; l != nil {
-		fmt.Fprintf(t, "library\t%s (%s)\n", l.Path, l.Source)
-		fmt.Fprintf(t, "onnxruntime\t%s\n", l.Version)
-		fmt.Fprintf(t, "providers\t%s\n", strings.Join(l.Providers, ", "))
-		if l.CUDA {
-			fmt.Fprintf(t, "cuda\tworks\n")
-		} else {
-			fmt.Fprintf(t, "cuda\tdoes not work: %s\n", l.CUDAError)
-		}
+		l.describe(add)
 	} else {
-		fmt.Fprintf(t, "library\tnone\n")
+		add("library", "none")
 		for _, p := range e.Looked {
 			problem := p.Error
 			if problem == "" {
 				problem = p.Path + ": does not work"
 			}
-			fmt.Fprintf(t, "\t%s: %s\n", p.Source, problem)
+			add("", "%s: %s", p.Source, problem)
 		}
 	}
-	return t.Flush()
+	return t.WriteText(w)
+}
+
+func (l *libraryReport) describe(add func(name, format string, args ...any)) {
+	add("library", "%s (%s)", l.Path, l.Source)
+	add("onnxruntime", "%s", l.Version)
+	add("providers", "%s", strings.Join(l.Providers, ", "))
+	if l.CUDA {
+		add("cuda", "works")
+	} else {
+		add("cuda", "does not work: %s", l.CUDAError)
+	}
 }
 
 // version is the version of this program: of its module, or of the commit that

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -39,8 +39,4 @@ func checkOutput(flag, path string, inputs ...string) error {
 }
 
 // printJSON prints v as one indented document.
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+func printJSON(w io.Writer, v any) error { return report.WriteJSON(w, v) }

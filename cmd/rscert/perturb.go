@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -80,10 +78,7 @@ only for --auroc. The output is CSV on stdout or in --out.`,
 
 func positive(h float64) bool { return h > 0 && !math.IsInf(h, 0) }
 
-func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) error {
-	if err := checkOutput("out", o.out, path); err != nil {
-		return err
-	}
+func (o perturbOptions) check() error {
 	switch {
 	case o.firstRow < 0:
 		return badInputf("--first-row %d: want 0 or more", o.firstRow)
@@ -101,17 +96,27 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 			return badInputf("--auroc %v: want positive bandwidths", h)
 		}
 	}
-	table, err := readTable(ctx, s, path, o.quiet, tabular.Options{Optional: []string{"score", "label", "confidence", "correct"}})
+	return nil
+}
+
+func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) error {
+	if err := checkOutput("out", o.out, path); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	table, err := readTable(ctx, s, path, o.quiet, predictions.ScoreColumns())
 	if err != nil {
 		return err
 	}
 	if len(o.auroc) > 0 {
 		return reportAUROC(ctx, s, table, o)
 	}
-	names := [2]string{"score", "label"}
+	names := []string{"score", "label"}
 	score, ok := table.Column(names[0])
 	if !ok {
-		names = [2]string{"confidence", "correct"}
+		names = []string{"confidence", "correct"}
 		if score, ok = table.Column(names[0]); !ok {
 			return badInputf("%s: want a column score or confidence", table.Path)
 		}
@@ -120,36 +125,31 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 		return err
 	}
 	if o.out == "" {
-		w := bufio.NewWriter(s.out)
-		writeScores(w, table, names, score)
-		return w.Flush()
+		return writeScores(s.out, table, names, score)
 	}
 	var b bytes.Buffer
-	w := bufio.NewWriter(&b)
-	writeScores(w, table, names, score)
-	if err := w.Flush(); err != nil {
+	if err := writeScores(&b, table, names, score); err != nil {
 		return err
 	}
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores, and the labels as they were where
-// the input has them. Errors stay with w until Flush.
-func writeScores(w *bufio.Writer, t *tabular.Table, names [2]string, score []float64) {
+// writeScores writes the perturbed scores, and the labels as they were where the input has them.
+func writeScores(out io.Writer, t *tabular.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
-	_, _ = w.WriteString(names[0])
-	if labelled {
-		_, _ = w.WriteString("," + names[1])
+	if !labelled {
+		names = names[:1]
 	}
-	var line []byte
+	w := tabular.NewWriter(out)
+	w.Header(names...)
 	for i, x := range score {
-		line = strconv.AppendFloat(append(line[:0], '\n'), x, 'g', -1, 64)
+		w.Float(x)
 		if labelled {
-			line = strconv.AppendFloat(append(line, ','), label[i], 'g', -1, 64)
+			w.Float(label[i])
 		}
-		_, _ = w.Write(line)
+		w.EndRow()
 	}
-	_ = w.WriteByte('\n')
+	return w.Flush()
 }
 
 // perturbScores perturbs in place; the rows are numbered from firstRow.
@@ -177,23 +177,12 @@ type aurocAfter struct {
 }
 
 func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOptions) error {
-	score, label, err := scoresAndLabels(t)
+	score, label, err := predictions.Scores(t)
 	if err != nil {
-		return err
-	}
-	measure := func(score []float64) (float64, error) {
-		sample, err := calib.NewSample(score, label)
-		if err != nil {
-			return 0, rowError(t, err)
-		}
-		a, err := sample.AUROC()
-		if err != nil {
-			return 0, rowError(t, err)
-		}
-		return a, nil
+		return badInput(err)
 	}
 	r := aurocReport{N: len(score), Seed: o.seed}
-	if r.Before, err = measure(score); err != nil {
+	if r.Before, err = auroc(t, score, label); err != nil {
 		return err
 	}
 	perturbed := make([]float64, len(score))
@@ -205,24 +194,39 @@ func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOpti
 		if err := perturbScores(t, perturbed, calib.Sech{Bandwidth: h, Seed: o.seed}, o.firstRow); err != nil {
 			return err
 		}
-		after, err := measure(perturbed)
+		after, err := auroc(t, perturbed, label)
 		if err != nil {
 			return err
 		}
 		r.Bandwidths = append(r.Bandwidths, aurocAfter{h, after})
 	}
 	if o.json {
-		return json.NewEncoder(s.out).Encode(r)
+		return report.WriteJSON(s.out, r)
 	}
 	return r.print(s.out)
 }
 
+// auroc is the area under the ROC curve of scores, which are those of t or as many.
+func auroc(t *tabular.Table, score, label []float64) (float64, error) {
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		return 0, badInput(predictions.LocateRow(t, err))
+	}
+	a, err := sample.AUROC()
+	if err != nil {
+		return 0, badInput(predictions.LocateRow(t, err))
+	}
+	return a, nil
+}
+
 func (r aurocReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "AUROC of %d scores before perturbation: %.6f\n\n", r.N, r.Before)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "h\tAUROC\tchange\t\n")
+	t := report.Table{Columns: []report.Column{
+		report.ExactColumn("h"), report.RoundedColumn("AUROC", report.Nearest, 6),
+		{Name: "change", Align: report.Right, Decimals: 6, Sign: true},
+	}}
 	for _, b := range r.Bandwidths {
-		fmt.Fprintf(t, "%g\t%.6f\t%+.6f\t\n", b.Bandwidth, b.After, b.After-r.Before)
+		t.AddRow(report.Number(b.Bandwidth), report.Number(b.After), report.Number(b.After-r.Before))
 	}
-	return t.Flush()
+	return t.WriteText(w)
 }

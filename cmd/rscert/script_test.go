@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -53,7 +56,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "document": document},
 		Condition: func(cond string) (bool, error) {
 			return cond == "shared" && haveShared, nil
 		},
@@ -76,5 +79,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// document is the script command 'document REGEXP': the last command printed one JSON document, and nothing else, which
+// matches when the spaces between its tokens are left out. '! document REGEXP' wants one that does not match.
+func document(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: document regexp")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(ts.ReadFile("stdout"))); err != nil {
+		ts.Fatalf("not one JSON document: %v", err)
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	if pattern.Match(compact.Bytes()) == neg {
+		ts.Fatalf("match of %s is %v, want %v:\n%s", pattern, neg, !neg, &compact)
 	}
 }

@@ -1,33 +1,28 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"math"
+	"io"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
-// temperatureOptions are the flags of temperature as given.
+// temperatureOptions are the flags of temperature.
 type temperatureOptions struct {
-	holdout float64
-	test    string
-	seed    uint64
-	bins    int
-	level   float64
-	out     string
-	json    bool
-	quiet   bool
+	measurement // its seed is the split's, too
+	holdout     float64
+	split       bool // by --holdout
+	test, out   string
+	json, quiet bool
 }
 
 func newTemperature(s streams) *cobra.Command {
@@ -48,8 +43,8 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			split := cmd.Flags().Changed("holdout")
-			return runTemperature(cmd.Context(), s, args[0], o, split)
+			o.split = given(cmd, "holdout", &o.holdout) != nil
+			return runTemperature(cmd.Context(), s, args[0], o)
 		},
 	}
 	f := cmd.Flags()
@@ -74,21 +69,12 @@ type logitSet struct {
 }
 
 func readLogits(ctx context.Context, s streams, path string, quiet bool) (logitSet, error) {
-	t, err := readTable(ctx, s, path, quiet, tabular.Options{Required: []string{"logits"}, Optional: []string{"labels", "label"}, Matrices: []string{"logits"}})
+	t, err := readTable(ctx, s, path, quiet, predictions.LogitColumns())
 	if err != nil {
 		return logitSet{}, err
 	}
-	m, ok := t.Matrix("logits")
-	if !ok || m.Cols < 2 {
-		return logitSet{}, badInputf("%s: logits: want an array [N, m] with m ≥ 2 classes", t.Path)
-	}
-	for _, name := range []string{"labels", "label"} {
-		if column, ok := t.Column(name); ok {
-			label, err := integers(t, name, column)
-			return logitSet{t, m.Data, m.Cols, label}, err
-		}
-	}
-	return logitSet{}, badInputf("%s: no array \"labels\"", t.Path)
+	logits, classes, label, err := predictions.Logits(t)
+	return logitSet{t, logits, classes, label}, badInput(err)
 }
 
 // pick returns the rows i with keep[i] == value.
@@ -117,102 +103,112 @@ type temperatureReport struct {
 	After       calibration `json:"after"`
 }
 
-func runTemperature(ctx context.Context, s streams, path string, o temperatureOptions, split bool) error {
-	if err := checkOutput("out", o.out, path, o.test); err != nil {
-		return err
-	}
+func (o temperatureOptions) check() error {
 	switch {
-	case o.test != "" && split:
+	case o.test != "" && o.split:
 		return badInputf("--holdout and --test exclude each other")
 	case !(o.holdout > 0 && o.holdout < 1):
 		return badInputf("--holdout %v: want a number between 0 and 1", o.holdout)
-	case o.bins < 1 || o.bins > 1_000_000:
-		return badInputf("--bins %d: want 1 to 1000000", o.bins)
-	case !(o.level > 0 && o.level < 1):
-		return badInputf("--level %v: want a number between 0 and 1", o.level)
 	}
-	all, err := readLogits(ctx, s, path, o.quiet)
+	return o.measurement.check()
+}
+
+// splitLogits is what a temperature is fitted on and tested on.
+type splitLogits struct {
+	all, fit, test logitSet
+	held           []bool // rows of all that are not fitted
+}
+
+func readSplit(ctx context.Context, s streams, path string, o temperatureOptions) (d splitLogits, err error) {
+	if d.all, err = readLogits(ctx, s, path, o.quiet); err != nil {
+		return d, err
+	}
+	d.fit, d.held = d.all, make([]bool, len(d.all.label))
+	if o.test != "" {
+		if d.test, err = readLogits(ctx, s, o.test, o.quiet); err != nil {
+			return d, err
+		}
+		if d.test.classes != d.all.classes {
+			return d, badInputf("%s: %d classes, %s has %d", d.test.table.Path, d.test.classes, d.all.table.Path, d.all.classes)
+		}
+		return d, nil
+	}
+	if d.held, err = calib.Holdout(len(d.all.label), o.holdout, o.seed); err != nil {
+		return d, badInput(fmt.Errorf("%s: %w", d.all.table.Path, err))
+	}
+	d.fit, d.test = d.all.pick(d.held, false), d.all.pick(d.held, true)
+	return d, nil
+}
+
+func runTemperature(ctx context.Context, s streams, path string, o temperatureOptions) error {
+	if err := checkOutput("out", o.out, path, o.test); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	d, err := readSplit(ctx, s, path, o)
 	if err != nil {
 		return err
 	}
-	// Every label is checked before any row is used.
-	for i, y := range all.label {
-		if y < 0 || y >= all.classes {
-			return badInput(all.table.Errorf(i, "label %d is outside 0 to %d", y, all.classes-1))
-		}
-	}
-	fit, test := all, logitSet{}
-	held := make([]bool, len(all.label))
-	if o.test != "" {
-		if test, err = readLogits(ctx, s, o.test, o.quiet); err != nil {
-			return err
-		}
-		if test.classes != all.classes {
-			return badInputf("%s: %d classes, %s has %d", test.table.Path, test.classes, all.table.Path, all.classes)
-		}
-	} else {
-		if held, err = calib.Holdout(len(all.label), o.holdout, o.seed); err != nil {
-			return badInput(fmt.Errorf("%s: %w", all.table.Path, err))
-		}
-		fit, test = all.pick(held, false), all.pick(held, true)
-	}
-	found, err := calib.FitTemperature(fit.logits, fit.classes, fit.label)
+	found, err := calib.FitTemperature(d.fit.logits, d.fit.classes, d.fit.label)
 	if err != nil {
-		return fmt.Errorf("%s: %w", all.table.Path, err)
+		return fmt.Errorf("%s: %w", d.all.table.Path, err)
 	}
-	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.classes, Fitted: len(fit.label),
-		Tested: len(test.label), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
-	for _, at := range []struct {
-		t   float64
-		out *calibration
-	}{{1, &r.Before}, {found.Temperature, &r.After}} {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		p, err := calib.TopLabel(calib.Softmax(test.logits, test.classes, at.t), test.classes, test.label)
-		if err != nil {
-			return rowError(test.table, err)
-		}
-		if *at.out, _, err = measure(p, o.bins, calib.UpperClosed, o.level, o.seed); err != nil {
-			return err
-		}
+	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: d.all.classes, Fitted: len(d.fit.label),
+		Tested: len(d.test.label), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
+	if r.Before, err = d.test.measure(1, o.measurement); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.After, err = d.test.measure(found.Temperature, o.measurement); err != nil {
+		return err
 	}
 	if o.out != "" {
-		if err := durable.WriteFile(o.out, all.calibrated(found.Temperature, held)); err != nil {
+		var b bytes.Buffer
+		if err := d.all.writeProbabilities(&b, found.Temperature, d.held); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
 			return err
 		}
 	}
 	if o.json {
-		return json.NewEncoder(s.out).Encode(r)
+		return report.WriteJSON(s.out, r)
 	}
 	return r.print(s)
 }
 
-// calibrated is the CSV of --out.
-func (l logitSet) calibrated(t float64, held []bool) []byte {
-	var b bytes.Buffer
-	w := bufio.NewWriter(&b)
+// measure computes the metrics at a temperature.
+func (l logitSet) measure(temperature float64, m measurement) (calibration, error) {
+	p, err := calib.TopLabel(calib.Softmax(l.logits, l.classes, temperature), l.classes, l.label)
+	if err != nil {
+		return calibration{}, badInput(predictions.LocateRow(l.table, err))
+	}
+	c, _, err := m.measure(p)
+	return c, err
+}
+
+// writeProbabilities writes the CSV of --out.
+func (l logitSet) writeProbabilities(out io.Writer, temperature float64, held []bool) error {
+	var names []string
 	for k := range l.classes {
-		fmt.Fprintf(w, "p%d,", k)
+		names = append(names, "p"+strconv.Itoa(k))
 	}
-	fmt.Fprintln(w, "label,fitted")
-	p := calib.Softmax(l.logits, l.classes, t)
-	var line []byte
+	w := tabular.NewWriter(out)
+	w.Header(append(names, "label", "fitted")...)
+	p := calib.Softmax(l.logits, l.classes, temperature)
 	for i, y := range l.label {
-		line = line[:0]
 		for _, x := range p[i*l.classes : (i+1)*l.classes] {
-			line = append(strconv.AppendFloat(line, x, 'g', -1, 64), ',')
+			w.Float(x)
 		}
-		line = append(strconv.AppendInt(line, int64(y), 10), ',')
-		if held[i] {
-			line = append(line, '0', '\n')
-		} else {
-			line = append(line, '1', '\n')
-		}
-		_, _ = w.Write(line)
+		w.Int(y)
+		w.Bool(!held[i])
+		w.EndRow()
 	}
-	_ = w.Flush() // to memory
-	return b.Bytes()
+	return w.Flush()
 }
 
 func (r temperatureReport) print(s streams) error {
@@ -222,20 +218,12 @@ func (r temperatureReport) print(s streams) error {
 	}
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
-	var after []*estimate
-	r.After.each(func(_ string, e *estimate) { after = append(after, e) })
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "  \tbefore\t\tafter\t\n")
-	cell := func(e *estimate) string {
-		if math.IsNaN(float64(e.Low)) {
-			return fmt.Sprintf("%.4f\t", float64(e.Value))
-		}
-		return fmt.Sprintf("%.4f\t%s", float64(e.Value), e.interval())
+	t := report.Table{Columns: []report.Column{
+		report.TextColumn(""), {Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
+	}}
+	after := r.After.list()
+	for k, m := range r.Before.list() {
+		t.AddRow(report.Text(m.name), m.Value, m.interval(), after[k].Value, after[k].interval())
 	}
-	k := 0
-	r.Before.each(func(name string, e *estimate) {
-		fmt.Fprintln(t, strings.Join([]string{"  " + name, cell(e), cell(after[k])}, "\t"))
-		k++
-	})
-	return t.Flush()
+	return t.WriteText(s.out)
 }

@@ -370,11 +370,9 @@ func TestBoundsOnOddSamples(t *testing.T) {
 }
 
 func boundsOf(s *Sample, cf CrossFit, h, variation float64) map[string]func() (Bound, error) {
-	return map[string]func() (Bound, error){
-		"tv":              func() (Bound, error) { return TotalVariation(s, cf, variation) },
-		"nw":              func() (Bound, error) { return NadarayaWatson(s, cf, h, Repaired) },
-		"nw-second-order": func() (Bound, error) { return NadarayaWatson(s, cf, h, SecondOrder) },
-		"ciosek-nw":       func() (Bound, error) { return NadarayaWatson(s, cf, h, Printed) },
-		"lipschitz":       func() (Bound, error) { return Lipschitz(s, cf.Delta, h) },
+	bounds := map[string]func() (Bound, error){}
+	for _, m := range BoundMethods {
+		bounds[m.Name] = func() (Bound, error) { return m.Compute(s, BoundParams{cf, variation, h}) }
 	}
+	return bounds
 }

@@ -137,7 +137,7 @@ func (t *Table) Line(i int) int {
 func (t *Table) Errorf(i int, format string, args ...any) error {
 	msg := fmt.Sprintf(format, args...)
 	if t.binary {
-		return fmt.Errorf("%s: row %d: %s", t.Path, i, msg)
+		return fmt.Errorf("%s: row %d: %s", t.Path, t.place(i), msg)
 	}
 	return fmt.Errorf("%s:%d: %s", t.Path, t.Line(i), msg)
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/report"
+)
+
+// printStudy prints the results at so many of the radii asked for.
+func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
+	switch {
+	case o.json && asked > 1:
+		return report.WriteJSON(s.out, map[string][]acce.Result{"radii": results})
+	case o.json:
+		return report.WriteJSON(s.out, results[0])
+	}
+	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins\n\n", results[0].Bins)
+	t := tabulateStudy(results)
+	if err := t.WriteText(s.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	if results[0].Estimates != nil {
+		fmt.Fprintln(s.out, "* estimate from below: some confidences within the bounds are this bad, others may be worse.")
+	}
+	held := "CBS holds"
+	if results[0].CCE != nil {
+		held = "CBS and CCE hold"
+	}
+	fmt.Fprintf(s.out, "%s if every bound in the file holds.\n", held)
+	printCertified(s.out, results)
+	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
+		fmt.Fprintf(s.out, "Interrupted: %d of %d radii, estimates are the best found until then.\n", len(results), asked)
+	}
+	return nil
+}
+
+// studyColumn is a column of the table of results; its cells are nil where a result has no such value.
+type studyColumn struct {
+	report.Column
+	cell func(r acce.Result) report.Cell
+}
+
+// roundedStudyColumn has bounds, rounded up, or values that an attack attains, rounded down.
+func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Result) *float64) studyColumn {
+	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell { return report.OptionalNumber(value(r)) }}
+}
+
+// studyColumns are the columns that there can be.
+func studyColumns() []studyColumn {
+	columns := []studyColumn{
+		{report.ExactColumn("radius"), func(r acce.Result) report.Cell { return report.OptionalNumber(r.Radius) }},
+		{report.ExactColumn("n"), func(r acce.Result) report.Cell { return report.Count(r.N) }},
+		roundedStudyColumn("ECE, no attack", report.Nearest, func(r acce.Result) *float64 { return r.ECE }),
+		roundedStudyColumn("CBS", report.Up, func(r acce.Result) *float64 { return &r.CBS }),
+	}
+	for _, s := range acce.Solvers {
+		to := report.Down
+		if s.Exact {
+			to = report.Up
+		}
+		columns = append(columns, roundedStudyColumn(s.Column, to, s.Value))
+	}
+	adaptive := func(pick func(a *acce.AdaptiveInterval) *float64) func(acce.Result) *float64 {
+		return func(r acce.Result) *float64 {
+			if r.Adaptive == nil {
+				return nil
+			}
+			return pick(r.Adaptive)
+		}
+	}
+	certified := func(pick func(c *acce.Certified) *float64) func(acce.Result) *float64 {
+		return func(r acce.Result) *float64 {
+			if r.Certified == nil {
+				return nil
+			}
+			return pick(r.Certified)
+		}
+	}
+	return append(columns,
+		roundedStudyColumn("AdaECE ≥", report.Down, adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Lower })),
+		roundedStudyColumn("AdaECE ≤", report.Up, adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Upper })),
+		studyColumn{report.ExactColumn("failures ≤"), func(r acce.Result) report.Cell {
+			if r.Certified == nil {
+				return nil
+			}
+			return report.Count(r.Certified.Failures)
+		}},
+		roundedStudyColumn("CBS, all", report.Up, certified(func(c *acce.Certified) *float64 { return &c.CBS })),
+		roundedStudyColumn("CCE, all", report.Up, certified(func(c *acce.Certified) *float64 { return c.CCE })),
+		roundedStudyColumn("AdaECE, all", report.Up, certified(func(c *acce.Certified) *float64 { return c.Adaptive })),
+	)
+}
+
+// tabulateStudy has a row a radius, and the columns in which some result has a value.
+func tabulateStudy(results []acce.Result) *report.Table {
+	columns := slices.DeleteFunc(studyColumns(), func(c studyColumn) bool {
+		return !slices.ContainsFunc(results, func(r acce.Result) bool { return c.cell(r) != nil })
+	})
+	var t report.Table
+	for _, c := range columns {
+		t.Columns = append(t.Columns, c.Column)
+	}
+	for _, r := range results {
+		var row []report.Cell
+		for _, c := range columns {
+			row = append(row, c.cell(r))
+		}
+		t.AddRow(row...)
+	}
+	return &t
+}
+
+// printCertified prints the statements about the dataset as a whole, if there are any.
+func printCertified(w io.Writer, results []acce.Result) {
+	for _, r := range results {
+		c := r.Certified
+		if c == nil {
+			continue
+		}
+		where := "With"
+		if r.Radius != nil {
+			where = fmt.Sprintf("Within radius %v, with", *r.Radius)
+		}
+		also := ""
+		if c.CCE != nil {
+			also += ", the calibration error at most " + report.Round(*c.CCE, report.Up, 0, 4)
+		}
+		if c.Adaptive != nil {
+			also += ", with bins of any kind at most " + report.Round(*c.Adaptive, report.Up, 0, 4)
+		}
+		fmt.Fprintf(w, "%s probability at least 1 − %v, at most %d of the %d bounds fail: over these predictions the Brier score under attack is at most %s%s.\n",
+			where, c.Delta, c.Failures, r.N, report.Round(c.CBS, report.Up, 0, 4), also)
+	}
+	if c := results[0].Certified; c != nil {
+		taken := ""
+		if c.ExamplesAssumed {
+			taken = ", if the file leaves out none"
+		}
+		over := "Over"
+		if len(results) > 1 {
+			over = "Each radius for itself, over"
+		}
+		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %v each.\n", over, c.Examples, taken, c.Alpha)
+	}
+}

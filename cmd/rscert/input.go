@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// oneFile is the Args of commands that read one file.
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one input file, got %d arguments", len(args))
+	}
+	return nil
+}
+
+// readTable reads a table and shows how far it is. Its errors are the input's.
+func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabular.Options) (*tabular.Table, error) {
+	size := int64(-1)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	bar := progress.Start(s.progress(quiet), "reading", size, 0)
+	defer bar.Finish()
+	opt.Progress = func(n int64) { bar.Add(n, "") }
+	opt.Input = s.in
+	t, err := tabular.Read(ctx, path, opt)
+	return t, badInput(err)
+}
+
+func displayPath(path string) string {
+	if path == tabular.Stdin {
+		return "stdin"
+	}
+	return path
+}

@@ -1,0 +1,126 @@
+package acce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// Solver is a way to find a large calibration error under attack.
+type Solver struct {
+	Name   string
+	Column string // of its value in a table
+	What   string
+	// Exact: the value is the largest there is. The others' are attained by some confidences within the bounds, so they
+	// are estimates from below and certify nothing.
+	Exact bool
+	Key   string // of its value among the results
+
+	search func(ctx context.Context, p problem) (finding, error)
+	value  func(r *Result) **float64
+}
+
+// Solvers are all of them.
+var Solvers = []Solver{
+	{"exact", "CCE", "the largest calibration error (CCE)", true, "cce", searchExactly,
+		func(r *Result) **float64 { return &r.CCE }},
+	{"admm", "ADMM*", "best of the 16 runs of the paper's ADMM (Algorithm 1, appendix I.1)", false, "acce.admm", searchADMM,
+		func(r *Result) **float64 { return &r.ACCE.ADMM }},
+	{"dece", "dECE*", "gradient ascent on the differentiable calibration error (appendix M)", false, "dece", searchDECE,
+		func(r *Result) **float64 { return &r.DECE }},
+	{"brier", "Brier*", "calibration error of the confidences with the largest Brier score", false, "brier_ece", searchBrier,
+		func(r *Result) **float64 { return &r.BrierECE }},
+}
+
+// Value is what the solver found; nil if it did not run.
+func (s Solver) Value(r Result) *float64 { return *s.value(&r) }
+
+// MarshalText gives the name.
+func (s Solver) MarshalText() ([]byte, error) { return []byte(s.Name), nil }
+
+// UnmarshalText takes a name.
+func (s *Solver) UnmarshalText(text []byte) error {
+	k := slices.IndexFunc(Solvers, func(s Solver) bool { return s.Name == string(text) })
+	if k < 0 {
+		var names []string
+		for _, s := range Solvers {
+			names = append(names, s.Name)
+		}
+		last := len(names) - 1
+		return fmt.Errorf("%q: want %s or %s", text, strings.Join(names[:last], ", "), names[last])
+	}
+	*s = Solvers[k]
+	return nil
+}
+
+// Progress is told how far a search is: the steps done since its last call, and the calibration error at them. It may be
+// called by several goroutines at once.
+type Progress func(steps int, ece float64)
+
+// problem is what a solver gets.
+type problem struct {
+	group
+	bins   calib.Bins
+	attack bool // the confidences are wanted
+	watch  func(g group, name string, steps int) (step Progress, done func())
+}
+
+// finding is what a solver finds.
+type finding struct {
+	value       float64
+	confidences []float64 // that attain it, if they are wanted
+	interrupted bool
+}
+
+func newFinding(e admm.Estimate) finding {
+	return finding{e.ECE, e.Confidences, e.Interrupted}
+}
+
+func searchExactly(_ context.Context, p problem) (finding, error) {
+	worst, err := calib.CCE(p.samples, p.bins)
+	if err != nil {
+		return finding{}, err
+	}
+	f := finding{value: worst.Value}
+	if p.attack {
+		f.confidences = worst.Confidences(p.samples)
+	}
+	return f, nil
+}
+
+func searchADMM(ctx context.Context, p problem) (finding, error) {
+	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	if err != nil {
+		return finding{}, err
+	}
+	grid := admm.Grid(p.clean != nil)
+	step, done := p.watch(p.group, "ADMM", len(grid)*admm.Steps)
+	defer done()
+	return newFinding(ascent.Best(ctx, grid, step)), nil
+}
+
+func searchDECE(ctx context.Context, p problem) (finding, error) {
+	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	if err != nil {
+		return finding{}, err
+	}
+	steps := admm.DECESteps
+	if p.clean != nil {
+		steps *= 2
+	}
+	step, done := p.watch(p.group, "dECE", steps)
+	defer done()
+	return newFinding(ascent.DECE(ctx, admm.DECESteps, step)), nil
+}
+
+func searchBrier(_ context.Context, p problem) (finding, error) {
+	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	if err != nil {
+		return finding{}, err
+	}
+	return newFinding(ascent.Brier()), nil
+}

@@ -1,0 +1,257 @@
+package acce
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// MaxBins is the largest number of bins.
+const MaxBins = calib.MaxBins
+
+// Options say what to study.
+type Options struct {
+	Bins     int // of equal width
+	Solvers  []Solver
+	Radii    []float64 // empty: all there are
+	Adaptive bool      // bound the calibration error with bins of equal count, too
+	Attack   bool      // keep the confidences that attain the result
+	Dataset  *Dataset  // nil: no statement about the dataset as a whole
+
+	// Progress, when not nil, is told of each search that takes long: the radius, nil where the table has none, the
+	// solver and its steps. done is called at the search's end.
+	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
+}
+
+// Dataset asks for a statement about all bounds at once.
+type Dataset struct {
+	Delta    float64 // its failure probability
+	Alpha    float64 // that of each bound
+	Examples int     // that were sampled; 0: as the table says
+}
+
+// Study is a table of bounds, read and checked.
+type Study struct {
+	options Options
+	table   *tabular.Table
+	bins    calib.Bins
+	groups  []group
+	sampled sampled
+	results []Result
+}
+
+// NewStudy checks the options and the table, which has Columns.
+func NewStudy(t *tabular.Table, o Options) (*Study, error) {
+	s := &Study{options: o, table: t}
+	var err error
+	if s.bins, err = calib.NewBins(o.Bins); err != nil {
+		return nil, err
+	}
+	if s.groups, err = splitByRadius(t, o.Radii); err != nil {
+		return nil, err
+	}
+	if o.Dataset != nil {
+		if s.sampled, err = countSampled(t, o.Dataset.Examples); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Radii is the number of radii to study; 1 for a table without them.
+func (s *Study) Radii() int { return len(s.groups) }
+
+// Solve finds the result at each radius, in ascending order. If ctx ends, the results until then are returned, the last
+// one the best found.
+func (s *Study) Solve(ctx context.Context) ([]Result, error) {
+	for _, g := range s.groups {
+		r, err := s.solve(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		s.results = append(s.results, r)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return s.results, nil
+}
+
+// Result is what is found at one radius.
+type Result struct {
+	Radius   *float64          `json:"radius,omitempty"` // if the table has radii
+	N        int               `json:"n"`
+	Bins     int               `json:"bins"`
+	ECE      *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
+	CBS      float64           `json:"cbs"`
+	CCE      *float64          `json:"cce,omitempty"`
+	ACCE     Estimates         `json:"acce,omitzero"`
+	DECE     *float64          `json:"dece,omitempty"`
+	BrierECE *float64          `json:"brier_ece,omitempty"`
+	Adaptive *AdaptiveInterval `json:"adaptive_ece,omitempty"`
+	// Estimates are the values above that certify nothing: they are attained by some confidences within the bounds, and
+	// others may do worse.
+	Estimates   []string           `json:"estimates,omitempty"`
+	Certified   *Certified         `json:"certified,omitempty"`
+	Interrupted bool               `json:"interrupted,omitempty"`
+	Seconds     map[string]float64 `json:"seconds"`
+
+	attack []float64 // confidences that attain the largest value
+}
+
+// Estimates are the paper's own estimates of the CCE.
+type Estimates struct {
+	ADMM *float64 `json:"admm,omitempty"`
+}
+
+// AdaptiveInterval encloses the largest calibration error with equal-count bins.
+type AdaptiveInterval struct {
+	Lower float64 `json:"lower"` // attained by an attack
+	Upper float64 `json:"upper"` // for every way to bin
+}
+
+// Certified holds with probability 1 − Delta for the dataset as a whole.
+type Certified struct {
+	Delta    float64 `json:"delta"`
+	Alpha    float64 `json:"alpha"`
+	Examples int     `json:"examples"` // that were sampled
+	// ExamplesAssumed: nobody said how many, the table's own are taken as all.
+	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
+	Failures        int64    `json:"failures"` // bounds that may not hold, at most
+	CBS             float64  `json:"cbs"`
+	CCE             *float64 `json:"cce,omitempty"`
+	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
+}
+
+// measureTime notes how long work takes.
+func (r *Result) measureTime(name string, work func() error) error {
+	start := time.Now()
+	err := work()
+	r.Seconds[name] = time.Since(start).Seconds()
+	return err
+}
+
+func (s *Study) solve(ctx context.Context, g group) (Result, error) {
+	r := Result{Radius: g.radius, N: len(g.samples), Bins: s.bins.Len(), Seconds: map[string]float64{}}
+	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.samples); return err })
+	if err != nil {
+		return r, err
+	}
+	if g.clean != nil {
+		ece := s.bins.ECE(g.clean, func(i int) bool { return g.samples[i].Correct })
+		r.ECE = &ece
+	}
+	if err := s.search(ctx, g, &r); err != nil {
+		return r, err
+	}
+	if s.options.Adaptive {
+		if err := r.measureTime("adaptive", func() (err error) { r.Adaptive, err = s.encloseAdaptive(g); return err }); err != nil {
+			return r, err
+		}
+	}
+	if s.options.Dataset != nil {
+		r.Certified, err = s.certify(r)
+	}
+	return r, err
+}
+
+// search runs the solvers. The attack is that of the largest value: the exact one, where it is known.
+func (s *Study) search(ctx context.Context, g group, r *Result) error {
+	p := problem{group: g, bins: s.bins, attack: s.options.Attack, watch: s.watch}
+	best := -1.0
+	exact := false
+	for _, solver := range s.options.Solvers {
+		var f finding
+		if err := r.measureTime(solver.Name, func() (err error) { f, err = solver.search(ctx, p); return err }); err != nil {
+			return err
+		}
+		*solver.value(r) = &f.value
+		r.Interrupted = r.Interrupted || f.interrupted
+		if !solver.Exact {
+			r.Estimates = append(r.Estimates, solver.Key)
+		}
+		if solver.Exact || !exact && f.value > best {
+			best, exact, r.attack = f.value, solver.Exact, f.confidences
+		}
+	}
+	return nil
+}
+
+func (s *Study) watch(g group, name string, steps int) (Progress, func()) {
+	if s.options.Progress == nil {
+		return func(int, float64) {}, func() {}
+	}
+	return s.options.Progress(g.radius, name, steps)
+}
+
+func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
+	upper, err := calib.LargestGap(g.samples)
+	if err != nil {
+		return nil, err
+	}
+	problem, err := admm.NewProblem(g.samples, g.clean, s.bins)
+	if err != nil {
+		return nil, err
+	}
+	e, err := problem.Adaptive()
+	if err != nil {
+		return nil, err
+	}
+	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // float64 sums against an exact one
+}
+
+// certify turns a result that holds if every bound does into one that holds with probability 1 − δ: then at most k of the
+// bounds fail, k the 1 − δ quantile of Bin(examples, α).
+func (s *Study) certify(r Result) (*Certified, error) {
+	d := s.options.Dataset
+	k, err := binomial.FailureQuantile(int64(s.sampled.examples), d.Alpha, d.Delta)
+	if err != nil {
+		return nil, err
+	}
+	k = min(k, int64(r.N)) // no more bounds can fail than there are
+	c := &Certified{Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.examples, ExamplesAssumed: s.sampled.assumed, Failures: k,
+		CBS: calib.MeanWithFailures(r.CBS, k, r.N)}
+	if r.CCE != nil {
+		cce := calib.CCEWithFailures(*r.CCE, k, r.N)
+		c.CCE = &cce
+	}
+	if r.Adaptive != nil {
+		gap := calib.MeanWithFailures(r.Adaptive.Upper, k, r.N)
+		c.Adaptive = &gap
+	}
+	return c, nil
+}
+
+// WriteAttack writes the rows that Solve used, with the confidence under attack, and its bin, in the place of the clean
+// one: a table of bounds, and one of predictions at each radius. It needs Options.Attack and all results.
+func (s *Study) WriteAttack(out io.Writer) error {
+	var names []string
+	var kept [][]float64
+	for _, name := range []string{"index", "radius"} {
+		if column, ok := s.table.Column(name); ok {
+			names, kept = append(names, name), append(kept, column)
+		}
+	}
+	w := tabular.NewWriter(out)
+	w.Header(append(names, "lower", "upper", "correct", "confidence", "bin")...)
+	for j, g := range s.groups {
+		for n, i := range g.rows {
+			for _, column := range kept {
+				w.Float(column[i])
+			}
+			v, z := g.samples[n], s.results[j].attack[n]
+			w.Float(v.Lower)
+			w.Float(v.Upper)
+			w.Bool(v.Correct)
+			w.Float(z)
+			w.Int(s.bins.Index(z))
+			w.EndRow()
+		}
+	}
+	return w.Flush()
+}

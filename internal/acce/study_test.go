@@ -1,0 +1,301 @@
+package acce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// readText reads a table of bounds from text, as the file stdin.
+func readText(t *testing.T, text string) *tabular.Table {
+	t.Helper()
+	opt := Columns()
+	opt.Input = strings.NewReader(text)
+	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func solvers(t *testing.T, names ...string) []Solver {
+	t.Helper()
+	out := make([]Solver, len(names))
+	for k, name := range names {
+		if err := out[k].UnmarshalText([]byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func solve(t *testing.T, text string, o Options) (*Study, []Result) {
+	t.Helper()
+	study, err := NewStudy(readText(t, text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := study.Solve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != study.Radii() {
+		t.Fatalf("%d results, %d radii", len(results), study.Radii())
+	}
+	return study, results
+}
+
+func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want) < 1e-9 }
+
+// The two predictions of Emde et al. 2025, appendix E.2, in 3 bins: CCE (0.9 + 0.9)/2, CBS (0.81 + 0.81)/2, without attack
+// (0.77 + 0.78)/2. In one bin both highest is worst, (0.6 + 0.9 − 1)/2, and the Brier confidences 0.1 and 0.9 cancel.
+const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
+
+func TestSolve(t *testing.T) {
+	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true})
+	r := results[0]
+	if r.N != 2 || r.Bins != 3 || !close9(r.ECE, 0.775) || !close9(&r.CBS, 0.81) || !close9(r.CCE, 0.9) {
+		t.Errorf("result %+v", r)
+	}
+	if r.Radius != nil || r.ACCE.ADMM != nil || r.DECE != nil || r.BrierECE != nil || r.Estimates != nil || r.Certified != nil || r.Interrupted {
+		t.Errorf("values nobody asked for: %+v", r)
+	}
+	// One sample a bin: both gaps are 0.9.
+	if a := r.Adaptive; a == nil || !close9(&a.Upper, 0.9) || a.Lower > a.Upper || !close9(&a.Lower, 0.9) {
+		t.Errorf("adaptive %+v", r.Adaptive)
+	}
+	_, results = solve(t, example, Options{Bins: 1, Solvers: Solvers})
+	r = results[0]
+	if !close9(r.CCE, 0.25) || !close9(r.BrierECE, 0) || *r.ACCE.ADMM > *r.CCE || *r.DECE > *r.CCE || *r.ACCE.ADMM < 0.2 || *r.DECE < 0.2 {
+		t.Errorf("one bin: %+v", r)
+	}
+	if want := []string{"acce.admm", "dece", "brier_ece"}; !slices.Equal(r.Estimates, want) {
+		t.Errorf("estimates %v, want %v", r.Estimates, want)
+	}
+	for _, name := range []string{"cbs", "exact", "admm", "dece", "brier"} {
+		if _, ok := r.Seconds[name]; !ok {
+			t.Errorf("no time of %s: %v", name, r.Seconds)
+		}
+	}
+	_, results = solve(t, "lower,upper,correct\n0.1,0.6,1\n", Options{Bins: 1, Solvers: solvers(t, "brier")})
+	if r := results[0]; r.ECE != nil || r.CCE != nil || !close9(r.BrierECE, 0.9) {
+		t.Errorf("no confidences, no exact: %+v", r)
+	}
+}
+
+// A solver's Value is where the JSON says it is.
+func TestSolverKeys(t *testing.T) {
+	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
+	text, err := json.Marshal(results[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Solvers {
+		var at any
+		if err := json.Unmarshal(text, &at); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range strings.Split(s.Key, ".") {
+			at = at.(map[string]any)[key]
+		}
+		if x := s.Value(results[0]); x == nil || at != *x {
+			t.Errorf("%s: value %v, %s is %v", s.Name, x, s.Key, at)
+		}
+		if s.Value(Result{}) != nil {
+			t.Errorf("%s: a value of an empty result", s.Name)
+		}
+		if name, err := s.MarshalText(); err != nil || string(name) != s.Name || s.What == "" || s.Column == "" {
+			t.Errorf("row %+v", s)
+		}
+	}
+	var s Solver
+	if err := s.UnmarshalText([]byte("best")); err == nil || err.Error() != `"best": want exact, admm, dece or brier` {
+		t.Errorf("error %v", err)
+	}
+	if _, results = solve(t, example, Options{Bins: 1, Solvers: solvers(t, "exact")}); results[0].ACCE.ADMM != nil {
+		t.Error("acce without admm")
+	} else if text, _ := json.Marshal(results[0]); bytes.Contains(text, []byte(`"acce"`)) {
+		t.Errorf("acce without admm: %s", text)
+	}
+}
+
+// The attack is the exact solver's wherever it stands, else the best of the others'.
+func TestAttack(t *testing.T) {
+	const bounds = "index,radius,lower,upper,correct\n4,0.5,0.1,0.6,1\n4,0.25,0.2,0.6,1\n7,0.5,0.5,0.9,0\n"
+	const want = "index,radius,lower,upper,correct,confidence,bin\n4,0.25,0.2,0.6,1,0.2,0\n4,0.5,0.1,0.6,1,0.1,0\n7,0.5,0.5,0.9,0,0.9,2\n"
+	for _, names := range [][]string{{"exact"}, {"exact", "brier"}, {"brier", "exact"}, {"brier"}} {
+		study, _ := solve(t, bounds, Options{Bins: 3, Solvers: solvers(t, names...), Attack: true})
+		var b bytes.Buffer
+		if err := study.WriteAttack(&b); err != nil || b.String() != want {
+			t.Errorf("%v: attack\n%swant\n%serror %v", names, &b, want, err)
+		}
+	}
+	// In one bin the exact attack, at 0.6 and 0.9, is not the Brier one.
+	for _, names := range [][]string{{"exact", "brier"}, {"brier", "exact"}, {"brier", "admm"}, {"admm", "brier"}} {
+		study, _ := solve(t, example, Options{Bins: 1, Solvers: solvers(t, names...), Attack: true})
+		var b bytes.Buffer
+		if err := study.WriteAttack(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "1,0.1,0\n") {
+			t.Errorf("%v: the attack is the worse one:\n%s", names, &b)
+		}
+		if _, err := NewStudy(readText(t, b.String()), Options{Bins: 1}); err != nil {
+			t.Errorf("the attack does not read back as bounds: %v", err)
+		}
+	}
+}
+
+func TestRadii(t *testing.T) {
+	const bounds = "radius,lower,upper,correct,confidence\n1,0,0.8,1,0.75\n0.5,0.1,0.6,1,0.23\n0.5,0.5,0.9,0,0.78\n"
+	_, results := solve(t, bounds, Options{Bins: 3, Solvers: solvers(t, "exact")})
+	if len(results) != 2 || *results[0].Radius != 0.5 || results[0].N != 2 || !close9(results[0].CCE, 0.9) || !close9(results[0].ECE, 0.775) ||
+		*results[1].Radius != 1 || !close9(results[1].ECE, 0.25) || results[1].N != 1 || !close9(results[1].CCE, 1) {
+		t.Errorf("results %+v", results)
+	}
+	_, results = solve(t, bounds, Options{Bins: 3, Solvers: solvers(t, "exact"), Radii: []float64{1}})
+	if len(results) != 1 || *results[0].Radius != 1 {
+		t.Errorf("results %+v", results)
+	}
+}
+
+// A search that is interrupted ends the study at its radius.
+func TestInterrupted(t *testing.T) {
+	const bounds = "radius,lower,upper,correct\n0,0.1,0.6,1\n0,0.5,0.9,0\n1,0,1,1\n"
+	var searches []string
+	study, err := NewStudy(readText(t, bounds), Options{Bins: 3, Solvers: solvers(t, "exact", "admm"),
+		Progress: func(radius *float64, solver string, steps int) (Progress, func()) {
+			searches = append(searches, solver)
+			return func(int, float64) {}, func() { searches = append(searches, "done") }
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results, err := study.Solve(ctx)
+	if err != nil || len(results) != 1 || !results[0].Interrupted || !close9(results[0].CCE, 0.9) || *results[0].ACCE.ADMM > *results[0].CCE {
+		t.Errorf("results %+v, error %v", results, err)
+	}
+	if !slices.Equal(searches, []string{"ADMM", "done"}) {
+		t.Errorf("searches %v", searches)
+	}
+}
+
+// Searches that take long say how many steps they take, and take them.
+func TestProgress(t *testing.T) {
+	for _, text := range []string{example, "lower,upper,correct\n0.1,0.6,1\n"} {
+		var announced, done atomic.Int64
+		solve(t, text, Options{Bins: 3, Solvers: solvers(t, "admm", "dece"),
+			Progress: func(_ *float64, _ string, steps int) (Progress, func()) {
+				announced.Add(int64(steps))
+				return func(steps int, _ float64) { done.Add(int64(steps)) }, func() {}
+			}})
+		if announced.Load() != done.Load() || done.Load() == 0 {
+			t.Errorf("%d steps announced, %d done", announced.Load(), done.Load())
+		}
+	}
+}
+
+// Of 2 bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02: none. Of 50 with alpha 0.002 P(Bin > 1) = 0.0045 ≤ 0.05 <
+// P(Bin > 0) = 0.0953: one, which adds 1/2 to a Brier score of 2 and 2·1/2 to a calibration error.
+func TestDataset(t *testing.T) {
+	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
+	c := results[0].Certified
+	if c == nil || c.Failures != 0 || c.Examples != 2 || !c.ExamplesAssumed || !close9(&c.CBS, 0.81) || !close9(c.CCE, 0.9) || !close9(c.Adaptive, 0.9) {
+		t.Errorf("no failures: %+v", c)
+	}
+	if c.CBS < results[0].CBS || *c.CCE < *results[0].CCE {
+		t.Errorf("certified below what holds if every bound does: %+v", c)
+	}
+	const low = "lower,upper,correct\n0.9,1,1\n0,0.1,0\n0,0,0\n0,0,0\n"
+	_, results = solve(t, low, Options{Bins: 3, Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}})
+	c = results[0].Certified
+	// CBS (0.01 + 0.01)/4, and one of four bounds may fail.
+	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
+		t.Errorf("one failure: %+v", c)
+	}
+	// No more bounds fail than there are.
+	_, results = solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.02, Alpha: 0.01, Examples: 1000}})
+	if c := results[0].Certified; c.Failures != 2 || c.CBS != 1 || *c.CCE != 1 {
+		t.Errorf("all fail: %+v", c)
+	}
+}
+
+// Whether the rows are all examples that were sampled decides whether a statement holds.
+func TestCountSampled(t *testing.T) {
+	for _, test := range []struct {
+		name, columns string // lower, upper, correct follow
+		rows          []string
+		given         int
+		want          sampled
+		err           string
+	}{
+		{"no index", "", []string{"", ""}, 0, sampled{2, true}, ""},
+		{"indices in any order", "index,", []string{"1,", "0,"}, 0, sampled{2, true}, ""},
+		{"given", "", []string{"", ""}, 5, sampled{5, false}, ""},
+		{"given as many", "index,", []string{"0,", "2,"}, 2, sampled{2, false}, ""},
+		{"given too few", "", []string{"", ""}, 1, sampled{}, "stdin: 1 examples were sampled, but the file has 2"},
+		{"column", "examples,", []string{"7,", "7,"}, 0, sampled{7, false}, ""},
+		{"given beside the column", "examples,", []string{"7,", "7,"}, 9, sampled{9, false}, ""},
+		{"column that changes", "examples,", []string{"7,", "8,"}, 0, sampled{}, "stdin:3: examples 8: want the same positive whole number in every row"},
+		{"column of a fraction", "examples,", []string{"2.5,"}, 0, sampled{}, "stdin:2: examples 2.5: want the same positive whole number in every row"},
+		{"column of 0", "examples,", []string{"0,"}, 0, sampled{}, "stdin:2: examples 0: want the same positive whole number in every row"},
+		{"column too few", "examples,", []string{"1,", "1,"}, 0, sampled{}, "stdin: 1 examples were sampled, but the file has 2"},
+		{"gap", "index,", []string{"0,", "2,"}, 0, sampled{}, "stdin: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)"},
+		{"gap at the start", "index,", []string{"1,"}, 0, sampled{}, "stdin: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)"},
+		{"gap, given", "index,", []string{"0,", "2,"}, 3, sampled{3, false}, ""},
+		{"fewer at a radius", "radius,", []string{"1,", "1,", "2,"}, 0, sampled{}, "stdin: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)"},
+		{"as many at each radius", "radius,", []string{"1,", "2,"}, 0, sampled{1, true}, ""},
+		{"others at each radius", "index,radius,", []string{"0,1,", "1,2,"}, 0, sampled{}, "stdin: --delta needs --examples: the file leaves examples out (gaps in index, or fewer rows at some radii)"},
+		{"others at each radius, too few given", "index,radius,", []string{"0,1,", "1,2,"}, 1, sampled{}, "stdin: 1 examples were sampled, but the file has 2"},
+		{"twice", "index,", []string{"0,", "1,", "0,"}, 9, sampled{}, "stdin:4: index 0 appears twice at one radius: --delta needs independent bounds"},
+		{"twice, at two radii", "index,radius,", []string{"0,1,", "0,2,"}, 0, sampled{1, true}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := test.columns + "lower,upper,correct\n"
+			for _, row := range test.rows {
+				text += row + "0.5,0.5,1\n"
+			}
+			got, err := countSampled(readText(t, text), test.given)
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("error %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil || got != test.want {
+				t.Errorf("got %+v, error %v, want %+v", got, err, test.want)
+			}
+		})
+	}
+	_, err := countSampled(readText(t, "index,lower,upper,correct\n1,0,1,1\n"), 0)
+	var uncounted *UncountedError
+	if !errors.As(err, &uncounted) || uncounted.Hint() == "" {
+		t.Errorf("error %v has no hint", err)
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	for text, want := range map[string]string{
+		"lower,upper,correct\n0.1,0.6,1\n0.7,0.6,1\n":   "stdin:3: lower 0.7 is above upper 0.6",
+		"lower,upper,correct\n0.1,0.5,0.5\n":            "stdin:2: correct 0.5 is not 0 or 1",
+		"lower,upper,correct,confidence\n0.1,0.5,1,2\n": "stdin:2: confidence 2 is outside [0, 1]",
+		"lower,upper,correct,radius\n0.1,0.5,1,-1\n":    "stdin:2: radius -1 is below 0",
+	} {
+		if _, err := NewStudy(readText(t, text), Options{Bins: 1}); err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+	if _, err := NewStudy(readText(t, example), Options{Bins: MaxBins + 1}); err == nil {
+		t.Error("too many bins, no error")
+	}
+}

@@ -1,0 +1,64 @@
+package calib
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Assumption is what a bound on the calibration error needs: without one no bound from finite data exists.
+type Assumption int
+
+const (
+	BoundedVariation Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
+	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
+)
+
+// BoundParams are what the bounds depend on beside the sample; each uses those it needs.
+type BoundParams struct {
+	CrossFit
+	Variation float64 // of P(y=1|s), assumed
+	Bandwidth float64 // with which the scores were perturbed
+}
+
+// BoundMethod is an upper bound on the calibration error by its name.
+type BoundMethod struct {
+	Name       string
+	Sound      bool
+	What       string // the bound in a line
+	Assumption Assumption
+	Default    bool // one of those to compute where none is chosen
+	Compute    func(*Sample, BoundParams) (Bound, error)
+}
+
+// BoundMethods are all of them.
+var BoundMethods = []BoundMethod{
+	{"tv", true, "total variation denoising", BoundedVariation, true,
+		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
+	{"nw", true, "Nadaraya–Watson smoothing", PerturbedScores, true, nadarayaWatson(Repaired)},
+	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", PerturbedScores, false, nadarayaWatson(SecondOrder)},
+	{"lipschitz", true, "sums over buckets of scores", PerturbedScores, true,
+		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
+	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", PerturbedScores, false, nadarayaWatson(Printed)},
+}
+
+func nadarayaWatson(kind NadarayaWatsonKind) func(*Sample, BoundParams) (Bound, error) {
+	return func(s *Sample, p BoundParams) (Bound, error) { return NadarayaWatson(s, p.CrossFit, p.Bandwidth, kind) }
+}
+
+// MarshalText gives the name.
+func (m BoundMethod) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
+
+// UnmarshalText takes a name.
+func (m *BoundMethod) UnmarshalText(text []byte) error {
+	k := slices.IndexFunc(BoundMethods, func(m BoundMethod) bool { return m.Name == string(text) })
+	if k < 0 {
+		var names []string
+		for _, m := range BoundMethods {
+			names = append(names, m.Name)
+		}
+		return fmt.Errorf("%q: want %s", text, strings.Join(names, ", "))
+	}
+	*m = BoundMethods[k]
+	return nil
+}

@@ -1,0 +1,251 @@
+// Package predictions makes a classifier's predictions of what files hold: columns of confidences, of probabilities or
+// of scores, and the votes of a run. Every error about content says where it is.
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// Columns of the confidence-thresholded robust test error.
+const (
+	adversarialConfidence = "adversarial_confidence"
+	adversarialCorrect    = "adversarial_correct"
+)
+
+// probabilityColumn matches the columns of a probability vector: p0, prob_3, score12, class7.
+var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
+
+// Columns are what FromTable and Attacked read.
+func Columns() tabular.Options {
+	return tabular.Options{
+		Optional: []string{"confidence", "correct", "score", "label", "weight", "radius", adversarialConfidence, adversarialCorrect},
+		Match:    probabilityColumn.MatchString,
+		Matrices: []string{"probabilities", "scores"},
+	}
+}
+
+// ScoreColumns are what Scores reads.
+func ScoreColumns() tabular.Options {
+	return tabular.Options{Optional: []string{"score", "label", "confidence", "correct"}}
+}
+
+// LogitColumns are what Logits reads.
+func LogitColumns() tabular.Options {
+	return tabular.Options{Required: []string{"logits"}, Optional: []string{"labels", "label"}, Matrices: []string{"logits"}}
+}
+
+// FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label; and
+// weight, where it is there. The predictions are checked.
+func FromTable(t *tabular.Table) (*calib.Predictions, error) {
+	p, err := fromColumns(t)
+	if err != nil {
+		return nil, LocateRow(t, err)
+	}
+	p.Weight, _ = t.Column("weight")
+	if err := p.Check(); err != nil {
+		return nil, LocateRow(t, err)
+	}
+	return p, nil
+}
+
+func fromColumns(t *tabular.Table) (*calib.Predictions, error) {
+	confidence, ok1 := t.Column("confidence")
+	correct, ok2 := t.Column("correct")
+	if ok1 && ok2 {
+		right, err := booleans("correct", correct)
+		return &calib.Predictions{Confidence: confidence, Correct: right}, err
+	}
+	probability, classes, err := probabilities(t)
+	if err != nil {
+		return nil, err
+	}
+	label, ok := t.Column("label")
+	if !ok || classes == 0 {
+		return nil, fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s", listColumns(t))
+	}
+	classOf, err := classNumbers("label", label)
+	if err != nil {
+		return nil, err
+	}
+	return calib.TopLabel(probability, classes, classOf)
+}
+
+// probabilities collects the probability vectors [N×classes]; classes is 0 if there are none.
+func probabilities(t *tabular.Table) (probability []float64, classes int, err error) {
+	for _, name := range []string{"probabilities", "scores"} {
+		if m, ok := t.Matrix(name); ok {
+			return m.Data, m.Cols, nil
+		}
+	}
+	columns, err := classColumns(t)
+	if err != nil {
+		return nil, 0, err
+	}
+	if score, ok := t.Column("score"); ok && len(columns) == 0 {
+		probability = make([]float64, 0, 2*t.N)
+		for _, x := range score {
+			probability = append(probability, 1-x, x)
+		}
+		return probability, 2, nil
+	}
+	classes = len(columns)
+	probability = make([]float64, t.N*classes)
+	for k := range classes {
+		c, ok := columns[k]
+		if !ok {
+			return nil, 0, fmt.Errorf("%d probability columns, but none for class %d", classes, k)
+		}
+		for i, x := range c {
+			probability[i*classes+k] = x
+		}
+	}
+	return probability, classes, nil
+}
+
+// classColumns are the columns of probabilities by their class.
+func classColumns(t *tabular.Table) (map[int][]float64, error) {
+	columns := map[int][]float64{}
+	for _, name := range t.Names() {
+		m := probabilityColumn.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		k, err := strconv.Atoi(m[1])
+		if err != nil || columns[k] != nil {
+			return nil, fmt.Errorf("column %s: class %s appears twice or is too large", name, m[1])
+		}
+		columns[k], _ = t.Column(name)
+	}
+	return columns, nil
+}
+
+// Scores takes the columns score and label, or confidence and correct.
+func Scores(t *tabular.Table) (score, label []float64, err error) {
+	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
+		a, ok1 := t.Column(names[0])
+		b, ok2 := t.Column(names[1])
+		if ok1 && ok2 {
+			return a, b, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%s: want columns score and label, or confidence and correct; found %s", t.Path, listColumns(t))
+}
+
+// Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes.
+func Logits(t *tabular.Table) (logits []float64, classes int, label []int, err error) {
+	m, ok := t.Matrix("logits")
+	if !ok || m.Cols < 2 {
+		return nil, 0, nil, fmt.Errorf("%s: logits: want an array [N, m] with m ≥ 2 classes", t.Path)
+	}
+	column, ok := t.Column("labels")
+	if !ok {
+		if column, ok = t.Column("label"); !ok {
+			return nil, 0, nil, fmt.Errorf("%s: no array \"labels\"", t.Path)
+		}
+	}
+	if label, err = classNumbers("label", column); err != nil {
+		return nil, 0, nil, LocateRow(t, err)
+	}
+	for i, y := range label {
+		if y < 0 || y >= m.Cols {
+			return nil, 0, nil, t.Errorf(i, "label %d is outside 0 to %d", y, m.Cols-1)
+		}
+	}
+	return m.Data, m.Cols, label, nil
+}
+
+// Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the same table.
+func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) {
+	confidence, ok1 := t.Column(adversarialConfidence)
+	correct, ok2 := t.Column(adversarialCorrect)
+	if !ok1 || !ok2 {
+		return nil, fmt.Errorf("the input needs columns %s and %s", adversarialConfidence, adversarialCorrect)
+	}
+	right, err := booleans(adversarialCorrect, correct)
+	if err != nil {
+		return nil, LocateRow(t, err)
+	}
+	attacked := make([]calib.Attacked, p.N())
+	for i, c := range confidence {
+		if !(c >= 0 && c <= 1) {
+			return nil, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
+		}
+		attacked[i] = calib.Attacked{Correct: p.Correct[i], AdversarialCorrect: right[i], Confidence: p.Confidence[i], AdversarialConfidence: c}
+	}
+	return attacked, nil
+}
+
+// FromVotes takes the shares of the votes as probabilities. path names the votes in errors.
+func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
+	if len(votes) == 0 {
+		return nil, fmt.Errorf("%s: no votes", path)
+	}
+	classes := len(votes[0].Counts)
+	if slices.ContainsFunc(votes, func(v certify.Votes) bool { return len(v.Counts) != classes }) {
+		return nil, fmt.Errorf("%s: the number of classes changes", path)
+	}
+	var probability []float64
+	var label []int
+	for _, v := range votes {
+		for _, c := range v.Counts {
+			probability = append(probability, float64(c)/float64(v.N))
+		}
+		label = append(label, v.Label)
+	}
+	p, err := calib.TopLabel(probability, classes, label)
+	var row *calib.RowError
+	if errors.As(err, &row) {
+		return nil, fmt.Errorf("%s: example %d: %s", path, votes[row.Row].Index, row.Reason)
+	}
+	return p, err
+}
+
+// booleans converts a column of 0 and 1.
+func booleans(name string, column []float64) ([]bool, error) {
+	out := make([]bool, len(column))
+	for i, y := range column {
+		if y != 0 && y != 1 {
+			return nil, &calib.RowError{Row: i, Reason: fmt.Sprintf("%s %v is not 0 or 1", name, y)}
+		}
+		out[i] = y == 1
+	}
+	return out, nil
+}
+
+// classNumbers converts a column of whole numbers.
+func classNumbers(name string, column []float64) ([]int, error) {
+	out := make([]int, len(column))
+	for i, y := range column {
+		if y != math.Trunc(y) || math.Abs(y) > math.MaxInt32 {
+			return nil, &calib.RowError{Row: i, Reason: fmt.Sprintf("%s %v is not a class number", name, y)}
+		}
+		out[i] = int(y)
+	}
+	return out, nil
+}
+
+// LocateRow makes a *calib.RowError one that names the file and line, and any other error one that names the file.
+func LocateRow(t *tabular.Table, err error) error {
+	var row *calib.RowError
+	if errors.As(err, &row) {
+		return t.Errorf(row.Row, "%s", row.Reason)
+	}
+	return fmt.Errorf("%s: %w", t.Path, err)
+}
+
+func listColumns(t *tabular.Table) string {
+	if names := t.Names(); len(names) > 0 {
+		return "only " + strings.Join(names, ", ")
+	}
+	return "none of them"
+}

@@ -1,0 +1,249 @@
+package predictions
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbinet/npyio/npz"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// readText reads a table from text, as the file stdin.
+func readText(t *testing.T, text string, opt tabular.Options) *tabular.Table {
+	t.Helper()
+	opt.Input = strings.NewReader(text)
+	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func checkPredictions(t *testing.T, p *calib.Predictions, confidence []float64, correct []bool, classes int) {
+	t.Helper()
+	if !slices.Equal(p.Confidence, confidence) || !slices.Equal(p.Correct, correct) || p.Classes != classes {
+		t.Errorf("confidence %v, correct %v, %d classes; want %v, %v, %d", p.Confidence, p.Correct, p.Classes, confidence, correct, classes)
+	}
+}
+
+func TestFromTable(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		confidence []float64
+		correct    []bool
+		classes    int
+		weight     []float64
+	}{
+		{"top label", "correct,confidence\n1,0.75\n0,0.5\n", []float64{0.75, 0.5}, []bool{true, false}, 0, nil},
+		{"weights", "correct,weight,confidence\n1,2,0.75\n", []float64{0.75}, []bool{true}, 0, []float64{2}},
+		{"vectors in any order", "class_2,label,p0,prob1\n0.25,0,0.625,0.125\n0.75,1,0.125,0.125\n",
+			[]float64{0.625, 0.75}, []bool{true, false}, 3, nil},
+		{"scores of class 1", "score,label\n0.75,1\n0.25,0\n0.25,1\n", []float64{0.75, 0.75, 0.75}, []bool{true, true, false}, 2, nil},
+		{"top label before vectors", "confidence,correct,p0,p1,label\n0.5,1,0.25,0.75,0\n", []float64{0.5}, []bool{true}, 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p, err := FromTable(readText(t, test.text, Columns()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPredictions(t, p, test.confidence, test.correct, test.classes)
+			if !slices.Equal(p.Weight, test.weight) {
+				t.Errorf("weights %v, want %v", p.Weight, test.weight)
+			}
+		})
+	}
+}
+
+func TestFromTableErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"confidence,correct\n0.5,1\n0.5,2\n":      "stdin:3: correct 2 is not 0 or 1",
+		"confidence,correct\n1.5,1\n":             "stdin:2: confidence 1.5 is outside [0, 1]",
+		"confidence,correct,weight\n0.5,1,0\n":    "stdin:2: weight 0 is not positive",
+		"p0,p1,label\n0.5,0.5,0.5\n":              "stdin:2: label 0.5 is not a class number",
+		"p0,p1,label\n0.5,0.5,2\n":                "stdin:2: label 2 is outside 0 to 1",
+		"p0,p1,label\n0.5,0.25,0\n":               "stdin:2: probabilities sum to 0.75, not 1",
+		"p0,p2,label\n0.5,0.5,0\n":                "stdin: 2 probability columns, but none for class 1",
+		"p0,p1,p_1,label\n0.5,0.5,0.5,0\n":        "stdin: column p_1: class 1 appears twice or is too large",
+		"p0,p99999999999999999999,label\n0,0,0\n": "stdin: column p99999999999999999999: class 99999999999999999999 appears twice or is too large",
+		"p0,p1\n0.5,0.5\n":                        "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found only p0, p1",
+		"label\n0\n":                              "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found only label",
+		"x\n0\n":                                  "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found none of them",
+	} {
+		if _, err := FromTable(readText(t, text, Columns())); err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestFromVotes(t *testing.T) {
+	votes := []certify.Votes{
+		{Index: 3, Label: 1, N: 4, Counts: []int64{1, 3, 0}},
+		{Index: 5, Label: 0, N: 8, Counts: []int64{2, 1, 5}},
+	}
+	p, err := FromVotes("votes.jsonl", votes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPredictions(t, p, []float64{0.75, 0.625}, []bool{true, false}, 3)
+	votes[1].Label = 3
+	for _, test := range []struct {
+		votes []certify.Votes
+		want  string
+	}{
+		{nil, "votes.jsonl: no votes"},
+		{votes, "votes.jsonl: example 5: label 3 is outside 0 to 2"},
+		{[]certify.Votes{votes[0], {N: 1, Counts: []int64{1}}}, "votes.jsonl: the number of classes changes"},
+	} {
+		if _, err := FromVotes("votes.jsonl", test.votes); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestScores(t *testing.T) {
+	for text, want := range map[string][2]float64{
+		"label,score\n1,0.25\n":                          {0.25, 1},
+		"confidence,correct\n0.5,0\n":                    {0.5, 0},
+		"confidence,correct,score,label\n0.5,0,0.75,1\n": {0.75, 1},
+		"confidence,correct,score\n0.5,0,0.75\n":         {0.5, 0},
+	} {
+		score, label, err := Scores(readText(t, text, ScoreColumns()))
+		if err != nil || score[0] != want[0] || label[0] != want[1] {
+			t.Errorf("%q: score %v, label %v, error %v; want %v", text, score, label, err, want)
+		}
+	}
+	const want = "stdin: want columns score and label, or confidence and correct; found only score"
+	if _, _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestAttacked(t *testing.T) {
+	const header = "confidence,correct,adversarial_confidence,adversarial_correct\n"
+	read := func(text string) ([]calib.Attacked, error) {
+		table := readText(t, text, Columns())
+		p, err := FromTable(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Attacked(table, p)
+	}
+	got, err := read(header + "0.75,1,0.5,0\n0.25,0,1,1\n")
+	want := []calib.Attacked{
+		{Correct: true, AdversarialCorrect: false, Confidence: 0.75, AdversarialConfidence: 0.5},
+		{Correct: false, AdversarialCorrect: true, Confidence: 0.25, AdversarialConfidence: 1},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, error %v, want %v", got, err, want)
+	}
+	for text, want := range map[string]string{
+		header + "0.75,1,2,0\n":        "stdin:2: adversarial_confidence 2 is outside [0, 1]",
+		header + "0.75,1,1,2\n":        "stdin:2: adversarial_correct 2 is not 0 or 1",
+		"confidence,correct\n0.75,1\n": "the input needs columns adversarial_confidence and adversarial_correct",
+	} {
+		if _, err := read(text); err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
+// writeArchive makes an npz file of float64 arrays, each a vector, or a matrix of so many columns.
+func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *tabular.Table {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.npz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z := npz.NewWriter(f)
+	if err := errors.Join(z.Write("logits.npy", mat.NewDense(len(logits)/columns, columns, logits)), z.Write(labels+".npy", label), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := tabular.Read(t.Context(), path, LogitColumns())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Path = "a.npz"
+	return table
+}
+
+func TestLogits(t *testing.T) {
+	logits := []float64{1, 2, 3, 4, 5, 6}
+	for _, name := range []string{"label", "labels"} {
+		got, classes, label, err := Logits(writeArchive(t, logits, 3, []float64{2, 0}, name))
+		if err != nil || classes != 3 || !slices.Equal(got, logits) || !slices.Equal(label, []int{2, 0}) {
+			t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
+		}
+	}
+	for _, test := range []struct {
+		columns int
+		label   []float64
+		name    string
+		want    string
+	}{
+		{3, []float64{0, 3}, "labels", "a.npz: row 1: label 3 is outside 0 to 2"},
+		{3, []float64{-1, 0}, "labels", "a.npz: row 0: label -1 is outside 0 to 2"},
+		{3, []float64{0, 0.5}, "labels", "a.npz: row 1: label 0.5 is not a class number"},
+		{3, []float64{0, 0}, "y", "a.npz: no array \"labels\""},
+		{1, []float64{0, 0, 0, 0, 0, 0}, "labels", "a.npz: logits: want an array [N, m] with m ≥ 2 classes"},
+	} {
+		if _, _, _, err := Logits(writeArchive(t, logits, test.columns, test.label, test.name)); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestRadii(t *testing.T) {
+	const text = "radius,confidence,correct\n0.5,0.5,1\n0.25,0.25,1\n0.5,0.75,0\n"
+	half, none := 0.5, 0.75
+	chosen, err := SelectRadius(readText(t, text, Columns()), &half)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := chosen.Column("confidence"); !slices.Equal(c, []float64{0.5, 0.75}) {
+		t.Errorf("confidences %v", c)
+	}
+	for _, test := range []struct {
+		text       string
+		wanted     *float64
+		want, hint string // no error where both are empty
+	}{
+		{text, nil, "stdin: has the rows of 2 radii: 0.25, 0.5", "each example is there once a radius; choose one with --radius"},
+		{text, &none, "stdin: no rows with radius 0.75", "the radii are [0.25 0.5]"},
+		{"confidence\n1\n", &half, "stdin: --radius is given, but there is no column radius", ""},
+		{"confidence\n1\n", nil, "", ""},
+		{"radius\n0.5\n0.5\n", nil, "", ""},
+		{"radius\n0\n-0\n", nil, "", ""},
+		{"radius\n0\n-1\n", nil, "stdin:3: radius -1 is below 0", ""},
+		{"radius\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n", nil, "stdin: has the rows of 11 radii: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …",
+			"each example is there once a radius; choose one with --radius"},
+	} {
+		_, err := SelectRadius(readText(t, test.text, Columns()), test.wanted)
+		if err == nil || test.want == "" {
+			if err != nil || test.want != "" {
+				t.Errorf("%q: error %v, want %q", test.text, err, test.want)
+			}
+			continue
+		}
+		hint := ""
+		if h, ok := err.(interface{ Hint() string }); ok {
+			hint = h.Hint()
+		}
+		if err.Error() != test.want || hint != test.hint {
+			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, hint, test.want, test.hint)
+		}
+	}
+	groups, err := ChooseRadii(readText(t, text, Columns()), []float64{0.5, 0.25, 0.5})
+	if err != nil || len(groups) != 2 || groups[0].Value != 0.25 || !slices.Equal(groups[1].Rows, []int{0, 2}) {
+		t.Errorf("groups %v, error %v", groups, err)
+	}
+}

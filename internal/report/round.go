@@ -1,0 +1,132 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Rounding says to which side a number of a column is rounded.
+type Rounding int
+
+const (
+	Nearest Rounding = iota
+	Down             // towards −∞: certified radii and accuracies, values that are attained
+	Up               // towards +∞: upper bounds
+)
+
+// Shortest, as the decimals of a column, prints the shortest decimal that reads back as the number.
+const Shortest = -1
+
+// Round prints 10^shift·x with so many decimals. The number x stands for the shortest decimal that reads back as it, the
+// one that JSON holds: 0.57 is 57.0 % though the float64 is a little less. That decimal is rounded by its digits, without
+// arithmetic, so a printed number read back is never above x where it is rounded down, never below x where it is rounded
+// up, and within one unit of the last decimal of it. Infinities are printed as +Inf and −Inf, NaN as Missing.
+func Round(x float64, to Rounding, shift, decimals int) string {
+	switch {
+	case math.IsNaN(x):
+		return Missing
+	case math.IsInf(x, 0):
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	number := parseDecimal(x, shift)
+	if decimals == Shortest {
+		return number.shortest()
+	}
+	return number.round(to, decimals)
+}
+
+// decimal is the number ±0.d₁d₂d₃… · 10^point; zero has no digits.
+type decimal struct {
+	negative bool
+	digits   string // the last is not 0
+	point    int
+}
+
+// parseDecimal takes the shortest decimal that reads back as x, times 10^shift.
+func parseDecimal(x float64, shift int) decimal {
+	if x == 0 {
+		return decimal{}
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(math.Abs(x), 'e', -1, 64), "e")
+	e, _ := strconv.Atoi(exponent) // FormatFloat wrote it
+	return decimal{x < 0, strings.Replace(mantissa, ".", "", 1), e + 1 + shift}
+}
+
+// shortest prints the number as %g does.
+func (d decimal) shortest() string {
+	if d.digits == "" {
+		return "0"
+	}
+	// Reading the decimal back and printing it gives its digits again.
+	x, _ := strconv.ParseFloat("0."+d.digits+"e"+strconv.Itoa(d.point), 64)
+	if d.negative {
+		x = -x
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// round prints the number with so many decimals.
+func (d decimal) round(to Rounding, decimals int) string {
+	keep := d.point + decimals // digits that stay
+	if keep < 0 {              // every digit stands behind the last decimal and the first of the dropped is 0
+		d.digits, d.point, keep = strings.Repeat("0", -keep)+d.digits, -decimals, 0
+	}
+	if keep < len(d.digits) {
+		up := d.awayFromZero(to, d.digits[keep])
+		d.digits = d.digits[:keep]
+		if up {
+			d = d.increment(keep)
+		}
+	}
+	return d.format(decimals)
+}
+
+// awayFromZero reports whether the digits from dropped on, which are not all 0, make the rest one larger.
+func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
+	switch to {
+	case Up:
+		return !d.negative
+	case Down:
+		return d.negative
+	}
+	return dropped >= '5'
+}
+
+// increment adds one unit in the last of the digits.
+func (d decimal) increment(keep int) decimal {
+	digits := []byte(d.digits)
+	for k := keep - 1; k >= 0; k-- {
+		if digits[k] != '9' {
+			digits[k]++
+			d.digits = string(digits)
+			return d
+		}
+		digits[k] = '0'
+	}
+	d.digits = "1" + string(digits)
+	d.point++
+	return d
+}
+
+// format prints digits that fit into so many decimals. A zero has no sign.
+func (d decimal) format(decimals int) string {
+	whole, fraction := "", ""
+	if d.point > 0 {
+		whole = d.digits[:min(d.point, len(d.digits))]
+		whole += strings.Repeat("0", d.point-len(whole))
+		fraction = d.digits[min(d.point, len(d.digits)):]
+	} else if d.digits != "" {
+		fraction = strings.Repeat("0", -d.point) + d.digits
+	}
+	if whole == "" {
+		whole = "0"
+	}
+	if decimals > 0 {
+		whole += "." + fraction + strings.Repeat("0", decimals-len(fraction))
+	}
+	if d.negative && strings.ContainsAny(whole, "123456789") {
+		whole = "-" + whole
+	}
+	return whole
+}

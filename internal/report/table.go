@@ -1,0 +1,155 @@
+// Package report prints results: tables whose numbers are rounded by column, to the side that keeps what they claim
+// true, and JSON documents.
+package report
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Missing is what a cell without a value prints as.
+const Missing = "–"
+
+// Align says on which side the cells of a column line up.
+type Align int
+
+const (
+	Left Align = iota
+	Right
+)
+
+// Column says how the cells of a column are printed.
+type Column struct {
+	Name  string
+	Align Align
+	// Numbers are rounded to Decimals after the point, or printed in full where it is Shortest.
+	Round    Rounding
+	Decimals int
+	Percent  bool // print 100 times the number
+	Sign     bool // print + before what is not negative
+}
+
+// Names and rounding of the usual columns.
+
+// TextColumn has words, flush left.
+func TextColumn(name string) Column { return Column{Name: name, Decimals: Shortest} }
+
+// ExactColumn has counts, and numbers printed in full.
+func ExactColumn(name string) Column { return Column{Name: name, Align: Right, Decimals: Shortest} }
+
+// RoundedColumn has numbers with so many decimals.
+func RoundedColumn(name string, to Rounding, decimals int) Column {
+	return Column{Name: name, Align: Right, Round: to, Decimals: decimals}
+}
+
+// Cell is a value of a table: Number, Count, Interval or Text; nil where there is none.
+type Cell interface {
+	text(c Column) string
+}
+
+// Number is a float64. JSON has no infinity and no NaN: they are written as null.
+type Number float64
+
+// Count is a whole number, which is never rounded.
+type Count int64
+
+// Text is printed as it is.
+type Text string
+
+// Interval is printed as [Low, High], rounded outward whatever the column says.
+type Interval struct{ Low, High float64 }
+
+// OptionalNumber is *x, or no value where x is nil.
+func OptionalNumber(x *float64) Cell {
+	if x == nil {
+		return nil
+	}
+	return Number(*x)
+}
+
+func (x Number) text(c Column) string {
+	s := c.round(float64(x), c.Round)
+	if c.Sign && s != Missing && !strings.HasPrefix(s, "-") && !strings.HasPrefix(s, "+") {
+		s = "+" + s
+	}
+	return s
+}
+
+func (x Count) text(Column) string { return strconv.FormatInt(int64(x), 10) }
+
+func (x Text) text(Column) string { return string(x) }
+
+func (x Interval) text(c Column) string {
+	return "[" + c.round(x.Low, Down) + ", " + c.round(x.High, Up) + "]"
+}
+
+func (c Column) round(x float64, to Rounding) string {
+	shift := 0
+	if c.Percent {
+		shift = 2
+	}
+	return Round(x, to, shift, c.Decimals)
+}
+
+// Table is a table of results. Rows have at most a cell a column; those left out have no value.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+	Flush   bool // no margin on the left
+}
+
+// AddRow adds a row.
+func (t *Table) AddRow(cells ...Cell) { t.Rows = append(t.Rows, cells) }
+
+// WriteText prints the table for a terminal: columns two spaces apart, with a header if a column has a name.
+func (t *Table) WriteText(w io.Writer) error {
+	var lines [][]string
+	header := make([]string, len(t.Columns))
+	for j, c := range t.Columns {
+		header[j] = c.Name
+	}
+	if strings.Join(header, "") != "" {
+		lines = append(lines, header)
+	}
+	for _, row := range t.Rows {
+		line := make([]string, len(t.Columns))
+		for j, c := range t.Columns {
+			line[j] = Missing
+			if j < len(row) && row[j] != nil {
+				line[j] = row[j].text(c)
+			}
+		}
+		lines = append(lines, line)
+	}
+	width := make([]int, len(t.Columns))
+	for _, line := range lines {
+		for j, s := range line {
+			width[j] = max(width[j], utf8.RuneCountInString(s))
+		}
+	}
+	out := bufio.NewWriter(w)
+	for _, line := range lines {
+		_, _ = out.WriteString(t.layOut(line, width) + "\n") // errors stay with out
+	}
+	return out.Flush()
+}
+
+// layOut joins the cells of a line, filled up to the widths.
+func (t *Table) layOut(line []string, width []int) string {
+	var b strings.Builder
+	for j, s := range line {
+		if j > 0 || !t.Flush {
+			b.WriteString("  ")
+		}
+		fill := strings.Repeat(" ", width[j]-utf8.RuneCountInString(s))
+		if t.Columns[j].Align == Right {
+			b.WriteString(fill + s)
+		} else {
+			b.WriteString(s + fill)
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}

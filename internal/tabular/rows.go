@@ -1,0 +1,58 @@
+package tabular
+
+import (
+	"maps"
+	"slices"
+)
+
+// Group are the rows with one value in a column.
+type Group struct {
+	Value float64
+	Rows  []int // ascending
+}
+
+// GroupRows puts the rows with the same value in a column together, in ascending order of the value; −0 is 0. It
+// returns nil if there is no such column.
+func (t *Table) GroupRows(column string) []Group {
+	at := map[float64][]int{}
+	for i, x := range t.columns[column] {
+		at[x] = append(at[x], i) // −0 and 0 are one key
+	}
+	var groups []Group
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		groups = append(groups, Group{x + 0, at[x]}) // −0 + 0 is 0
+	}
+	return groups
+}
+
+// Select returns a table of the given rows, which keep their lines.
+func (t *Table) Select(rows []int) *Table {
+	out := &Table{Path: t.Path, N: len(rows), names: t.names, binary: t.binary,
+		columns: make(map[string][]float64, len(t.columns)), matrices: make(map[string]Matrix, len(t.matrices))}
+	for name, column := range t.columns {
+		kept := make([]float64, len(rows))
+		for k, i := range rows {
+			kept[k] = column[i]
+		}
+		out.columns[name] = kept
+	}
+	for name, m := range t.matrices {
+		kept := make([]float64, 0, len(rows)*m.Cols)
+		for _, i := range rows {
+			kept = append(kept, m.Row(i)...)
+		}
+		out.matrices[name] = Matrix{len(rows), m.Cols, kept}
+	}
+	for k, i := range rows {
+		out.lines.add(k, t.place(i))
+	}
+	return out
+}
+
+// place is where row i stands in the file: its line, or its row in an archive.
+func (t *Table) place(i int) int {
+	if t.binary && len(t.lines.at) == 0 {
+		return i
+	}
+	return t.lines.line(i)
+}

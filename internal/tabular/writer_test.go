@@ -1,0 +1,113 @@
+package tabular
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What is written reads back as the same float64s.
+func TestWriterRoundTrip(t *testing.T) {
+	values := []float64{0.1, 1.0 / 3, 5e-324, -1e300, 0, math.MaxFloat64}
+	var b bytes.Buffer
+	w := NewWriter(&b)
+	w.Header("a,b", "index", "right", "nothing")
+	for i, x := range values {
+		w.Float(x)
+		w.Int(-i)
+		w.Bool(i%2 == 0)
+		w.Empty()
+		w.EndRow()
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\"a,b\",index,right,nothing\n0.1,0,1,\n0.3333333333333333,-1,0,\n"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("got %q, want it to begin with %q", &b, want)
+	}
+	table, err := Read(t.Context(), Stdin, Options{Input: &b, Required: []string{"a,b", "index", "right"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := table.Column("a,b"); !slices.Equal(got, values) {
+		t.Errorf("got %v, want %v", got, values)
+	}
+	if got, _ := table.Column("right"); !slices.Equal(got, []float64{1, 0, 1, 0, 1, 0}) {
+		t.Errorf("right is %v", got)
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("disk full")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriterErrors(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		write func(w *Writer)
+		want  string
+	}{
+		{"too few", func(w *Writer) { w.Header("a", "b"); w.Int(1); w.EndRow() }, "a row of 1 fields for 2 columns"},
+		{"too many", func(w *Writer) { w.Header("a"); w.Int(1); w.Int(2); w.EndRow() }, "a row of 2 fields for 1 columns"},
+		{"no header", func(w *Writer) { w.Int(1); w.EndRow(); w.Int(1); w.Int(2); w.EndRow() }, "a row of 2 fields for 1 columns"},
+		{"nothing", func(w *Writer) { w.EndRow() }, "a row of 0 fields"},
+		{"no end", func(w *Writer) { w.Int(1) }, "no end"},
+	} {
+		w := NewWriter(&bytes.Buffer{})
+		test.write(w)
+		if err := w.Flush(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
+		}
+	}
+	w := NewWriter(full{})
+	w.Header("a")
+	if err := w.Flush(); !errors.Is(err, errFull) {
+		t.Errorf("error %v, want %v", err, errFull)
+	}
+}
+
+func TestGroupAndSelect(t *testing.T) {
+	const file = "radius,x\n\n0.5,1\n0,2\n-0,3\n0.25,4\n0.5,5\n"
+	table, err := Read(t.Context(), Stdin, Options{Input: strings.NewReader(file), Required: []string{"radius", "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := table.GroupRows("radius")
+	want := []Group{{0, []int{1, 2}}, {0.25, []int{3}}, {0.5, []int{0, 4}}}
+	if len(groups) != len(want) || math.Signbit(groups[0].Value) {
+		t.Fatalf("groups %v, want %v", groups, want)
+	}
+	for k, g := range groups {
+		if g.Value != want[k].Value || !slices.Equal(g.Rows, want[k].Rows) {
+			t.Errorf("group %v, want %v", g, want[k])
+		}
+	}
+	if table.GroupRows("y") != nil {
+		t.Error("groups by a column that is not there")
+	}
+	chosen := table.Select(groups[2].Rows)
+	if x, _ := chosen.Column("x"); chosen.N != 2 || !slices.Equal(x, []float64{1, 5}) {
+		t.Errorf("selected %v", x)
+	}
+	if got := chosen.Errorf(1, "bad").Error(); got != "stdin:7: bad" {
+		t.Errorf("error %q, want stdin:7: bad", got)
+	}
+}
+
+// Rows of an archive keep their number, also when rows of a selection are selected, and matrices keep their rows.
+func TestSelectFromArchive(t *testing.T) {
+	table := &Table{Path: "a.npz", N: 3, binary: true, columns: map[string][]float64{"x": {7, 8, 9}},
+		matrices: map[string]Matrix{"p": {3, 2, []float64{1, 2, 3, 4, 5, 6}}}}
+	chosen := table.Select([]int{1, 2}).Select([]int{1})
+	if got := chosen.Errorf(0, "bad").Error(); got != "a.npz: row 2: bad" {
+		t.Errorf("error %q, want a.npz: row 2: bad", got)
+	}
+	if m, _ := chosen.Matrix("p"); m.Rows != 1 || !slices.Equal(m.Data, []float64{5, 6}) {
+		t.Errorf("matrix %v", m)
+	}
+}
