@@ -51,12 +51,16 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.Need < 0 {
-		return fmt.Sprintf("needs more than the %.1f GiB of memory that are taken for an input (%s)", gibibytes(e.Limit), advice)
+		return fmt.Sprintf("needs more than the %s of memory that are taken for an input (%s)", size(e.Limit), advice)
 	}
-	return fmt.Sprintf("needs %.1f GiB of memory, and at most %.1f GiB are taken for an input (%s)",
-		gibibytes(e.Need), gibibytes(e.Limit), advice)
+	return fmt.Sprintf("needs %s of memory, and at most %s are taken for an input (%s)", size(e.Need), size(e.Limit), advice)
 }
 
 const advice = "half of GOMEMLIMIT, where that is set"
 
-func gibibytes(n int64) float64 { return float64(n) / (1 << 30) }
+func size(n int64) string {
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
