@@ -77,7 +77,7 @@ func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.v
 
 func (f form) add(text []byte) []byte {
 	head, ok := bytes.CutSuffix(text, []byte(f.end))
-	if !ok || len(head) < 2 {
+	if !ok || len(head) < 2 || head[0] != '{' {
 		panic(fmt.Sprintf("checksum: %.40q is not an object that ends with %q", text, f.end))
 	}
 	sealed := append(slices.Clone(head), f.before...)
@@ -89,7 +89,7 @@ const nearEnd = 64
 
 func (f form) verify(text []byte) ([]byte, State) {
 	n := len(f.before) + cellLen + len(f.after)
-	if at := len(text) - n; at >= 0 {
+	if at := len(text) - n; at >= 2 && text[0] == '{' {
 		tail := text[at:]
 		cell, ok := bytes.CutPrefix(tail, []byte(f.before))
 		if ok && bytes.HasSuffix(cell, []byte(f.after)) {
