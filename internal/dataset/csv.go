@@ -142,7 +142,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: line %d: %w", t.path, line, err)
 	}
-	const overhead = 64 // of a row: its label, its line, and the slice's and the allocator's own
+	const overhead = 128 // of a row: its label, its line, its slice, and what the lists of them leave when they grow
 	if t.limit -= overhead + 4*int64(len(record)); t.limit < 0 {
 		return fmt.Errorf("%s: line %d: %w", t.path, line, memory.Check(-1))
 	}

@@ -11,18 +11,19 @@ import (
 	"strconv"
 )
 
-// most is the limit where nothing is known of the machine: as much as every data set that is not read from the disk
-// is likely to need. A program that unpacks more asks for it, by GOMEMLIMIT.
-const most = 4 << 30
+// most is the limit where nothing is known of the machine: more than data sets need that are not read from the disk.
+// Who has a larger one says so by GOMEMLIMIT.
+const most = 2 << 30
 
-// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 4 GiB, or half of the
-// memory that Linux calls available if that is less. It does not know of containers' limits; GOMEMLIMIT does.
+// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 2 GiB, or a quarter of the
+// memory that Linux calls available if that is less, because the garbage collector lets as much again pile up. It does
+// not know of containers' limits; GOMEMLIMIT does.
 func Limit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit / 2
 	}
 	info, _ := os.ReadFile("/proc/meminfo") // other systems have none
-	return min(most, available(info)/2)
+	return min(most, available(info)/4)
 }
 
 // available is the memory that /proc/meminfo (proc(5)) calls so, in bytes.
@@ -51,12 +52,16 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.Need < 0 {
-		return fmt.Sprintf("needs more than the %.1f GiB of memory that are taken for an input (%s)", gibibytes(e.Limit), advice)
+		return fmt.Sprintf("needs more than the %s of memory that are taken for an input (%s)", size(e.Limit), advice)
 	}
-	return fmt.Sprintf("needs %.1f GiB of memory, and at most %.1f GiB are taken for an input (%s)",
-		gibibytes(e.Need), gibibytes(e.Limit), advice)
+	return fmt.Sprintf("needs %s of memory, and at most %s are taken for an input (%s)", size(e.Need), size(e.Limit), advice)
 }
 
 const advice = "half of GOMEMLIMIT, where that is set"
 
-func gibibytes(n int64) float64 { return float64(n) / (1 << 30) }
+func size(n int64) string {
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

@@ -23,6 +23,9 @@ func TestLimit(t *testing.T) {
 	if got := Limit(); got <= 0 || got > most {
 		t.Errorf("%d", got)
 	}
+	if err := (&LimitError{5 << 19, 1 << 20}).Error(); !strings.HasPrefix(err, "needs 2.5 MiB of memory, and at most 1.0 MiB are") {
+		t.Error(err)
+	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(6 << 30))
 	if got := Limit(); got != 3<<30 {
 		t.Errorf("%d", got)

@@ -245,7 +245,7 @@ func Open(f *zip.File) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file: file, r: bufio.NewReaderSize(file, 1<<18)}
+	r := &Reader{file: file, r: bufio.NewReaderSize(file, int(min(1<<18, f.UncompressedSize64)))}
 	if r.Header, err = ReadHeader(r.r); err != nil {
 		_ = file.Close()
 		return nil, err

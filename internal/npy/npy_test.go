@@ -3,6 +3,7 @@ package npy
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -392,5 +393,57 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/element")
 		})
+	}
+}
+
+// Sizes that a directory may give, and some that it may not.
+func TestCheckMember(t *testing.T) {
+	for _, c := range []struct {
+		method       uint16
+		packed, size uint64
+		want         string
+	}{
+		{zip.Store, 0, 0, ""},
+		{zip.Store, 10, 10, ""},
+		{zip.Store, 10, 11, "10 bytes in an archive cannot hold 11"},
+		{zip.Store, 11, 10, "11 bytes in an archive cannot hold 10"},
+		{zip.Deflate, 10, 10320, ""},
+		{zip.Deflate, 10, 10321, "cannot hold"},
+		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // whose product with 1032 wraps around
+		{zip.Store, 1 << 63, 1 << 63, "cannot hold"},
+		{12, 10, 10, "method 12"},
+	} {
+		err := CheckMember(&zip.File{FileHeader: zip.FileHeader{Method: c.method, CompressedSize64: c.packed, UncompressedSize64: c.size}})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("method %d, %d bytes for %d: %v, want %s", c.method, c.packed, c.size, err, c.want)
+		}
+	}
+}
+
+// What flate makes of zeros, the most compressible data there is, is within the ratio.
+func TestDeflateRatio(t *testing.T) {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 64 << 20
+	if _, err := w.Write(make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if ratio := n / float64(b.Len()); ratio > deflateRatio || ratio < deflateRatio*0.95 {
+		t.Errorf("a ratio of %v", ratio)
+	}
+}
+
+func TestHeaderErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("\x1b[2J", 1000)
+	for _, d := range []string{long, dict("<f4", "False", long), dict("<f"+strings.Repeat("4", 5000), "False", "1,"), dict("<f4", "False", strings.Repeat("1,", 65))} {
+		if _, err := ReadHeader(bytes.NewReader(file(1, d, nil))); err == nil || len(err.Error()) > 250 || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q", err)
+		}
 	}
 }

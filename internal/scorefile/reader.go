@@ -76,7 +76,7 @@ func (r *Reader) open(size int64) (err error) {
 		return err
 	}
 	if madeHere(r.file, size) {
-		return checkCanonical(r.file, size, r.Shape, r.zip.File)
+		return checkCanonical(r.file, r.Shape, r.zip.File)
 	}
 	return nil
 }

@@ -338,6 +338,15 @@ func TestChecked(t *testing.T) {
 		t.Error(err)
 	}
 
+	// The header is still known when its buffer has long been used again.
+	long, header := "lower,upper,check\n", []byte("lower,upper,check")
+	for i := range 30_000 {
+		long += string(checksum.AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"
+	}
+	if tab, err := readString(long, boundsOptions); err != nil || !tab.Checked() || len(long) < 2*bufferSize {
+		t.Errorf("%d bytes: %v", len(long), err)
+	}
+
 	cut := func(text string, line int, old, new string) string {
 		lines := strings.SplitAfter(text, "\n")
 		lines[line-1] = strings.Replace(lines[line-1], old, new, 1)
@@ -477,9 +486,13 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	// An archive from a pipe that never ends.
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(8 << 20))
-	endless := io.MultiReader(strings.NewReader("PK"), readerFunc(func(p []byte) (int, error) { return len(p), nil }))
+	given := 0
+	endless := io.MultiReader(strings.NewReader("PK"), readerFunc(func(p []byte) (int, error) { given += len(p); return len(p), nil }))
 	if _, err := Read(context.Background(), Stdin, Options{Input: endless}); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("endless archive: %v", err)
+	}
+	if given > 4<<20 { // 2 MiB are taken
+		t.Errorf("%d bytes were read of an endless archive", given)
 	}
 	many := strings.Repeat(",", maxColumns)
 	for _, in := range []string{many + "\n", "a\n\"" + many + many + "\"\n"} {
