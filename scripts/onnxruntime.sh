@@ -5,7 +5,7 @@
 #
 # Nothing is downloaded where the right library is in the cache already. Else the sources below are tried in turn with
 # whichever tools are there: pip (20 MB), curl or wget (11 MB), npm (112 MB). Whatever the source, the
-# library is installed only if its SHA-256 is one of those pinned below.
+# library is installed only if its SHA-256 is one of those in internal/onnx/libraries.sha256, where rscert too has them from.
 #
 #   RSCERT_ONNXRUNTIME_FROM=pip|download|npm   try this source only
 #   RSCERT_ONNXRUNTIME_URL=URL                 fetch this only: a wheel, npm package, release archive or library; a
@@ -17,6 +17,10 @@
 set -eu
 
 version=1.29.0
+pins=$(dirname "$0")/../internal/onnx/libraries.sha256
+
+# What is fetched will run inside rscert: nobody else may write it.
+umask 077
 
 say() { printf 'onnxruntime: %s\n' "$*" >&2; }
 die() {
@@ -26,9 +30,6 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# The pinned hashes, in the order pip, npm, release (the release's linux-arm64 library is npm's, byte for byte). Those of
-# pip and npm were computed from the packages. The release could not be reached where this was written: its hashes
-# are those that several independent projects pin and check.
 platform() {
 	case "$(uname -s)/$(uname -m)" in
 	Linux/x86_64 | Linux/amd64)
@@ -37,9 +38,6 @@ platform() {
 		npm_member=package/bin/napi-v6/linux/x64/libonnxruntime.so.1
 		release=onnxruntime-linux-x64-$version release_member=lib/libonnxruntime.so.$version
 		release_sha256=c3fddc4f139a045b0c4902c57410f0694f1c2fdf9b6939fbe38b1aeae7cd14ba
-		pinned='8902e52a04bf6bf26f1613746811d6194f9c97ce7a6a7a28452b48522d3bd8d0
-			89688f5cf51c7e31befbb7b9101bc027799009b18d1baa9a5b1146a72e69538d
-			5715f06d8992ca8eeeddcce43df3a7d38f97d537052126f558e912cb312460ca'
 		;;
 	Linux/aarch64 | Linux/arm64)
 		platform=linux-arm64 file=libonnxruntime.so
@@ -47,8 +45,6 @@ platform() {
 		npm_member=package/bin/napi-v6/linux/arm64/libonnxruntime.so.1
 		release=onnxruntime-linux-aarch64-$version release_member=lib/libonnxruntime.so.$version
 		release_sha256=e1799098ebc054b370f6176a450f158720f297818c613e5dc99b92e2ec82346f
-		pinned='1444bdca675524f4d265f71397810c9b1f39164b6dccc8f1a39cd81d938e98f4
-			a27d21126db312aa8f02f3d5eaebe466e991f51f469882e6d0407d5a8b64afda'
 		;;
 	Darwin/arm64)
 		platform=darwin-arm64 file=libonnxruntime.dylib
@@ -56,9 +52,6 @@ platform() {
 		npm_member=package/bin/napi-v6/darwin/arm64/libonnxruntime.$version.dylib
 		release=onnxruntime-osx-arm64-$version release_member=lib/libonnxruntime.$version.dylib
 		release_sha256=d0706fc34f315d8c88639d0a8c81f2e09e815f282cabed3493c06a054352cf92
-		pinned='8ab8982e8fc0a3d5121bf95404dba7a15d70b7df49a8bab1ba481ff961d93dc8
-			3e4c63909e9fc6648c93c68741c1ccf1e3d89218dd1d6a7d4f3d629ffc7f9918
-			68f6e54e695583adc371aef610ec4abb1ffaa3df656582922de7690f7e2000eb'
 		;;
 	*)
 		die "no ONNX Runtime $version library is published for $(uname -s) $(uname -m)" \
@@ -101,11 +94,12 @@ sha256() {
 	fi
 }
 
+# is_pinned FILE NAME: FILE is the published NAME of this platform.
 is_pinned() {
 	found=$(sha256 "$1")
-	for hash in $pinned; do
-		[ "$found" != "$hash" ] || return 0
-	done
+	while read -r hash name _; do
+		if [ "$hash" = "$found" ] && [ "$name" = "$version/$platform/$2" ]; then return 0; fi
+	done <"$pins"
 	return 1
 }
 
@@ -207,8 +201,9 @@ cache
 folder=$cache/rscert/onnxruntime/$version/$platform
 library=$folder/$file
 
+if [ -d "$cache/rscert" ]; then chmod 700 "$cache/rscert"; fi # made by an earlier version
 if [ -f "$library" ]; then
-	if is_pinned "$library"; then
+	if is_pinned "$library" "$file"; then
 		printf '%s\n' "$library"
 		exit 0
 	fi
@@ -235,8 +230,7 @@ for source in $sources; do
 	status=0
 	"from_$source" || status=$?
 	if [ "$status" = 0 ] && [ -s "$tmp/library" ]; then
-		if is_pinned "$tmp/library"; then
-			chmod 644 "$tmp/library"
+		if is_pinned "$tmp/library" "$file"; then
 			mv -f "$tmp/library" "$library"
 			printf '%s\n' "$library"
 			exit 0

@@ -3,6 +3,7 @@
 # the cache already, or a damaged copy, in the packaging of each source. Needs 'make onnxruntime' to have run.
 
 set -eu
+umask 022
 
 cd "$(dirname "$0")/.."
 real=$(scripts/onnxruntime.sh)
@@ -78,8 +79,13 @@ fail() {
 	cat "$work/out" "$work/err" "$work/calls"
 	exit 1
 }
+# private: the cache is the user's alone.
+private() {
+	[ -z "$(find "$work/home" -path '*/rscert' \( -perm -040 -o -perm -020 -o -perm -004 -o -perm -002 \))" ] || fail 'the cache is open to others'
+}
 # installed WHAT: the real library is in the cache, nothing beside it, and its path was printed.
 installed() {
+	private
 	[ "$status" = 0 ] && cmp -s "$real" "$cached" && [ "$(cat "$work/out")" = "$cached" ] &&
 		[ "$(ls -A "$(dirname "$cached")")" = "$(basename "$cached")" ] || fail "$1"
 	passed=$((passed + 1))
@@ -100,6 +106,7 @@ fetch pip3
 installed 'pip alone'
 called 'pip alone' '^pip3 install .*onnxruntime==1.29.0'
 
+chmod 755 "${cached%/onnxruntime/*}"
 fetch 'pip3 npm curl' SERVED="$work/damaged"
 installed 'nothing is fetched the second time'
 [ ! -s "$work/calls" ] || fail 'nothing is fetched the second time'

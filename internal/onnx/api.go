@@ -73,21 +73,21 @@ func ask(path string) (version string, providers []string, err error) {
 	handle := C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)
 	if handle == nil {
 		reason := strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")
-		return "", nil, fmt.Errorf("%s: cannot be loaded: %s", path, reason)
+		return "", nil, fmt.Errorf("cannot be loaded: %s", printable(reason))
 	}
 	base := C.api_base(handle)
 	if base == nil {
 		C.dlclose(handle)
-		return "", nil, fmt.Errorf("%s: a library, but not ONNX Runtime", path)
+		return "", nil, errors.New("a library, but not ONNX Runtime")
 	}
 	version = C.GoString(C.api_version(base))
 	if C.api_has(base, requiredAPI) == 0 {
-		return version, nil, fmt.Errorf("%s: ONNX Runtime %s is too old: need %s or newer", path, version, requiredVersion)
+		return version, nil, fmt.Errorf("ONNX Runtime %s is too old: need %s or newer", version, requiredVersion)
 	}
 	var names **C.char
 	n := C.api_providers(base, &names)
 	if n < 0 {
-		return version, nil, errors.New(path + ": ONNX Runtime does not list its execution providers")
+		return version, nil, errors.New("ONNX Runtime does not list its execution providers")
 	}
 	for _, name := range unsafe.Slice(names, int(n)) {
 		providers = append(providers, C.GoString(name))

@@ -38,22 +38,18 @@ func readContract(info *Info, output string) (contract, error) {
 			"export it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"}
 	}
 	if len(info.Inputs) != 1 {
-		names := make([]string, len(info.Inputs))
-		for i, t := range info.Inputs {
-			names[i] = t.String()
-		}
-		return c, &Error{fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), strings.Join(names, ", ")),
+		return c, &Error{fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), list(info.Inputs)),
 			"export the model with everything but the image fixed inside the graph"}
 	}
 	c.input = info.Inputs[0]
 	switch {
 	case c.input.Kind != "tensor":
-		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", c.input.Name, c.input.Kind)
+		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", printable(c.input.Name), c.input.Kind)
 	case !c.input.Type.supported():
-		return c, &Error{fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", c.input.Name, c.input.Type),
+		return c, &Error{fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", printable(c.input.Name), c.input.Type),
 			"export the model without the conversion from image bytes: rscert adds noise to values in [0,1]"}
 	case c.input.Unknown || len(c.input.Shape) == 0:
-		return c, fmt.Errorf("model input '%s' declares no shape", c.input.Name)
+		return c, fmt.Errorf("model input '%s' declares no shape", printable(c.input.Name))
 	}
 	var err error
 	if c.output, err = chooseOutput(info.Outputs, output); err != nil {
@@ -90,10 +86,8 @@ func batchSize(input, output TensorInfo) int {
 // chooseOutput returns the output of the given name or, if that is empty, the
 // only one that can hold the scores of the classes.
 func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
-	var named []string
 	var candidates []TensorInfo
 	for _, o := range outputs {
-		named = append(named, o.String())
 		if o.Name == name || name == "" && scoresLike(o) {
 			candidates = append(candidates, o)
 		}
@@ -103,15 +97,14 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = more
 		}
 	}
-	list := strings.Join(named, ", ")
 	switch {
 	case name != "" && len(candidates) == 0:
-		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", name, list)
+		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", printable(name), list(outputs))
 	case len(candidates) == 0:
-		return TensorInfo{}, &Error{"no output of the model looks like scores [N,m] of m classes: " + list,
+		return TensorInfo{}, &Error{"no output of the model looks like scores [N,m] of m classes: " + list(outputs),
 			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"}
 	case len(candidates) > 1:
-		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list,
+		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list(outputs),
 			"name the one with the scores: --scores-output NAME"}
 	}
 	o := candidates[0]
@@ -119,6 +112,22 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", o)
 	}
 	return o, nil
+}
+
+// maxListed bounds how many inputs or outputs an error lists.
+const maxListed = 8
+
+// list names inputs or outputs in a row.
+func list(tensors []TensorInfo) string {
+	var names []string
+	for i, t := range tensors {
+		if i == maxListed {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // scoresLike reports whether the output can hold the scores of the classes: a

@@ -181,24 +181,10 @@ type editor struct {
 }
 
 func newEditor(g *onnxpb.GraphProto) *editor {
-	e := &editor{graph: g, constants: make(map[string]*onnxpb.TensorProto), producers: make(map[string]*onnxpb.NodeProto)}
-	for _, t := range g.Initializer {
-		e.constants[t.GetName()] = t
-	}
+	e := &editor{graph: g, constants: constantsOf(g.Initializer, g.Node), producers: make(map[string]*onnxpb.NodeProto)}
 	for _, n := range g.Node {
 		for _, o := range n.Output {
 			e.producers[o] = n
-		}
-		if n.GetOpType() != "Constant" || len(n.Output) != 1 {
-			continue
-		}
-		for _, a := range n.Attribute {
-			switch a.GetName() {
-			case "value":
-				e.constants[n.Output[0]] = a.T
-			case "value_ints":
-				e.constants[n.Output[0]] = intsTensor(a.Ints)
-			}
 		}
 	}
 	return e
@@ -299,10 +285,7 @@ func dropValueInfo(g *onnxpb.GraphProto) {
 	g.ValueInfo = nil
 	for _, n := range g.Node {
 		for _, a := range n.Attribute {
-			if a.G != nil {
-				dropValueInfo(a.G)
-			}
-			for _, sub := range a.Graphs {
+			for _, sub := range subgraphs(a) {
 				dropValueInfo(sub)
 			}
 		}

@@ -52,7 +52,7 @@ func (d Dim) String() string {
 	case d.Size >= 0:
 		return strconv.Itoa(d.Size)
 	case d.Name != "":
-		return d.Name
+		return printable(d.Name)
 	}
 	return "?"
 }
@@ -68,18 +68,22 @@ type TensorInfo struct {
 
 func (t TensorInfo) String() string {
 	if t.Kind != "tensor" {
-		return fmt.Sprintf("'%s' (a %s)", t.Name, t.Kind)
+		return fmt.Sprintf("'%s' (a %s)", printable(t.Name), t.Kind)
 	}
-	return fmt.Sprintf("'%s' %s %s", t.Name, t.Type, t.shape())
+	return fmt.Sprintf("'%s' %s %s", printable(t.Name), t.Type, t.shape())
 }
 
 func (t TensorInfo) shape() string {
 	if t.Unknown {
 		return "[…]"
 	}
-	dims := make([]string, len(t.Shape))
+	var dims []string
 	for i, d := range t.Shape {
-		dims[i] = d.String()
+		if i == maxPrintedDims {
+			dims = append(dims, "…")
+			break
+		}
+		dims = append(dims, d.String())
 	}
 	return "[" + strings.Join(dims, ",") + "]"
 }
@@ -95,8 +99,11 @@ type Info struct {
 	External bool
 }
 
+// maxPrintedDims bounds what is printed of a shape.
+const maxPrintedDims = 8
+
 // maxDim bounds the dimensions that are believed: above it a file is damaged.
-const maxDim = 1 << 31
+const maxDim = 1<<31 - 1
 
 // Inspect reads what a model's file says of itself. It needs no ONNX Runtime.
 func Inspect(model []byte) (*Info, error) {
@@ -109,11 +116,14 @@ func Inspect(model []byte) (*Info, error) {
 
 func parse(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > math.MaxInt32 {
-		return nil, &Error{"the model is larger than 2 GB", "store its weights as float16, or export a smaller model"}
+		return nil, &Error{"the model is larger than 2 GiB", tooLargeHint}
+	}
+	if err := checkFields(model); err != nil {
+		return nil, err
 	}
 	m := new(onnxpb.ModelProto)
 	if err := proto.Unmarshal(model, m); err != nil {
-		return nil, errors.New("not an ONNX model: damaged or of another format")
+		return nil, errDamaged
 	}
 	if m.Graph == nil || len(m.Graph.Node) == 0 || len(m.Graph.Output) == 0 {
 		return nil, errors.New("not an ONNX model: it holds no graph")
@@ -122,7 +132,7 @@ func parse(model []byte) (*onnxpb.ModelProto, error) {
 }
 
 func describe(m *onnxpb.ModelProto) (*Info, error) {
-	info := &Info{Producer: strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion())}
+	info := &Info{Producer: printable(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
 	for _, o := range m.OpsetImport {
 		if o.GetDomain() == "" || o.GetDomain() == "ai.onnx" {
 			info.Opset = o.GetVersion()
@@ -149,7 +159,7 @@ func describe(m *onnxpb.ModelProto) (*Info, error) {
 		}
 		info.Outputs = append(info.Outputs, t)
 	}
-	eachTensor(m.Graph, func(t *onnxpb.TensorProto) {
+	eachTensor(m, func(t *onnxpb.TensorProto) {
 		info.External = info.External || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL
 	})
 	return info, nil
@@ -180,7 +190,7 @@ func tensorInfo(v *onnxpb.ValueInfoProto) (TensorInfo, error) {
 		if _, fixed := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); fixed {
 			size := d.GetDimValue()
 			if size > maxDim {
-				return info, fmt.Errorf("'%s': dimension %d is %d", info.Name, i, size)
+				return info, fmt.Errorf("'%s': dimension %d is %d", printable(info.Name), i, size)
 			}
 			if size > 0 { // some exporters write 0 or −1 for a free dimension
 				info.Shape[i] = Dim{Size: int(size)}
@@ -188,24 +198,4 @@ func tensorInfo(v *onnxpb.ValueInfoProto) (TensorInfo, error) {
 		}
 	}
 	return info, nil
-}
-
-// eachTensor calls f for every constant of the graph and its subgraphs.
-func eachTensor(g *onnxpb.GraphProto, f func(*onnxpb.TensorProto)) {
-	for _, t := range g.Initializer {
-		f(t)
-	}
-	for _, n := range g.Node {
-		for _, a := range n.Attribute {
-			if a.T != nil {
-				f(a.T)
-			}
-			if a.G != nil {
-				eachTensor(a.G, f)
-			}
-			for _, sub := range a.Graphs {
-				eachTensor(sub, f)
-			}
-		}
-	}
 }

@@ -130,6 +130,10 @@ func FuzzInspect(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := checkOperators(parsed); err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Fatalf("error with control characters: %q", err)
+		}
+		hasLoops(parsed)
 		outputKind(parsed.Graph, c.output.Name, []float32{0, 1}, 2)
 		keepOutput(parsed.Graph, c.output.Name)
 		freeBatch(parsed.Graph, c.input.Name, int64(max(c.batch, 1)))

@@ -37,6 +37,9 @@ func (e *LibraryError) Error() string {
 	}
 	var dirs []string
 	for _, p := range e.Looked {
+		if p.Path == "" {
+			continue
+		}
 		if dir := filepath.Dir(p.Path); !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
@@ -85,6 +88,9 @@ func LibraryPlaces(explicit string) []Place {
 		return []Place{{sourceFlag, explicit, regularFile(explicit)}}
 	}
 	if path := os.Getenv(LibraryEnv); path != "" {
+		if !filepath.IsAbs(path) { // it would be another file in every folder
+			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", printable(path))}}
+		}
 		return []Place{{sourceEnv, path, regularFile(path)}}
 	}
 	var candidates []Place
@@ -93,11 +99,20 @@ func LibraryPlaces(explicit string) []Place {
 			candidates = append(candidates, Place{Source: source, Path: filepath.Join(dir, name)})
 		}
 	}
-	add(sourceCache, filepath.Dir(CachePath()))
+	if path, err := CachePath(); err != nil {
+		candidates = append(candidates, Place{Source: sourceCache, Err: err})
+	} else {
+		add(sourceCache, filepath.Dir(path))
+	}
 	for _, dir := range systemDirs() {
-		add(sourceSystem, dir)
+		if filepath.IsAbs(dir) { // an empty one is the working directory to the loader
+			add(sourceSystem, dir)
+		}
 	}
 	for i := range candidates {
+		if candidates[i].Err != nil {
+			continue
+		}
 		candidates[i].Err = regularFile(candidates[i].Path)
 		if candidates[i].Err == nil {
 			return candidates[:i+1]
@@ -107,13 +122,26 @@ func LibraryPlaces(explicit string) []Place {
 }
 
 // CachePath is where 'make onnxruntime' puts the library:
-// CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE.
-func CachePath() string {
-	cache, err := os.UserCacheDir()
-	if err != nil { // no home: a path that cannot exist, named in the errors
-		cache = filepath.Join("~", ".cache")
+// CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. There is none where the
+// system names no cache, or a relative one.
+func CachePath() (string, error) {
+	root, err := cacheRoot()
+	if err != nil {
+		return "", err
 	}
-	return filepath.Join(cache, "rscert", "onnxruntime", LibraryVersion, runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0])
+	return filepath.Join(root, LibraryVersion, runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0]), nil
+}
+
+// cacheRoot is the folder in the user's cache with the libraries.
+func cacheRoot() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err == nil && !filepath.IsAbs(cache) { // of a relative $HOME
+		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", printable(cache))
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "rscert", "onnxruntime"), nil
 }
 
 // libraryNames are the names the library goes by, the cache's first.

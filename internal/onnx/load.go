@@ -32,19 +32,28 @@ type LoadOptions struct {
 // than was asked for; on CUDA large enough to fill a GPU.
 var reference = map[deviceKind]int{deviceCPU: 16, deviceCUDA: 256}
 
-// Load makes a model ready to run.
+// Load is LoadContext without a way to end it early.
+func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
+	return r.LoadContext(context.Background(), model, opt)
+}
+
+// LoadContext makes a model ready to run.
 //
 // What a sample's scores are must not depend on the samples beside it, on its
 // place in the batch, or on the batch's size. Load checks this on random
 // samples, bit for bit, and runs the model in the largest pieces for which it
 // holds: whole batches, pieces of the reference size, or one at a time. What
 // that costs the user is in Warnings.
-func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
+//
+// A model that draws random numbers or has unknown operators is refused by
+// looking at its graph. Cancelling ctx ends the trial runs, as those of a model
+// that never ends.
+func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt.Device)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLoader(model, opt)
+	l, err := newLoader(ctx, model, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +64,9 @@ func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 		err = l.on(d, d.kind == deviceCUDA, opt)
 		if err == nil {
 			return l.Model, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		if i < len(devices)-1 {
 			l.warn("the model runs on the CPU, not on %s: %v", d, err)
@@ -90,6 +102,7 @@ func haveGPU() bool {
 // loader is a model on its way to being ready.
 type loader struct {
 	*Model
+	ctx      context.Context    // of Load, which the loader does not outlive
 	model    *onnxpb.ModelProto // as the file has it, with one output
 	sessions map[sessionKey]*session
 	// fixSizes gives each batch size a session of its own, with the size fixed.
@@ -97,10 +110,11 @@ type loader struct {
 	// constants, and need no CPU beside the GPU.
 	fixSizes bool
 	freed    bool // the batch dimension had to be made free
+	loops    bool // the model has loops
 }
 
 // newLoader reads the model and matches it with the options.
-func newLoader(model []byte, opt LoadOptions) (*loader, error) {
+func newLoader(ctx context.Context, model []byte, opt LoadOptions) (*loader, error) {
 	parsed, err := parse(model)
 	if err != nil {
 		return nil, err
@@ -111,6 +125,9 @@ func newLoader(model []byte, opt LoadOptions) (*loader, error) {
 	}
 	c, err := readContract(info, opt.Output)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOperators(parsed); err != nil {
 		return nil, err
 	}
 	sample := sizesOf(c.sample)
@@ -127,13 +144,18 @@ func newLoader(model []byte, opt LoadOptions) (*loader, error) {
 	if size == 0 {
 		return nil, fmt.Errorf("model input %s is too large", c.input)
 	}
-	if opt.Batch != 0 && product([]int{opt.Batch, size}) == 0 {
-		return nil, fmt.Errorf("a batch of %d samples of %d values is out of bounds", opt.Batch, size)
+	for _, batch := range []int{max(c.batch, 1), opt.Batch} {
+		if batch != 0 && product([]int{batch, size}) == 0 {
+			return nil, fmt.Errorf("a batch of %d samples of %d values is out of bounds", batch, size)
+		}
+		if err := checkMemory(c.input, batch, size); err != nil {
+			return nil, err
+		}
 	}
 	keepOutput(parsed.Graph, c.output.Name)
-	l := &loader{Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed}
+	l := &loader{ctx: ctx, Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed, loops: hasLoops(parsed)}
 	if len(info.Outputs) > 1 {
-		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), c.output.Name)
+		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
 	}
 	return l, nil
 }
@@ -179,7 +201,7 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openSession(model, in, out, l.device)
+	s, err := openSession(model, in, out, l.loops, l.device)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +254,7 @@ func (l *loader) load(opt LoadOptions) error {
 	if err != nil {
 		return fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
 	}
-	if err := l.readRow(original, native, pool[0]); err != nil {
+	if err := l.readRow(opt, original, native, pool[0]); err != nil {
 		return err
 	}
 	// Each sample alone, by the model as it is: what batches must agree with.
@@ -247,8 +269,7 @@ func (l *loader) load(opt LoadOptions) error {
 		return fmt.Errorf("the model fails on a random input: %w", err)
 	}
 	if !sameBits(again, alone[0]) {
-		return &Error{"the model gives different scores for the same input: it draws random numbers",
-			"export it for inference (in PyTorch after model.eval())"}
+		return &Error{"the model gives different scores for the same input: it draws random numbers", inferenceHint}
 	}
 	if err := l.readOutputs(opt, slices.Concat(alone...)); err != nil {
 		return err
@@ -258,15 +279,21 @@ func (l *loader) load(opt LoadOptions) error {
 	if err == nil {
 		return l.runBatched(s, scores, pool, want)
 	}
+	if l.ctx.Err() != nil {
+		return l.ctx.Err()
+	}
 	if native > 1 {
 		if _, err := l.canonical(original, native, pool); err != nil {
+			if l.ctx.Err() != nil {
+				return l.ctx.Err()
+			}
 			return &Error{fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
 				"export it for inference, with a free batch dimension"}
 		}
 	}
 	l.use(original, native, want)
 	l.warn("%v: it runs %d at a time, which is slow; export it with a free batch dimension "+
-		"(in PyTorch dynamic_axes={'%s': {0: 'batch'}})", err, native, l.contract.input.Name)
+		"(in PyTorch dynamic_axes={'%s': {0: 'batch'}})", err, native, printable(l.contract.input.Name))
 	return nil
 }
 
@@ -347,16 +374,16 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 }
 
 // readRow learns the shape of a sample's scores from a first run.
-func (l *loader) readRow(s *session, native int, x []float32) error {
+func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) error {
 	in, _ := l.shapes(native)
-	shape, err := s.outputShape(in, slices.Repeat(x, native))
+	shape, err := s.outputShape(l.ctx, in, slices.Repeat(x, native))
 	if err != nil {
 		return fmt.Errorf("the model fails on an input %v: %w", in, err)
 	}
 	l.row = shape
 	if l.contract.batch != noBatch {
 		if len(shape) == 0 || shape[0] != int64(native) {
-			return fmt.Errorf("model output '%s' is %v for an input %v, want a row of scores for each sample", l.contract.output.Name, shape, in)
+			return fmt.Errorf("model output '%s' is %v for an input %v, want a row of scores for each sample", printable(l.contract.output.Name), shape, in)
 		}
 		l.row = shape[1:]
 	}
@@ -365,11 +392,14 @@ func (l *loader) readRow(s *session, native int, x []float32) error {
 		sizes[i] = int(n)
 	}
 	l.classes = product(sizes)
+	if err := checkMemory(l.contract.output, max(native, opt.Batch), l.classes); err != nil {
+		return err
+	}
 	switch {
 	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
-		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", l.contract.output.Name, shape, in)
+		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", printable(l.contract.output.Name), shape, in)
 	case l.classes == 1:
-		return &Error{fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", l.contract.output.Name),
+		return &Error{fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", printable(l.contract.output.Name)),
 			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]"}
 	}
 	return nil
@@ -392,7 +422,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	}
 	y := make([]float32, len(rows)*l.classes)
 	in, out := l.shapes(len(rows))
-	if err := s.run(context.Background(), in, out, x, y); err != nil {
+	if err := s.run(l.ctx, in, out, x, y); err != nil {
 		return nil, err
 	}
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
@@ -480,7 +510,7 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 				"say so with --outputs logits or --outputs probabilities"}
 		}
 	case Probabilities:
-		if negative, sumsToOne := rowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
+		if negative, sumsToOne, _ := rowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
 			return &Error{"the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
 				"use --outputs logits, or export the model with its softmax"}
 		}

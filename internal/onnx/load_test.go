@@ -228,12 +228,12 @@ func TestLoadOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			in, out := feedFloat32(parsed.Graph, m.Input().Name, m.Output().Name)
-			s, err := openSession((&modelBuilder{ModelProto: parsed}).bytes(t), in, out, CPU)
+			s, err := openSession((&modelBuilder{ModelProto: parsed}).bytes(t), in, out, false, CPU)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.close()
-			l := &loader{Model: m}
+			l := &loader{Model: m, ctx: t.Context()}
 			for i, x := range xs {
 				want, err := l.rows(s, make([]int, c.native), [][]float32{x})
 				if err != nil {
@@ -273,7 +273,7 @@ func TestLoadErrors(t *testing.T) {
 		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
 		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},
 		{"unknown_operator", LoadOptions{}, "ONNX Runtime cannot load the model", ""},
-		{"random", LoadOptions{}, "different scores for the same input", "model.eval()"},
+		{"random", LoadOptions{}, "the model draws random numbers: RandomNormalLike, node of 'r'", "model.eval()"},
 		{"batch_of_8_mean", LoadOptions{}, "the model runs only 8 samples at a time, and a sample's scores change", "export it for inference"},
 		{"free_size", LoadOptions{}, "model input 'x' float32 [N,3,H,W] leaves its sizes free", ""},
 		{"nchw", LoadOptions{Example: []int{1, 28, 28}}, "model input 'x' wants [N,3,4,4], data has [1,28,28]", ""},
@@ -418,7 +418,7 @@ func TestFixedSizes(t *testing.T) {
 		tile  int // samples a call when 20 are asked for
 	}{{"nchw", 20}, {"float16", 20}, {"fixed_full", 20}, {"fixed_concat", 20}, {"baked", 20}, {"unbatched", 1}, {"stuck", 1}, {"batch_size", 16}, {"batch_mean", 1}} {
 		opt := LoadOptions{Batch: 20}
-		l, err := newLoader(testModel(t, c.model), opt)
+		l, err := newLoader(t.Context(), testModel(t, c.model), opt)
 		if err != nil {
 			t.Fatal(err)
 		}

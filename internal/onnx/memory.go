@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -28,6 +29,16 @@ func AvailableMemory() (bytes uint64, ok bool) {
 		bytes = min(bytes, limit-min(used, limit))
 	}
 	return bytes, ok
+}
+
+// checkMemory refuses a tensor whose batches and samples for trial runs, of so
+// many values each, do not fit into half the memory.
+func checkMemory(t TensorInfo, batch, values int) error {
+	need := 4 * uint64(values) * uint64(2*max(batch, 16)+poolSize+2*aloneCount)
+	if memory, ok := AvailableMemory(); ok && need > memory/2 {
+		return fmt.Errorf("%s is too large: trying it takes %d MiB, half the memory is %d MiB", t, need>>20, memory>>21)
+	}
+	return nil
 }
 
 func readNumber(path string) (uint64, bool) {

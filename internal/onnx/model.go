@@ -97,7 +97,7 @@ func (m *Model) Fit(shape []int, layout Layout) (Arrangement, error) {
 
 // mismatch says that an example does not fit the input, with both shapes.
 func (c contract) mismatch(example []int) error {
-	return fmt.Errorf("model input '%s' wants %s, data has %s", c.input.Name, c.input.shape(), shapeString(example))
+	return fmt.Errorf("model input '%s' wants %s, data has %s", printable(c.input.Name), c.input.shape(), shapeString(example))
 }
 
 // Close frees the model.

@@ -46,8 +46,14 @@ var unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "
 func outputKind(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := producer(g, output)
 	softmax := node == "Softmax"
-	negative, sumsToOne := rowsLookLike(scores, m)
+	negative, sumsToOne, rows := rowsLookLike(scores, m)
 	switch distribution := sumsToOne && !negative; {
+	case rows == 0 && softmax:
+		return Probabilities, ""
+	case rows == 0 && slices.Contains(unbounded, node):
+		return Logits, ""
+	case rows == 0:
+		return OutputsAuto, fmt.Sprintf("the outputs come from %s and are NaN for all random inputs", node)
 	case softmax && distribution:
 		return Probabilities, ""
 	case softmax:
@@ -68,10 +74,15 @@ func outputKind(g *onnxpb.GraphProto, output string, scores []float32, m int) (O
 const rowSumSlack = 4e-3
 
 // rowsLookLike reports whether any score is negative and whether every row of
-// m sums to 1.
-func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool) {
+// m sums to 1, of the rows that it counts: those without NaN, which say nothing
+// of the others. −∞, the logit of a masked class, is negative.
+func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {
+		if slices.ContainsFunc(row, func(s float32) bool { return s != s }) {
+			continue
+		}
+		rows++
 		var sum float64
 		for _, s := range row {
 			negative = negative || s < 0
@@ -81,7 +92,7 @@ func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool) {
 			sumsToOne = false
 		}
 	}
-	return negative, sumsToOne
+	return negative, sumsToOne, rows
 }
 
 // producer is the operator that computes the value, looking through those that
@@ -99,7 +110,7 @@ func producer(g *onnxpb.GraphProto, value string) string {
 			break
 		}
 		if !slices.Contains(passThrough, n.GetOpType()) || len(n.Input) == 0 {
-			return n.GetOpType()
+			return printable(n.GetOpType())
 		}
 		value = n.Input[0]
 	}

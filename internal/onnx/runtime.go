@@ -5,6 +5,7 @@ package onnx
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -25,7 +26,8 @@ var opened struct {
 }
 
 // Open opens the library at path for the whole process. Until Close, opening
-// it again gives the same Runtime, and another library is refused.
+// it again gives the same Runtime, and another library is refused. One from the
+// cache of 'make onnxruntime' must be the one that was published.
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -38,11 +40,19 @@ func Open(path string) (*Runtime, error) {
 	if err := regularFile(path); err != nil {
 		return nil, err
 	}
-	version, providers, err := ask(path)
+	if err := checkPinned(path); err != nil {
+		return nil, err
+	}
+	// The loader would look for a name without a slash in its own places.
+	file, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	ort.SetSharedLibraryPath(path)
+	version, providers, err := ask(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	ort.SetSharedLibraryPath(file)
 	// Errors come back as values; ONNX Runtime need not print them as well.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -73,6 +83,9 @@ func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()
 	if opened.Runtime != r {
+		return nil
+	}
+	if abandoned.Load() {
 		return nil
 	}
 	opened.Runtime = nil

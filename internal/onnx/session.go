@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	ort "github.com/yalue/onnxruntime_go"
 )
@@ -20,7 +22,9 @@ const (
 
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
 type session struct {
-	ort *ort.DynamicAdvancedSession
+	ort       *ort.DynamicAdvancedSession
+	loops     bool        // the graph has loops, which may not end
+	abandoned atomic.Bool // a run did not end: it is not to be destroyed
 
 	mu   sync.Mutex
 	free []*ort.RunOptions // not in use
@@ -33,7 +37,7 @@ type session struct {
 // once use the cores better than threads that wait for each other in every
 // node. On CUDA, kernels are chosen by heuristics rather than by timing them,
 // float32 stays float32 (no TF32), and nothing falls back to the CPU unasked.
-func openSession(model []byte, in, out string, d Device) (*session, error) {
+func openSession(model []byte, in, out string, loops bool, d Device) (*session, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func openSession(model []byte, in, out string, d Device) (*session, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &session{ort: s}, nil
+	return &session{ort: s, loops: loops}, nil
 }
 
 // cudaWorks returns nil if the library can run models on an NVIDIA GPU. That
@@ -92,7 +96,7 @@ func plain(err error) error {
 	if _, after, found := strings.Cut(text, " with error: "); found { // of a library it loads
 		text = after
 	}
-	return errors.New(strings.TrimSpace(text))
+	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
 func appendCUDA(o *ort.SessionOptions, index int) error {
@@ -116,48 +120,110 @@ func appendCUDA(o *ort.SessionOptions, index int) error {
 }
 
 // run runs the graph once. ONNX Runtime reads in and writes out in place.
-// Cancelling ctx stops it between two nodes.
 func (s *session) run(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
+	return s.call(ctx, func(options *ort.RunOptions) error {
+		var pin runtime.Pinner // C keeps both pointers until the tensors are destroyed
+		defer pin.Unpin()
+		pin.Pin(&in[0])
+		pin.Pin(&out[0])
+		x, err := ort.NewTensor(inShape, in)
+		if err != nil {
+			return err
+		}
+		defer x.Destroy()
+		y, err := ort.NewTensor(outShape, out)
+		if err != nil {
+			return err
+		}
+		defer y.Destroy()
+		return s.ort.RunWithOptions([]ort.Value{x}, []ort.Value{y}, options)
+	})
+}
+
+// outputShape runs the graph once to see the shape of its output.
+func (s *session) outputShape(ctx context.Context, inShape ort.Shape, in []float32) (shape ort.Shape, err error) {
+	err = s.call(ctx, func(options *ort.RunOptions) error {
+		x, err := ort.NewTensor(inShape, in)
+		if err != nil {
+			return err
+		}
+		defer x.Destroy()
+		outputs := []ort.Value{nil}
+		if err := s.ort.RunWithOptions([]ort.Value{x}, outputs, options); err != nil {
+			return err
+		}
+		defer outputs[0].Destroy()
+		shape = outputs[0].GetShape()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shape, nil
+}
+
+// call runs the graph by f. Cancelling ctx stops it between two nodes.
+func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	var pin runtime.Pinner // C keeps both pointers until the tensors are destroyed
-	defer pin.Unpin()
-	pin.Pin(&in[0])
-	pin.Pin(&out[0])
-	x, err := ort.NewTensor(inShape, in)
-	if err != nil {
-		return err
-	}
-	defer x.Destroy()
-	y, err := ort.NewTensor(outShape, out)
-	if err != nil {
-		return err
-	}
-	defer y.Destroy()
-	inputs, outputs := []ort.Value{x}, []ort.Value{y}
-	if ctx.Done() == nil {
-		return plain(s.ort.Run(inputs, outputs))
 	}
 	options, err := s.options()
 	if err != nil {
 		return err
+	}
+	if s.loops {
+		return s.callLoop(ctx, options, f)
 	}
 	terminated := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_ = options.Terminate()
 		close(terminated)
 	})
-	err = s.ort.RunWithOptions(inputs, outputs, options)
+	err = f(options)
 	if stop() {
-		s.mu.Lock()
-		s.free = append(s.free, options)
-		s.mu.Unlock()
+		s.keep(options)
 		return plain(err)
 	}
 	<-terminated
 	_ = options.Destroy()
 	return ctx.Err()
+}
+
+// patience is how long a cancelled run of a model with loops may take to end.
+const patience = 5 * time.Second
+
+// abandoned is set once a run did not end when it was told to. ONNX Runtime
+// then stays open: it is at work in a thread that only the process's end stops.
+var abandoned atomic.Bool
+
+// callLoop is call for a model with loops: one whose body has no nodes, and
+// never ends, cannot be stopped between two. It is abandoned; f owns all that
+// ONNX Runtime uses meanwhile. (The goroutine costs 8 µs a run.)
+func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
+	done := make(chan error, 1)
+	go func() { done <- f(options) }()
+	select {
+	case err := <-done:
+		s.keep(options)
+		return plain(err)
+	case <-ctx.Done():
+	}
+	_ = options.Terminate()
+	select {
+	case <-done:
+		_ = options.Destroy()
+	case <-time.After(patience):
+		s.abandoned.Store(true)
+		abandoned.Store(true)
+	}
+	return ctx.Err()
+}
+
+// keep puts options that were not told to terminate back for another run.
+func (s *session) keep(options *ort.RunOptions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, options)
 }
 
 func (s *session) options() (*ort.RunOptions, error) {
@@ -171,22 +237,10 @@ func (s *session) options() (*ort.RunOptions, error) {
 	return ort.NewRunOptions()
 }
 
-// outputShape runs the graph once to see the shape of its output.
-func (s *session) outputShape(inShape ort.Shape, in []float32) (ort.Shape, error) {
-	x, err := ort.NewTensor(inShape, in)
-	if err != nil {
-		return nil, err
-	}
-	defer x.Destroy()
-	outputs := []ort.Value{nil}
-	if err := s.ort.Run([]ort.Value{x}, outputs); err != nil {
-		return nil, plain(err)
-	}
-	defer outputs[0].Destroy()
-	return outputs[0].GetShape(), nil
-}
-
 func (s *session) close() error {
+	if s.abandoned.Load() {
+		return nil
+	}
 	for _, o := range s.free {
 		_ = o.Destroy()
 	}

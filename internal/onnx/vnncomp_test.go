@@ -100,11 +100,11 @@ func TestVNNComp(t *testing.T) {
 				if right != c.accuracy { // as onnxruntime in Python finds
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
-				s, err := openSession(file, m.Input().Name, m.Output().Name, CPU)
+				s, err := openSession(file, m.Input().Name, m.Output().Name, false, CPU)
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := &loader{Model: m}
+				l := &loader{Model: m, ctx: t.Context()}
 				for i, x := range in {
 					alone, err := l.rows(s, []int{0}, [][]float32{x})
 					if err != nil {

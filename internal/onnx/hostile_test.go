@@ -1,0 +1,335 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+const (
+	boolean = ElemType(onnxpb.TensorProto_BOOL)
+	int64s  = ElemType(onnxpb.TensorProto_INT64)
+)
+
+// graphAttribute is the body of an If, Loop or Scan.
+func graphAttribute(name string, g *onnxpb.GraphProto) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_GRAPH.Enum(), G: g}
+}
+
+func truth(name string, on byte) *onnxpb.TensorProto {
+	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
+}
+
+// net is the convolutional net with scores s and the constants that nodes
+// behind it need, ready for a node that computes y.
+func net() *modelBuilder {
+	b := newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).floats("half", 0.5)
+	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
+	b.OpsetImport = append(b.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String("own"), Version: proto.Int64(1)})
+	b.Graph.Initializer = append(b.Graph.Initializer, truth("on", 1), truth("off", 0))
+	return b.output("y", Float32, "N", 4)
+}
+
+// add appends a node of the given domain and name.
+func (b *modelBuilder) add(n *onnxpb.NodeProto, domain, name string) *modelBuilder {
+	n.Domain, n.Name = proto.String(domain), proto.String(name)
+	b.Graph.Node = append(b.Graph.Node, n)
+	return b
+}
+
+// body is a graph without inputs that computes z from the scores.
+func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
+	return &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{n},
+		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], Float32, "N", 4)}}
+}
+
+// calling is the net with a function of its own that has the node n.
+func calling(n *onnxpb.NodeProto) *modelBuilder {
+	b := net().add(node("Tail", []string{"s"}, "y"), "own", "tail")
+	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
+	b.Functions = append(b.Functions, f)
+	return b
+}
+
+// TestRandomOperators refuses models that draw, wherever the operator is, by
+// its name; those whose Dropout is for inference pass. ONNX Runtime is not asked.
+func TestRandomOperators(t *testing.T) {
+	drop := func(mode string) *onnxpb.NodeProto { return node("Dropout", []string{"s", "half", mode}, "y") }
+	branch := func(n *onnxpb.NodeProto) *modelBuilder {
+		other := body(node("Identity", []string{"s"}, "e"))
+		return net().add(node("If", []string{"on"}, "y", graphAttribute("then_branch", body(n)), graphAttribute("else_branch", other)), "", "if")
+	}
+	for _, c := range []struct {
+		name  string
+		model *modelBuilder
+		want  string // "": it passes
+	}{
+		{"RandomNormal", net().add(node("RandomNormal", nil, "y"), "", "r"), "the model draws random numbers: RandomNormal, node 'r'"},
+		{"RandomNormalLike", net().add(node("RandomNormalLike", []string{"s"}, "y"), "ai.onnx", ""), "RandomNormalLike, node of 'y'"},
+		{"RandomUniform", net().add(node("RandomUniform", nil, "y"), "", "r"), "RandomUniform, node 'r'"},
+		{"RandomUniformLike", net().add(node("RandomUniformLike", []string{"s"}, "y"), "", "r"), "RandomUniformLike, node 'r'"},
+		{"Multinomial", net().add(node("Multinomial", []string{"s"}, "y"), "", "r"), "Multinomial, node 'r'"},
+		{"Bernoulli", net().add(node("Bernoulli", []string{"s"}, "y"), "", "r"), "Bernoulli, node 'r'"},
+		{"Sampling", net().add(node("Sampling", []string{"s"}, "y"), microsoft, "r"), "Sampling, node 'r'"},
+		{"ATen", net().add(node("ATen", []string{"s"}, "y"), "org.pytorch.aten", "a"), "the model keeps a state or runs code beside its graph: ATen, node 'a'"},
+		{"EPContext", net().add(node("EPContext", []string{"s"}, "y"), microsoft, "a"), "EPContext, node 'a'"},
+		{"training", net().add(drop("on"), "", "d"), "the model draws random numbers (it is in training mode): Dropout, node 'd'"},
+		{"training unknown", net().node("Cast", "off", "mode", integer("to", int64(boolean))).add(drop("mode"), "", "d"),
+			"its training mode is no constant): Dropout, node 'd'"},
+		{"BitmaskDropout", net().add(node("BitmaskDropout", []string{"s", "half", "on"}, "y"), microsoft, "d"), "(it is in training mode): BitmaskDropout, node 'd'"},
+		{"BiasDropout", net().add(node("BiasDropout", []string{"s", "s", "", "half", "on"}, "y"), microsoft, "d"), "(it is in training mode): BiasDropout, node 'd'"},
+		{"inference", net().add(drop("off"), "", "d"), ""},
+		{"inference by default", net().add(node("Dropout", []string{"s", "half"}, "y"), "", "d"), ""},
+		{"inference, mode left out", net().add(drop(""), "", "d"), ""},
+		{"in a branch", branch(node("RandomUniformLike", []string{"s"}, "z")), "RandomUniformLike, node of 'z'"},
+		{"branch with an outer constant", branch(node("Dropout", []string{"s", "half", "off"}, "z")), ""},
+		{"in a function", calling(node("Bernoulli", []string{"s"}, "z")), "Bernoulli, node of 'z' of function 'Tail'"},
+		{"function", calling(node("Relu", []string{"s"}, "z")), ""},
+		{"domain", net().add(node("Relu", []string{"s"}, "y"), "some.where", "q"), "an operator of the unknown domain 'some.where': Relu, node 'q'"},
+		{"control characters", net().add(node("Relu\x1b[2J", []string{"s"}, "y"), "a\nb", "q\r"), `domain 'a\nb': Relu\x1b[2J, node 'q\r'`},
+	} {
+		_, err := newLoader(t.Context(), c.model.bytes(t), LoadOptions{})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+		var e *Error
+		if c.want != "" && (!errors.As(err, &e) || e.Hint() == "") {
+			t.Errorf("%s: no hint: %v", c.name, err)
+		}
+	}
+}
+
+// TestRareDraws has a model whose runs agree: it draws a number once in a
+// thousand runs. Only its graph shows it.
+func TestRareDraws(t *testing.T) {
+	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
+		node("Cast", "hit", "h", integer("to", int64(Float32))).node("Add", "s h", "y")
+	if _, err := openRuntime(t).Load(rare.bytes(t), LoadOptions{}); err == nil || !strings.Contains(err.Error(), "RandomUniformLike, node of 'u'") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestExternalData refuses tensors in other files, wherever the model has them:
+// ONNX Runtime would read them from the working directory, unhashed.
+func TestExternalData(t *testing.T) {
+	external := func() *onnxpb.TensorProto {
+		tensor := intsTensor([]int64{1})
+		tensor.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
+		return tensor
+	}
+	sparse := &onnxpb.SparseTensorProto{Values: external(), Indices: intsTensor([]int64{0})}
+	indices := &onnxpb.SparseTensorProto{Values: intsTensor([]int64{0}), Indices: external()}
+	attributes := map[string]*onnxpb.AttributeProto{
+		"tensor": {T: external()}, "tensors": {Tensors: []*onnxpb.TensorProto{intsTensor(nil), external()}},
+		"sparse": {SparseTensor: sparse}, "sparse tensors": {SparseTensors: []*onnxpb.SparseTensorProto{indices}},
+		"graph":  {G: &onnxpb.GraphProto{Initializer: []*onnxpb.TensorProto{external()}}},
+		"graphs": {Graphs: []*onnxpb.GraphProto{{SparseInitializer: []*onnxpb.SparseTensorProto{sparse}}}},
+	}
+	models := make(map[string]*modelBuilder)
+	for name, a := range attributes {
+		models["attribute "+name] = net().add(node("Relu", []string{"s"}, "y", a), "", "")
+		models["function's "+name] = calling(node("Relu", []string{"s"}, "z", a))
+		models["function's default "+name] = calling(node("Relu", []string{"s"}, "z"))
+		models["function's default "+name].Functions[0].AttributeProto = []*onnxpb.AttributeProto{a}
+	}
+	weight, sparseWeight := net().node("Relu", "s", "y"), net().node("Relu", "s", "y")
+	weight.Graph.Initializer = append(weight.Graph.Initializer, external())
+	sparseWeight.Graph.SparseInitializer = []*onnxpb.SparseTensorProto{indices}
+	models["weight"], models["sparse weight"] = weight, sparseWeight
+	for name, m := range models {
+		if _, err := newLoader(t.Context(), m.bytes(t), LoadOptions{}); err == nil || err.Error() != "the model keeps its weights in files beside it" {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := newLoader(t.Context(), net().node("Relu", "s", "y").bytes(t), LoadOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// endless is a model with a loop that never ends, with or without nodes in it.
+func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
+	out, more := "v", "go"
+	if len(nodes) > 0 {
+		out = nodes[len(nodes)-1].Output[0]
+	}
+	loop := &onnxpb.GraphProto{Name: proto.String("body"), Node: nodes,
+		Input:  []*onnxpb.ValueInfoProto{value("i", int64s), value("go", boolean), value("v", Float32, "N", 4)},
+		Output: []*onnxpb.ValueInfoProto{value(more, boolean), value(out, Float32, "N", 4)}}
+	return net().add(node("Loop", []string{"", "on", "s"}, "y", graphAttribute("body", loop)), "", "loop")
+}
+
+// TestLoadEndless ends the trial runs of models that never do.
+func TestLoadEndless(t *testing.T) {
+	r := openRuntime(t)
+	for name, model := range map[string]*modelBuilder{
+		"one node": endless(node("Relu", []string{"v"}, "w")),
+		"no nodes": endless(),
+	} {
+		if name == "no nodes" && testing.Short() {
+			continue // a thread of ONNX Runtime is at work until the tests end
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, err := r.LoadContext(ctx, model.bytes(t), LoadOptions{Device: CPU})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	abandoned.Store(false) // for the tests that close the runtime
+}
+
+// TestHostileSizes loads models whose sizes would take all memory.
+func TestHostileSizes(t *testing.T) {
+	sized := func(dims ...any) *modelBuilder {
+		return newModel("x", Float32, dims...).node("Relu", "x", "y").output("y", Float32, dims[0], 4)
+	}
+	for name, c := range map[string]struct {
+		model *modelBuilder
+		want  string
+	}{
+		"batch of 2^31":       {sized(1<<31, 4), "dimension 0 is 2147483648"},
+		"batch of 2^31 - 1":   {sized(1<<31-1, 4), "out of bounds"},
+		"sample of 2^40":      {sized("N", 1<<20, 1<<20), "too large"},
+		"sample of 2^28":      {sized("N", 1<<14, 1<<14), "too large"},
+		"product overflows":   {sized("N", 1<<31-1, 1<<31-1, 4, 2), "too large"},
+		"batch of 2^25":       {sized(1<<25, 16), "out of bounds"},
+		"negative dimensions": {sized("N", -3, 4), "leaves its sizes free"},
+		"least dimension":     {sized("N", math.MinInt64, 4), "leaves its sizes free"},
+	} {
+		_, err := newLoader(t.Context(), c.model.bytes(t), LoadOptions{})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	if _, known := AvailableMemory(); known {
+		if err := checkMemory(TensorInfo{}, 1<<30, 1<<20); err == nil || !strings.Contains(err.Error(), "is too large: trying it takes 8589934752 MiB") {
+			t.Errorf("2^52 bytes: error %v", err)
+		}
+	}
+	if err := checkMemory(TensorInfo{}, 256, 3*224*224); err != nil {
+		t.Error(err)
+	}
+	// 20 MB of empty nodes would be gigabytes of Go structs; 10⁵ nested graphs,
+	// a deep stack.
+	nodes := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x0a}, slices.Repeat([]byte{0x0a, 0}, 10<<20)...) // graph of 20 MiB
+	if _, err := parse(nodes); err == nil || !strings.Contains(err.Error(), "millions of fields") {
+		t.Errorf("empty nodes: error %v", err)
+	}
+	deep := proto.CloneOf(net().ModelProto).Graph
+	for range 100 {
+		deep = &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{{Attribute: []*onnxpb.AttributeProto{{G: deep}}}}}
+	}
+	if _, err := parse((&modelBuilder{ModelProto: &onnxpb.ModelProto{Graph: deep}}).bytes(t)); err == nil || !strings.Contains(err.Error(), "nested") {
+		t.Errorf("deep graph: error %v", err)
+	}
+}
+
+// TestReadModel reads a file, and refuses everything else at once.
+func TestReadModel(t *testing.T) {
+	dir := t.TempDir()
+	pipe, sparse, empty := filepath.Join(dir, "pipe"), filepath.Join(dir, "sparse"), filepath.Join(dir, "empty")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, empty)
+	if err := os.Truncate(touch(t, sparse), 1<<31); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/dev/zero":                   "/dev/zero: not a file, but a device",
+		pipe:                          "not a file, but a pipe",
+		dir:                           "not a file, but a folder",
+		sparse:                        "the model is larger than 2 GiB",
+		filepath.Join(dir, "no\x1bx"): `no\x1bx: no such file`,
+	} {
+		if _, err := ReadModel(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if model, err := ReadModel(empty); err != nil || len(model) != 0 {
+		t.Errorf("empty file: %d bytes, %v", len(model), err)
+	}
+	want := testModel(t, "nchw")
+	file := filepath.Join(dir, "model")
+	if err := os.WriteFile(file, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if model, err := ReadModel(file); err != nil || !slices.Equal(model, want) {
+		t.Errorf("%d bytes, %v", len(model), err)
+	}
+}
+
+// TestPrintable has names of models in errors and warnings.
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{
+		"x":                       "x",
+		`"a" \ ü'`:                `"a" \ ü'`,
+		"\x1b[31m\n\u202e\u2028":  `\x1b[31m\n\u202e\u2028`,
+		strings.Repeat("é", 1000): strings.Repeat("é", 40) + "…",
+	} {
+		if got := printable(name); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	evil := "\x1b]0;x\a\n"
+	b := newModel(evil, Float32, evil, 3, 4, 4).convnet(evil, evil, Float32)
+	for _, n := range b.Graph.Node[:1] {
+		n.Input[0] = evil
+	}
+	b.output(evil, Float32, evil, 4)
+	l, err := newLoader(t.Context(), b.bytes(t), LoadOptions{Example: []int{1, 2, 3}})
+	if l != nil || err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
+		t.Errorf("error %q", err)
+	}
+	info, err := Inspect(b.bytes(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []string{"", "other" + evil} {
+		if _, err := chooseOutput(append(info.Outputs, info.Outputs...), o); err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
+			t.Errorf("error %q", err)
+		}
+	}
+	for _, op := range []string{"Fro\x1b\nb", "Relu"} { // ONNX Runtime's own words
+		n := node(op, []string{evil + "?"}, "y")
+		if _, err := openRuntime(t).Load(net().add(n, "", evil).bytes(t), LoadOptions{}); err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
+			t.Errorf("error %q", err)
+		}
+	}
+}
+
+// TestLoadNaN loads models whose outputs are NaN or infinite, for some inputs
+// or for all: a sample without scores is a vote for none.
+func TestLoadNaN(t *testing.T) {
+	softmax := newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).
+		node("ReduceMin", "x", "min", ints("axes", 1, 2, 3), integer("keepdims", 0)).floats("one", 1).node("Add", "min one", "a").
+		node("Sqrt", "a", "root").node("Unsqueeze", "root", "column", ints("axes", 1)).node("Add", "s column", "t").
+		node("Softmax", "t", "y", integer("axis", 1)).output("y", Float32, "N", 4)
+	never := newModel("x", Float32, "N", 3, 4, 4).convnet("x", "s", Float32).node("Sub", "s s", "zero").node("Div", "zero zero", "n").
+		node("Softmax", "n", "y", integer("axis", 1)).output("y", Float32, "N", 4)
+	masked := net().floats("mask", 0, 0, float32(math.Inf(-1)), 0).node("Add", "s mask", "y")
+	infinite := net().floats("mask", 0, 0, float32(math.Inf(1)), 0).node("Add", "s mask", "y")
+	for name, c := range map[string]struct {
+		model *modelBuilder
+		want  OutputKind
+	}{
+		"some NaN": {testModels["nan"](), Logits}, "softmax of some NaN": {softmax, Probabilities}, "softmax of NaN": {never, Probabilities},
+		"masked class": {masked, Logits}, "infinite class": {infinite, Logits},
+	} {
+		m := load(t, c.model.bytes(t), LoadOptions{Scores: true, Batch: 20})
+		if m.Outputs() != c.want || m.tile != 20 || len(m.Warnings()) != 0 {
+			t.Errorf("%s: %v in calls of %d, want %v; %q", name, m.Outputs(), m.tile, c.want, m.Warnings())
+		}
+	}
+}
