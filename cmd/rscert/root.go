@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/run"
 )
 
@@ -44,12 +45,12 @@ func (s streams) progress(quiet bool) progress.Options {
 
 // console is where a run talks to the user. Warnings are never quiet.
 func (s streams) console(quiet bool) run.Console {
-	note := func(line string) { fmt.Fprintln(s.err, line) }
+	note := func(line string) { fmt.Fprintln(s.err, quote.Line(line)) }
 	if quiet {
 		note = func(string) {}
 	}
 	return run.Console{
-		Warn: func(line string) { fmt.Fprintf(s.err, "warning: %s\n", line) },
+		Warn: func(line string) { fmt.Fprintf(s.err, "warning: %s\n", quote.Line(line)) },
 		Note: note, Progress: s.progress(quiet),
 	}
 }
@@ -148,10 +149,10 @@ func execute(args []string, s streams) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = interruption(err)
 	}
-	fmt.Fprintf(s.err, "rscert: %v\n", err)
+	fmt.Fprintf(s.err, "rscert: %v\n", quote.Error(err))
 	var h hinted
 	if errors.As(err, &h) {
-		fmt.Fprintf(s.err, "hint: %s\n", h.Hint())
+		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(h.Hint()))
 	}
 	return exitCode(err)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -141,7 +140,7 @@ func openInputs(ctx context.Context, p Plan) (*inputs, error) {
 }
 
 func (in *inputs) open(ctx context.Context, p Plan) error {
-	model, err := os.ReadFile(p.Model)
+	model, err := onnx.ReadModel(p.Model)
 	if err != nil {
 		return badInput(err)
 	}
@@ -153,7 +152,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if in.library, err = OpenLibrary(p.Library); err != nil {
 		return err
 	}
-	in.model, err = in.library.Load(model, onnx.LoadOptions{
+	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
 		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
 	})
