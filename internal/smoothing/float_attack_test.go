@@ -1,0 +1,133 @@
+package smoothing
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"math/big"
+	"os"
+	"testing"
+
+	"github.com/rscert/rscert/internal/dataset"
+)
+
+// readsLowBits is the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023): Mul, Floor, Sub, Max
+// in float32. It answers 1 if some coordinate is not a multiple of 2⁻³².
+func readsLowBits(x []float32) int {
+	most := float32(0)
+	for _, v := range x {
+		scaled := v * (1 << 32)
+		most = max(most, scaled-float32(math.Floor(float64(scaled))))
+	}
+	if most > 0 {
+		return 1
+	}
+	return 0
+}
+
+// attackPoints are 2⁻⁸·(1, …, 1) and 0 in 3,072 dimensions, 0.2165 apart, as in shared/data/float-attack.
+func attackPoints() [2][]float32 {
+	points := [2][]float32{make([]float32, 3072), make([]float32, 3072)}
+	for d := range points[0] {
+		points[0][d] = 0x1p-8
+	}
+	return points
+}
+
+// With noise in floats the votes at two points 0.43σ apart contradict each other: if class 0 has all votes at one,
+// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With noise
+// on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice points
+// at both.
+func TestFloatAttack(t *testing.T) {
+	const sigma, n = 0.5, 1000
+	points := attackPoints()
+	noisy := make([]float32, 3072)
+	scale := make([]float32, len(noisy))
+	for d := range scale {
+		scale[d] = sigma
+	}
+	votes := func(perturb func(point int, s Stream, sample int64)) (counts [2]int) {
+		for point := range points {
+			s := NewStream(1, point, Estimation)
+			for sample := range int64(n) {
+				perturb(point, s, sample)
+				counts[point] += 1 - readsLowBits(noisy)
+			}
+		}
+		return counts
+	}
+	floats := votes(func(point int, s Stream, sample int64) { s.Perturb(noisy, points[point], scale, sample) })
+	if floats[0] != n || floats[1] > n/20 {
+		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)
+	}
+	for _, den := range []int64{256, 512, 4096} {
+		l := Lattice{Step: big.NewRat(1, den), Low: 0, High: int(den / 256)}
+		noise := latticeNoise(t, l, sigma, []float64{0}, []float64{1})
+		var places [2][]int32
+		for point, x := range points {
+			integers := make([]int32, len(x))
+			for d, v := range x {
+				integers[d] = int32(v * float32(den))
+			}
+			places[point] = make([]int32, len(x))
+			if err := noise.Place(places[point], integers, func(int) int { return 0 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lattice := votes(func(point int, s Stream, sample int64) { noise.Perturb(noisy, places[point], s, sample) })
+		// All these lattices are multiples of 2⁻³², where the model has but one answer.
+		if lattice != [2]int{n, n} {
+			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
+		}
+	}
+	// On k/255, which holds 0 and not x, float32 makes the low bits of all values odd. x itself is quantised.
+	q, err := NewQuantiser(sigma, 0, 0x1p-8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := latticeNoise(t, q.Lattice(), sigma, []float64{0}, []float64{1})
+	var places [2][]int32
+	for point, x := range points {
+		places[point] = make([]int32, len(x))
+		q.Quantise(places[point], x)
+		if err := noise.Place(places[point], places[point], func(int) int { return 0 }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lattice := votes(func(point int, s Stream, sample int64) { noise.Perturb(noisy, places[point], s, sample) })
+	if lattice != [2]int{} {
+		t.Errorf("noise on steps of σ/3640: class 0 has %d votes of %d", lattice, n)
+	}
+}
+
+// The points are those of the shared files, and they are on a lattice that is recognised.
+func TestFloatAttackData(t *testing.T) {
+	const path = "../../../shared/data/float-attack/two-points.npz"
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the shared data are not here")
+	}
+	d, err := dataset.Open(context.Background(), path, dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i, want := range attackPoints() {
+		e, err := d.Example(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, v := range e.Values {
+			if v != want[j] || e.Label != i {
+				t.Fatalf("point %d: label %d, coordinate %d is %v", i, e.Label, j, v)
+			}
+		}
+	}
+	l, err := d.Lattice(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Kind != dataset.BinaryLattice || l.Step.Cmp(big.NewRat(1, 256)) != 0 {
+		t.Errorf("the points are recognised as: %v", l)
+	}
+}

@@ -1,0 +1,187 @@
+package smoothing
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// LeastRatio and GreatestRatio bound σ/g: a coarser lattice would waste the noise, and a finer one needs a table of
+// more than 2¹⁶ entries.
+const (
+	LeastRatio    = 1
+	GreatestRatio = 3640
+)
+
+// cut is where the Gaussian's table ends, in standard deviations.
+const cut = 9
+
+// NewGaussian returns the table of ⌊(σ/g)·Z + ½⌋, Z ~ N(0, 1): with t = g/σ,
+//
+//	p_j = Φ((j+½)t) − Φ((j−½)t),  |j| ≤ ⌈9/t⌉.
+//
+// σ is the real number that the float64 sigma is, g the rational step; t is computed from these two and nothing else.
+func NewGaussian(sigma float64, step *big.Rat) (*Table, error) {
+	if !(sigma > 0) || math.IsInf(sigma, 1) || step.Sign() <= 0 {
+		return nil, fmt.Errorf("noise of σ = %v on a lattice of step %s: want numbers above 0", sigma, step.RatString())
+	}
+	ratio := new(big.Rat).SetFloat64(sigma)
+	ratio.Quo(ratio, step)
+	if ratio.Cmp(big.NewRat(LeastRatio, 1)) < 0 || ratio.Cmp(big.NewRat(GreatestRatio+1, 1)) >= 0 {
+		r, _ := ratio.Float64()
+		return nil, fmt.Errorf("σ is %.4g steps of the lattice; a table of noise can have %d to %d", r, LeastRatio, GreatestRatio)
+	}
+	half := gaussianMasses(ratio)
+	last := len(half) - 1
+	masses := make([]Mass, 2*last+1)
+	for j, p := range half {
+		masses[last-j], masses[last+j] = p, p
+	}
+	return NewTable("gaussian "+ratio.RatString(), -last, masses)
+}
+
+// places is the number of binary places of the fixed-point numbers below: x stands for x·2⁻²⁵⁶.
+const places = 256
+
+// gaussianMasses returns lower bounds, less than 2⁻¹²⁷ too low, of p_0, p_1, … up to 9 standard deviations.
+//
+// With h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!, the Taylor series of φ about x gives
+//
+//	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1),
+//
+// the recurrence being that of the Hermite polynomials, and φ itself goes from point to point:
+// φ((j+1)t) = φ(jt)·r_j, r_{j+1} = r_j·e^{−t²}, r_0 = e^{−t²/2}.
+//
+// Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so the K terms that taylorTerms asks for leave out less than
+// 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All else is integers, each rounded to a neighbour, so that machines cannot
+// differ. In units of 2⁻²⁵⁶: t is rounded once, which moves p_j by at most 2¹² (|∂p_j/∂t| ≤ 1/t); r_j is off by at most
+// 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence multiplies the errors by at
+// most (hx + h²)/(n+1) < 5.3/(n+1), all steps by less than 2⁶, and adds at most 2¹⁹; so the sum of at most 24 terms is
+// off by less than 2⁵⁰, that is 2⁻²⁰⁶. Taking off 2⁻¹³⁹ makes a lower bound.
+func gaussianMasses(ratio *big.Rat) []Mass {
+	t := divide(ratio.Denom(), ratio.Num())
+	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
+	h2 := multiply(new(big.Int), t, t)
+	h2.Rsh(h2, 2)
+	two := new(big.Int).Lsh(h2, 1)    // 2h²: hx = 2h²·j
+	r := exponential(two)             // e^{−t²/2}
+	q := multiply(new(big.Int), r, r) // e^{−t²}
+	phi := inverseRootTwoPi()
+	terms := taylorTerms(t)
+	slack := new(big.Int).Lsh(big.NewInt(1), places-139)
+
+	masses := make([]Mass, last+1)
+	var hx, c0, c1, c2, sum, term, scratch, n big.Int
+	for j := range masses {
+		hx.Mul(two, n.SetInt64(int64(j)))
+		c0.SetInt64(0)
+		c1.Set(phi)
+		sum.Set(phi)
+		for k := 1; k <= 2*(terms-1); k++ {
+			scratch.Mul(&hx, &c1)
+			term.Mul(h2, &c0)
+			scratch.Add(&scratch, &term)
+			scratch.Rsh(&scratch, places)
+			scratch.Quo(&scratch, n.SetInt64(int64(k)))
+			c2.Neg(&scratch)
+			if k%2 == 0 {
+				sum.Add(&sum, term.Quo(&c2, n.SetInt64(int64(k+1))))
+			}
+			c0.Set(&c1)
+			c1.Set(&c2)
+		}
+		term.Mul(&sum, t)
+		term.Rsh(&term, places)
+		masses[j] = newMass(term.Sub(&term, slack))
+
+		scratch.Mul(phi, r)
+		phi.Rsh(&scratch, places)
+		scratch.Mul(r, q)
+		r.Rsh(&scratch, places)
+	}
+	return masses
+}
+
+// taylorTerms returns the least K of gaussianMasses: with h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋,
+// h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
+func taylorTerms(t *big.Int) int {
+	s := places - t.BitLen() + 1
+	log := 0
+	for k := 1; ; k++ {
+		log += bits.Len(uint(2*k-1)) + bits.Len(uint(2*k)) - 2
+		if 2*s*(2*k+1)+log >= 2*140 {
+			return k
+		}
+	}
+}
+
+// newMass rounds a fixed-point number down to 128 places, and up to 0.
+func newMass(x *big.Int) Mass {
+	if x.Sign() < 0 {
+		return Mass{}
+	}
+	var hi, lo big.Int
+	lo.Rsh(x, places-128)
+	hi.Rsh(&lo, 64)
+	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
+}
+
+func multiply(z, x, y *big.Int) *big.Int {
+	z.Mul(x, y)
+	return z.Rsh(z, places)
+}
+
+func divide(x, y *big.Int) *big.Int {
+	z := new(big.Int).Lsh(x, places)
+	return z.Quo(z, y)
+}
+
+// ceil is ⌈x⌉.
+func ceil(x *big.Rat) int64 {
+	q, rest := new(big.Int).QuoRem(x.Num(), x.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		return q.Int64() + 1
+	}
+	return q.Int64()
+}
+
+// exponential is e^{−y} for 0 ≤ y ≤ 1 by its Taylor series, off by less than 2⁷ units: each of its 60 terms by two.
+func exponential(y *big.Int) *big.Int {
+	one := new(big.Int).Lsh(big.NewInt(1), places)
+	sum, term := new(big.Int).Set(one), one
+	for n := int64(1); term.Sign() != 0; n++ {
+		term = multiply(new(big.Int), term, y)
+		term.Quo(term, big.NewInt(n))
+		if n%2 == 1 {
+			sum.Sub(sum, term)
+		} else {
+			sum.Add(sum, term)
+		}
+	}
+	return sum
+}
+
+// inverseRootTwoPi is φ(0) = 1/√(2π), π = 16 arctan ⅕ − 4 arctan 1/239 (Machin).
+func inverseRootTwoPi() *big.Int {
+	pi := new(big.Int).Lsh(arctanInverse(5), 4)
+	pi.Sub(pi, new(big.Int).Lsh(arctanInverse(239), 2))
+	square := new(big.Int).Lsh(big.NewInt(1), 3*places-1)
+	return square.Sqrt(square.Quo(square, pi))
+}
+
+// arctanInverse is arctan(1/n) by its Taylor series.
+func arctanInverse(n int64) *big.Int {
+	power := divide(big.NewInt(1), big.NewInt(n))
+	sum, square := new(big.Int), big.NewInt(n*n)
+	for k := int64(1); power.Sign() != 0; k += 2 {
+		term := new(big.Int).Quo(power, big.NewInt(k))
+		if k%4 == 1 {
+			sum.Add(sum, term)
+		} else {
+			sum.Sub(sum, term)
+		}
+		power.Quo(power, square)
+	}
+	return sum
+}

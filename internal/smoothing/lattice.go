@@ -1,0 +1,135 @@
+package smoothing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+)
+
+// Lattice is where noisy inputs lie: the points Step·k for integers k, coordinate by coordinate.
+//
+// The noisy input is M(x) = Step·(i + J) for x = Step·i, with J ~ ⌊(σ/Step)·Z + ½⌋ a draw of the table. So for every
+// function f of lattice points f(M(x)) = f(round(x + σZ)) in law: rounding is part of the classifier, what is smoothed
+// is u ↦ f(round(u)), and every bound for the ideal Gaussian holds exactly, for what is computed.
+type Lattice struct {
+	Step      *big.Rat
+	Low, High int // the least and the greatest i of the data
+}
+
+// finest is σ/Step from which on rounding adds no more than 9e-5 of the variance, ((Step/σ)²/12).
+const finest = 30
+
+// Refine returns the lattice on which data of a lattice get their noise: the step divided by the least s for which σ is
+// 30 steps or more. For bytes s is 1 for σ ≥ 0.118. It reports false if σ is more than 3640 steps, which is more than a
+// table has room for: such data are off every lattice that can be used.
+func (l Lattice) Refine(sigma float64) (fine Lattice, s int, ok bool) {
+	ratio := new(big.Rat).SetFloat64(sigma)
+	if ratio == nil || ratio.Sign() <= 0 {
+		return l, 1, false
+	}
+	ratio.Quo(ratio, l.Step)
+	if ratio.Cmp(big.NewRat(GreatestRatio+1, 1)) >= 0 {
+		return l, 1, false
+	}
+	need := new(big.Rat).Inv(ratio)
+	need.Mul(need, big.NewRat(finest, 1))
+	if need.Cmp(big.NewRat(math.MaxInt16, 1)) > 0 {
+		return l, 1, false
+	}
+	s = max(1, int(ceil(need)))
+	step := new(big.Rat).Quo(l.Step, big.NewRat(int64(s), 1))
+	return Lattice{Step: step, Low: s * l.Low, High: s * l.High}, s, true
+}
+
+// maxValues bounds the values of LatticeNoise: 64 MiB.
+const maxValues = 1 << 24
+
+// LatticeNoise turns lattice points into noisy inputs of a model. In front of the model there are only integers and
+// look-ups, so every processor makes the same bits.
+type LatticeNoise struct {
+	lattice Lattice
+	table   *Table
+	// values[c·width + i] is what the model gets in channel c for the integer Low + First + i.
+	values []float32
+	width  int
+}
+
+// NewLatticeNoise prepares the noise of a table on a lattice for a model that wants (x − mean)/std, one of each a
+// channel: the float32 nearest to (Step·k − mean)/std, rounded once.
+func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
+	if len(mean) != len(std) || len(mean) == 0 {
+		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
+	}
+	width := l.High - l.Low + 1 + t.Last - t.First
+	if l.Low > l.High || l.Low < math.MinInt32 || l.High > math.MaxInt32 || width > maxValues/len(mean) {
+		return nil, fmt.Errorf("the data span %d steps of the lattice; in %d channels the noise has room for %d",
+			l.High-l.Low, len(mean), maxValues/len(mean)+t.First-t.Last)
+	}
+	n := &LatticeNoise{lattice: l, table: t, width: width, values: make([]float32, 0, width*len(mean))}
+	for c := range mean {
+		values, err := channelValues(l.Step, l.Low+t.First, width, mean[c], std[c])
+		if err != nil {
+			return nil, err
+		}
+		n.values = append(n.values, values...)
+	}
+	return n, nil
+}
+
+// channelValues returns the float32 nearest to (step·k − mean)/std for k = first, first+1, …
+func channelValues(step *big.Rat, first, n int, mean, std float64) ([]float32, error) {
+	m, s := new(big.Rat).SetFloat64(mean), new(big.Rat).SetFloat64(std)
+	if m == nil || s == nil || s.Sign() <= 0 {
+		return nil, fmt.Errorf("mean %v, standard deviation %v: want finite numbers, the second above 0", mean, std)
+	}
+	slope := new(big.Rat).Quo(step, s)
+	value := new(big.Rat).Quo(m, s)
+	value.Sub(new(big.Rat).Mul(slope, big.NewRat(int64(first), 1)), value)
+	values := make([]float32, n)
+	for i := range values {
+		v, _ := value.Float32()
+		if math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("(x − %v)/%v is beyond float32 at x = %s", mean, std, value.FloatString(1))
+		}
+		values[i] = v
+		value.Add(value, slope)
+	}
+	return values, nil
+}
+
+// errOffRange is an input that is not among the data for which the noise was prepared.
+var errOffRange = errors.New("outside the range of the data")
+
+// Place sets dst[d] to where coordinate d of a clean input Step·integers[d] stands in its channel's values.
+func (n *LatticeNoise) Place(dst, integers []int32, channel func(d int) int) error {
+	for d, k := range integers {
+		if int(k) < n.lattice.Low || int(k) > n.lattice.High {
+			return fmt.Errorf("coordinate %d: %d steps: %w", d, k, errOffRange)
+		}
+		dst[d] = int32(channel(d)*n.width + int(k) - n.lattice.Low)
+	}
+	return nil
+}
+
+// Clean sets dst to the input without noise.
+func (n *LatticeNoise) Clean(dst []float32, places []int32) {
+	for d, p := range places {
+		dst[d] = n.values[int(p)-n.table.First]
+	}
+}
+
+// Perturb sets dst to the noisy input of a sample (0 ≤ sample < 2³¹): that of the integers i + J.
+func (n *LatticeNoise) Perturb(dst []float32, places []int32, s Stream, sample int64) {
+	values, entries := n.values, n.table.entries
+	if len(entries) == 0 {
+		return // never; but now the compiler knows that draw's index is in range
+	}
+	key := s.key
+	y, places := uint64(sample)*weyl*key, places[:len(dst)]
+	for d := range dst {
+		z := y + key
+		dst[d] = values[int(places[d])+int(draw(entries, squares64(y, z)))]
+		y = z // of the next coordinate
+	}
+}

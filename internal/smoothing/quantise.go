@@ -1,0 +1,63 @@
+package smoothing
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+)
+
+// Quantiser puts data that are on no lattice on one. It is part of the classifier: what is certified is the classifier
+// that clamps its input to [low, high], rounds it to a multiple of step, and is smoothed there.
+//
+//	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
+//
+// with x_c/step a float64 quotient, rounded half to even; anyone can do the same in any language.
+type Quantiser struct {
+	step      float64
+	low, high float32
+}
+
+// maxSteps bounds |x_c/step|, so that the quotient's error is below 2⁻²⁸.
+const maxSteps = 1 << 23
+
+// NewQuantiser returns the quantiser with the finest lattice that a table has room for: σ/3640.
+func NewQuantiser(sigma float64, low, high float32) (*Quantiser, error) {
+	q := &Quantiser{step: sigma / GreatestRatio, low: low, high: high}
+	span := max(math.Abs(float64(low)), math.Abs(float64(high)))
+	if !(q.step > 0x1p-1000) || !(low <= high) || !(span < maxSteps*q.step) {
+		return nil, fmt.Errorf("data from %v to %v with noise of σ = %v: want %v·σ above them, or --noise float",
+			low, high, sigma, maxSteps/GreatestRatio)
+	}
+	return q, nil
+}
+
+// Lattice is where the quantised data lie.
+func (q *Quantiser) Lattice() Lattice {
+	return Lattice{Step: new(big.Rat).SetFloat64(q.step), Low: int(q.round(q.low)), High: int(q.round(q.high))}
+}
+
+func (q *Quantiser) round(x float32) float64 {
+	return math.RoundToEven(float64(min(max(x, q.low), q.high)) / q.step)
+}
+
+// Quantise sets dst to the integers of q(x)/step and returns what is to be taken off every radius at x, rounded up:
+//
+//	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
+//
+// because clamping moves no two points apart and rounding moves (x+δ)_c by at most g/2 in each coordinate. It is true
+// of all real x + δ, and for the q that is computed: the quotient's error may send a value to the farther of two
+// neighbours, by less than 2⁻²⁸·g.
+func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
+	half := q.step * (.5 + 0x1p-27)
+	sum := 0.
+	for d, v := range x {
+		k := q.round(v)
+		dst[d] = int32(k)
+		clamped := float64(min(max(v, q.low), q.high))
+		// Products and sums are not fused (float64), and off by at most 2⁻⁵² of |x_c| + g together.
+		moved := math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + half
+		sum += float64(moved * moved)
+	}
+	// n sums, n products and one root are off by less than (n+2)·2⁻⁵².
+	return math.Sqrt(sum) * (1 + float64(len(x)+4)*0x1p-51)
+}

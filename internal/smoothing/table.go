@@ -1,0 +1,212 @@
+package smoothing
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Table is a distribution on integers from which one 64-bit word draws: the alias method (Walker 1977; Vose 1991) in
+// integers, exact for masses that are multiples of 2⁻⁶⁴.
+//
+// There are n = 2ᵇ columns, one a label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label and
+// the others to the label alias[c], such that label j has q_j cells in all. The word w chooses column c = w mod 2ᵇ and
+// in it cell r = w div 2ᵇ, and with e[c] = 2ᵇ·threshold + alias[c],
+//
+//	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
+//
+// It is exact. w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias; so label c gets the cells
+// r < threshold and, if c ≤ alias, one more. Hence threshold = count − [c < alias], which must not be −1: a column
+// that keeps nothing of its own is that of a label without mass, these come last, and an alias has mass. A column that
+// is all its own has alias = c, and any threshold will do.
+type Table struct {
+	First int // the integer that label 0 stands for
+	Last  int // the integer that the last label with mass stands for
+	// Eta is such that no integer's mass is above (1+Eta) times its ideal. It is exact: a multiple of 2⁻⁹².
+	Eta  float64
+	name string
+	bits int // b
+	// entries is e.
+	entries []uint64
+}
+
+// Mass is a lower bound on a probability: Hi·2⁻⁶⁴ + Lo·2⁻¹²⁸.
+type Mass struct{ Hi, Lo uint64 }
+
+// etaPlaces is the number of binary places of Table.Eta.
+const etaPlaces = 92
+
+// NewTable returns the table of a distribution whose integers first, first+1, … have at least the given masses. The
+// table's masses are
+//
+//	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
+//
+// with p_j the given ones and η the least multiple of 2⁻⁹² for which they sum to 1 or more; what is more than 1, at
+// most a unit of 2⁻⁶⁴ for each integer, is taken off the largest. Integers that get no mass must be at the ends. The name tells distributions apart in Digest.
+func NewTable(name string, first int, masses []Mass) (*Table, error) {
+	eta, err := leastEta(masses)
+	if err != nil {
+		return nil, fmt.Errorf("distribution %s: %w", name, err)
+	}
+	counts := make([]uint64, len(masses))
+	mode, surplus := 0, uint64(0)
+	for j, p := range masses {
+		counts[j] = p.cells(eta)
+		surplus += counts[j] // mod 2⁶⁴
+		if counts[j] > counts[mode] {
+			mode = j
+		}
+	}
+	counts[mode] -= surplus
+	for counts[0] == 0 {
+		counts = counts[1:]
+		first++
+	}
+	for counts[len(counts)-1] == 0 {
+		counts = counts[:len(counts)-1]
+	}
+	if slices.Contains(counts, 0) || len(counts) > 1<<16 {
+		return nil, fmt.Errorf("distribution %s: want masses above 0 between its ends, and at most %d", name, 1<<16)
+	}
+	columns := bits.Len(uint(len(counts) - 1))
+	return &Table{
+		First: first, Last: first + len(counts) - 1, Eta: math.Ldexp(float64(eta), -etaPlaces),
+		name: name, bits: columns, entries: aliases(counts, columns, 64),
+	}, nil
+}
+
+// cells is ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
+func (p Mass) cells(eta uint64) uint64 {
+	// p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high; shifted by 92 places it is added to p·2¹²⁸.
+	carry, _ := bits.Mul64(p.Lo, eta)
+	high, middle := bits.Mul64(p.Hi, eta)
+	middle, c := bits.Add64(middle, carry, 0)
+	high += c
+	const shift = etaPlaces - 64
+	_, c = bits.Add64(p.Lo, middle>>shift|high<<(64-shift), 0)
+	cells, _ := bits.Add64(p.Hi, high>>shift, c)
+	return cells
+}
+
+// errMass is a distribution whose masses are too few.
+var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to more than 1")
+
+// leastEta returns the least eta, in units of 2⁻⁹², for which the cells are at least 2⁶⁴.
+func leastEta(masses []Mass) (uint64, error) {
+	// total is the sum of the cells, less 2⁶⁴ for each carry.
+	total := func(eta uint64) (sum, carries uint64) {
+		for _, p := range masses {
+			var c uint64
+			sum, c = bits.Add64(sum, p.cells(eta), 0)
+			carries += c
+		}
+		return sum, carries
+	}
+	if sum, carries := total(0); carries > 1 || carries == 1 && sum > 0 {
+		return 0, errMass
+	}
+	low, high := uint64(0), uint64(1)<<(etaPlaces-40) // η ≤ 2⁻⁴⁰ is a float64
+	for low < high {
+		middle := (low + high) / 2
+		if _, carries := total(middle); carries > 0 {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	if _, carries := total(low); carries == 0 {
+		return 0, errMass
+	}
+	return low, nil
+}
+
+// aliases returns the entries e of 2^columns columns for words of so many bits, given each label's cells, which sum to
+// 2^width. All labels have mass; columns beyond them are of labels without.
+func aliases(counts []uint64, columns, width int) []uint64 {
+	full := uint64(1) << (width - columns)
+	left := make([]uint64, 1<<columns)
+	copy(left, counts)
+	entries := make([]uint64, len(left))
+	var small, large []int
+	for c, k := range left {
+		switch {
+		case k < full:
+			small = append(small, c)
+		case k > full:
+			large = append(large, c)
+		default:
+			entries[c] = uint64(c)
+		}
+	}
+	// Each round fills one column for good: that of a label with too few cells, from one with too many. The cells left
+	// over are exactly those of the columns left over, so as long as there is one kind there is the other.
+	for len(small) > 0 {
+		c, donor := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		threshold := left[c]
+		if c < donor {
+			threshold--
+		}
+		entries[c] = threshold<<columns | uint64(donor)
+		left[donor] -= full - left[c]
+		if left[donor] <= full {
+			large = large[:len(large)-1]
+			if left[donor] < full {
+				small = append(small, donor)
+			} else {
+				entries[donor] = uint64(donor)
+			}
+		}
+	}
+	return entries
+}
+
+// Integer is what the word w draws.
+func (t *Table) Integer(w uint64) int { return t.First + int(draw(t.entries, w)) }
+
+// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. The compiler makes a branch of min, and either may be the smaller
+// at any time; this way it makes none.
+func draw(entries []uint64, w uint64) uint64 {
+	mask := uint64(len(entries) - 1)
+	e := entries[w&mask]
+	difference, borrow := bits.Sub64(w, e, 0)
+	return (e + difference&-borrow) & mask
+}
+
+// Entries is 2ᵇ, the number of the table's columns.
+func (t *Table) Entries() int { return len(t.entries) }
+
+// Name names the distribution and its parameters.
+func (t *Table) Name() string { return t.name }
+
+// Digest is the SHA-256, in hex, of the name, a newline, and as little-endian 64-bit integers First, Last, η's bits, b
+// and the entries. The same digest means the same noise.
+func (t *Table) Digest() string {
+	buf := append([]byte("rscert table 1 "+t.name), '\n')
+	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {
+		buf = binary.LittleEndian.AppendUint64(buf, v)
+	}
+	for _, e := range t.entries {
+		buf = binary.LittleEndian.AppendUint64(buf, e)
+	}
+	sum := sha256.Sum256(buf)
+	return hex.EncodeToString(sum[:])
+}
+
+// Deflate returns α·e^{−Nη}, rounded down: what is left of α after N draws from tables of this η.
+//
+// The words' masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤ e^{Nη}
+// times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law therefore fails
+// with probability at most α under the law that is drawn from, with adaptive stopping too, if N is the most that can be
+// drawn. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; 0 is returned where that is negative.
+func Deflate(alpha, eta float64, draws int64) float64 {
+	const ulps = 0x1p-50 // more than the roundings here together
+	y := float64(float64(draws)*eta) * (1 + ulps)
+	kept := 1 - float64(y*(1-float64(y*(.5-float64(y/6)))))
+	return max(0, float64(alpha*kept)*(1-ulps))
+}
