@@ -30,6 +30,8 @@ type Votes struct {
 	// parts of all N at which it could have ended add up to at most 1.
 	Stop       StopRule `json:"stop,omitzero"`
 	AlphaShare float64  `json:"alpha_share,omitempty"`
+	// Quantisation is what rounding the input to a lattice takes off every radius.
+	Quantisation float64 `json:"quantisation,omitempty"`
 }
 
 // Certificate is what is known of one example, a line of certificates.jsonl.
@@ -60,6 +62,9 @@ type Certificate struct {
 	// Unbounded says that margin and radius stand for +∞, which JSON cannot hold.
 	// Only an unsound method produces it.
 	Unbounded bool `json:"unbounded,omitempty"`
+	// Quantisation has been taken off the radius: inputs of this dataset are on no
+	// lattice, and rounding them to one is part of the classifier.
+	Quantisation float64 `json:"quantisation,omitempty"`
 	// Bounds are the confidence bounds the margin was computed from, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 }

@@ -64,6 +64,20 @@ func (a *ScoreAccumulator) selectionScores() []float64 {
 	return x
 }
 
+// attackParams are the params with radii that rounding the perturbed input to the lattice
+// is part of.
+func (a *ScoreAccumulator) attackParams() ScoreParams {
+	p := a.certifier.params
+	if q := a.example.Quantisation; q > 0 {
+		radii := make([]float64, len(p.Confidence.Radii))
+		for i, r := range p.Confidence.Radii {
+			radii[i] = math.Nextafter(r+q, math.Inf(1))
+		}
+		p.Confidence.Radii = radii
+	}
+	return p
+}
+
 // startSide begins the bound of a mean for one side of the intervals.
 func (a *ScoreAccumulator) startSide() lowerMean {
 	p := a.certifier.params
@@ -83,7 +97,7 @@ type standardConfidence struct {
 }
 
 func startStandard(a *ScoreAccumulator) confidence {
-	return &standardConfidence{params: a.certifier.params, low: a.startSide(), high: a.startSide()}
+	return &standardConfidence{params: a.attackParams(), low: a.startSide(), high: a.startSide()}
 }
 
 func (s *standardConfidence) add(x float64) {

@@ -49,12 +49,13 @@ func (p ScoreParams) classTarget() Target {
 	t := p.Target
 	if len(p.Confidence.Radii) > 0 {
 		t.Alpha /= 2
+		t.Level /= 2
 	}
 	return t
 }
 
 // sideAlpha is the part of α for one side of the confidence intervals.
-func (p ScoreParams) sideAlpha() float64 { return p.Alpha / 4 }
+func (p ScoreParams) sideAlpha() float64 { return p.level() / 4 }
 
 // ConfidenceParams say how the confidence under attack is bounded.
 type ConfidenceParams struct {

@@ -55,7 +55,7 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its margin is the %s (lipschitz %v), the run's the %s (lipschitz %v)", cert.MarginKind, cert.Lipschitz, t.Margin, t.Lipschitz)
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
-	case cert.Radius > t.radius(cert.Margin)*(1+1e-8): // both are rounded to nine digits
+	case cert.Radius > lessQuantisation(t.radius(cert.Margin), cert.Quantisation)*(1+1e-8): // both are rounded to nine digits
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
 	}
 	return nil
@@ -69,6 +69,8 @@ type ScoreExample struct {
 	// N0 and N are the numbers of selection and of estimation samples, fixed before
 	// either are seen.
 	N0, N int64
+	// Quantisation is what rounding the input to a lattice takes off every radius.
+	Quantisation float64
 }
 
 // ScoreAccumulator takes the scores of one example, a sample at a time, and keeps
@@ -114,6 +116,8 @@ func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 		return nil, fmt.Errorf("n0 is %d, want at least 0", e.N0)
 	case e.Label < UnknownLabel || e.Label >= e.Classes:
 		return nil, fmt.Errorf("label %d is not one of the %d classes", e.Label, e.Classes)
+	case !(e.Quantisation >= 0) || math.IsInf(e.Quantisation, 1):
+		return nil, fmt.Errorf("quantisation %v is not a number from 0", e.Quantisation)
 	case c.params.Class == Predicted && e.N0 == 0:
 		return nil, ErrNoSelection
 	case c.params.Class == Label && e.Label == UnknownLabel:
@@ -229,7 +233,7 @@ func (a *ScoreAccumulator) choose() error {
 		a.rivals = []rival{{class: argMaxScore(a.sums, a.class), weight: 1}, others}
 	}
 	p := a.certifier.params
-	alpha := p.classTarget().Alpha
+	alpha := p.classTarget().level()
 	if p.Combine == Directed && p.Margin == SecondMargin {
 		for i := range a.rivals {
 			a.rivals[i].weight = a.chooseWeight(i, alpha)
@@ -258,7 +262,7 @@ func (a *ScoreAccumulator) choose() error {
 // bonferroniAlpha is the level of each of the two bounds of BonferroniScores; Taylor
 // has spent half of α on its test by then.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
-	alpha := a.certifier.params.classTarget().Alpha / 2
+	alpha := a.certifier.params.classTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {
 		alpha /= 2
 	}
@@ -343,7 +347,7 @@ func (a *ScoreAccumulator) Certificate() (Certificate, error) {
 	}
 	p := a.certifier.params
 	e := a.example
-	return p.classTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, a.bound()), nil
+	return p.classTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, e.Quantisation, a.bound()), nil
 }
 
 // bound is the margin against the rival that is bounded worst.

@@ -185,7 +185,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
 		p := s.certifier.params
-		return p.radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.Alpha}).margin) >= s.rule.value
+		return p.radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
 		share = 1 - scoutShare // all there is for one checkpoint, with scouts before it
@@ -233,7 +233,7 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.enough(cert.Radius, s.certifier.observe(v, class)) {
+	if s.enough(cert, s.certifier.observe(v, class)) {
 		return v.N, nil
 	}
 	return s.checkpoints[i+1].N, nil
@@ -263,11 +263,12 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 
 // enough reports whether sampling ends with the certified radius lower. That it
 // ends is no claim: the certificate holds wherever it ends.
-func (s *Stopping) enough(lower float64, o observation) bool {
+func (s *Stopping) enough(cert Certificate, o observation) bool {
+	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
 		return true
 	}
-	upper := s.largest(o)
+	upper := s.largest(o) - cert.Quantisation
 	if s.rule.kind == stopAtRadius {
 		return upper < s.rule.value
 	}
@@ -291,7 +292,7 @@ func (s *Stopping) largest(o observation) float64 {
 		}
 		return quantileNear(a) - quantileNear(b)
 	}
-	level := p.Alpha * last.Share
+	level := p.level() * last.Share
 	best := binomial.LowerBound(o.a+last.N-o.n, last.N, level)
 	most := margin(best, math.Min(1-best, binomial.UpperBound(o.b, last.N, level)))
 	if a, b := binomial.UpperBound(o.a, o.n, hopeless), binomial.LowerBound(o.b, o.n, hopeless); a < 1 && b > 0 {

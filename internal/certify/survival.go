@@ -50,7 +50,7 @@ func cell(x float64) int {
 }
 
 func startSurvivalBand(a *ScoreAccumulator) confidence {
-	return newSurvivalBand(a.certifier.params, a.example.N)
+	return newSurvivalBand(a.attackParams(), a.example.N)
 }
 
 func newSurvivalBand(p ScoreParams, n int64) *survivalBand {

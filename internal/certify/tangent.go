@@ -44,7 +44,7 @@ type tangentSide struct {
 var kappas = []float64{0.5, 2, 8, 32}
 
 func startTangent(a *ScoreAccumulator) confidence {
-	return newTangent(a.certifier.params, a.selectionScores(), a.example.N, a.startSide)
+	return newTangent(a.attackParams(), a.selectionScores(), a.example.N, a.startSide)
 }
 
 // newTangent fixes S_0 from selection scores. start begins a stream for the mean of n

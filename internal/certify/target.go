@@ -16,6 +16,9 @@ type Target struct {
 	Class  Class
 	// Alpha is the failure probability of all that is stated of an example, in (0, 1).
 	Alpha float64
+	// Level is what the bounds may spend of Alpha, where the noise is drawn from finite
+	// words (smoothing.Deflate); 0 = all of it.
+	Level float64
 	Sigma float64 // standard deviation of the noise, in the units of the data
 	// Lipschitz is a known L2 Lipschitz constant of the vector of smoothed vote
 	// probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
@@ -31,8 +34,10 @@ func (t *Target) complete() error {
 	switch {
 	case !(t.Alpha > 0 && t.Alpha < 1):
 		return fmt.Errorf("alpha %v is outside (0, 1)", t.Alpha)
-	case t.Alpha < binomial.MinLevel:
-		return fmt.Errorf("alpha %v is below %v", t.Alpha, binomial.MinLevel)
+	case !(t.Level >= 0 && t.Level <= t.Alpha):
+		return fmt.Errorf("level %v is outside [0, alpha = %v]", t.Level, t.Alpha)
+	case t.level() < binomial.MinLevel:
+		return fmt.Errorf("alpha %v is below %v", t.level(), binomial.MinLevel)
 	case !(t.Sigma > 0) || math.IsInf(t.Sigma, 1):
 		return fmt.Errorf("sigma %v is not a positive number", t.Sigma)
 	case !(t.Lipschitz >= 0) || math.IsInf(t.Lipschitz, 1):
@@ -41,6 +46,14 @@ func (t *Target) complete() error {
 		return errors.New("a lipschitz constant needs the first margin")
 	}
 	return nil
+}
+
+// level is the failure probability that the bounds may have.
+func (t Target) level() float64 {
+	if t.Level > 0 {
+		return t.Level
+	}
+	return t.Alpha
 }
 
 // radius is the radius within which the class of a margin stays the prediction.
@@ -64,12 +77,13 @@ type marginBound struct {
 	bounds    map[string]float64 // what it was computed from
 }
 
-// certificate is the certificate of class a by the bound b, from n samples.
-func (t Target) certificate(m method, index, label, a int, n int64, b marginBound) Certificate {
+// certificate is the certificate of class a by the bound b, from n samples, for an input
+// that quantisation moves (Certificate.Quantisation).
+func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained,
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
-		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, N: n, Bounds: maps.Clone(b.bounds),
+		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
 	}
 	if !(b.margin > 0) {
 		return cert
@@ -81,8 +95,17 @@ func (t Target) certificate(m method, index, label, a int, n int64, b marginBoun
 		return cert
 	}
 	cert.Margin = RoundDown(b.margin)
-	cert.Radius = t.radius(b.margin)
+	cert.Radius = lessQuantisation(t.radius(b.margin), quantisation)
 	return cert
+}
+
+// lessQuantisation takes off a radius what rounding inputs to the lattice can add to a
+// perturbation, rounded down.
+func lessQuantisation(radius, quantisation float64) float64 {
+	if quantisation == 0 {
+		return radius
+	}
+	return max(0, RoundDown(below(radius-quantisation)))
 }
 
 // Class says which class A of an example is certified. It is fixed before the

@@ -3,6 +3,7 @@ package certify
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -24,6 +25,8 @@ func (v Votes) Validate() error {
 		return fmt.Errorf("n is %d, want at least 1", v.N)
 	case v.N > MaxVotes:
 		return fmt.Errorf("n is %d, above %d", v.N, int64(MaxVotes))
+	case !(v.Quantisation >= 0) || math.IsInf(v.Quantisation, 1):
+		return fmt.Errorf("quantisation is %v, want a number from 0", v.Quantisation)
 	case v.Label < UnknownLabel || v.Label >= m:
 		return fmt.Errorf("label %d is not one of the %d classes", v.Label, m)
 	}
@@ -177,14 +180,14 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
-	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, c.bound(c.observe(v, a)))
+	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, c.bound(c.observe(v, a)))
 	cert.Stop = v.Stop
 	return cert, nil
 }
 
 // observe returns what the bound for class a depends on.
 func (c *VoteCertifier) observe(v Votes, a int) observation {
-	o := observation{n: v.N, a: v.Counts[a], b: runnerUp(v, a), two: len(v.Counts) == 2, alpha: c.params.Alpha}
+	o := observation{n: v.N, a: v.Counts[a], b: runnerUp(v, a), two: len(v.Counts) == 2, alpha: c.params.level()}
 	if v.Stop != (StopRule{}) {
 		o.alpha *= v.AlphaShare
 	}

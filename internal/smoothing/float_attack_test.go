@@ -35,6 +35,16 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
+// placed is an input of one channel.
+func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
+	t.Helper()
+	input, err := n.Input(integers, func(int) int { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input
+}
+
 // With noise in floats the votes at two points 0.43σ apart contradict each other: if class 0 has all votes at one,
 // p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With noise
 // on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice points
@@ -57,25 +67,24 @@ func TestFloatAttack(t *testing.T) {
 		}
 		return counts
 	}
-	floats := votes(func(point int, s Stream, sample int64) { s.Perturb(noisy, points[point], scale, sample) })
+	floats := votes(func(point int, s Stream, sample int64) {
+		FloatInput{points[point], scale}.Perturb(noisy, s, sample)
+	})
 	if floats[0] != n || floats[1] > n/20 {
 		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)
 	}
 	for _, den := range []int64{256, 512, 4096} {
 		l := Lattice{Step: big.NewRat(1, den), Low: 0, High: int(den / 256)}
 		noise := latticeNoise(t, l, sigma, []float64{0}, []float64{1})
-		var places [2][]int32
+		var inputs [2]LatticeInput
 		for point, x := range points {
 			integers := make([]int32, len(x))
 			for d, v := range x {
 				integers[d] = int32(v * float32(den))
 			}
-			places[point] = make([]int32, len(x))
-			if err := noise.Place(places[point], integers, func(int) int { return 0 }); err != nil {
-				t.Fatal(err)
-			}
+			inputs[point] = placed(t, noise, integers)
 		}
-		lattice := votes(func(point int, s Stream, sample int64) { noise.Perturb(noisy, places[point], s, sample) })
+		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
 		// All these lattices are multiples of 2⁻³², where the model has but one answer.
 		if lattice != [2]int{n, n} {
 			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
@@ -87,15 +96,13 @@ func TestFloatAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	noise := latticeNoise(t, q.Lattice(), sigma, []float64{0}, []float64{1})
-	var places [2][]int32
+	var inputs [2]LatticeInput
 	for point, x := range points {
-		places[point] = make([]int32, len(x))
-		q.Quantise(places[point], x)
-		if err := noise.Place(places[point], places[point], func(int) int { return 0 }); err != nil {
-			t.Fatal(err)
-		}
+		integers := make([]int32, len(x))
+		q.Quantise(integers, x)
+		inputs[point] = placed(t, noise, integers)
 	}
-	lattice := votes(func(point int, s Stream, sample int64) { noise.Perturb(noisy, places[point], s, sample) })
+	lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
 	if lattice != [2]int{} {
 		t.Errorf("noise on steps of σ/3640: class 0 has %d votes of %d", lattice, n)
 	}

@@ -101,27 +101,38 @@ func channelValues(step *big.Rat, first, n int, mean, std float64) ([]float32, e
 // errOffRange is an input that is not among the data for which the noise was prepared.
 var errOffRange = errors.New("outside the range of the data")
 
-// Place sets dst[d] to where coordinate d of a clean input Step·integers[d] stands in its channel's values.
-func (n *LatticeNoise) Place(dst, integers []int32, channel func(d int) int) error {
+// LatticeInput is an example on the lattice.
+type LatticeInput struct {
+	noise *LatticeNoise
+	// places [D] says where coordinate d of the clean input stands in its channel's values.
+	places []int32
+}
+
+// Input is the example Step·integers [D]; channel tells the channel of a coordinate. It takes integers over.
+func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (LatticeInput, error) {
 	for d, k := range integers {
 		if int(k) < n.lattice.Low || int(k) > n.lattice.High {
-			return fmt.Errorf("coordinate %d: %d steps: %w", d, k, errOffRange)
+			return LatticeInput{}, fmt.Errorf("coordinate %d: %d steps: %w", d, k, errOffRange)
 		}
-		dst[d] = int32(channel(d)*n.width + int(k) - n.lattice.Low)
+		integers[d] = int32(channel(d)*n.width + int(k) - n.lattice.Low)
 	}
-	return nil
+	return LatticeInput{n, integers}, nil
 }
 
-// Clean sets dst to the input without noise.
-func (n *LatticeNoise) Clean(dst []float32, places []int32) {
-	for d, p := range places {
-		dst[d] = n.values[int(p)-n.table.First]
+// Len is D.
+func (in LatticeInput) Len() int { return len(in.places) }
+
+// Clean sets dst [D] to the input without noise.
+func (in LatticeInput) Clean(dst []float32) {
+	for d, p := range in.places {
+		dst[d] = in.noise.values[int(p)-in.noise.table.First]
 	}
 }
 
-// Perturb sets dst to the noisy input of a sample (0 ≤ sample < 2³¹): that of the integers i + J.
-func (n *LatticeNoise) Perturb(dst []float32, places []int32, s Stream, sample int64) {
-	values, entries := n.values, n.table.entries
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹): that of the integers i + J.
+func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
+	places := in.places
+	values, entries := in.noise.values, in.noise.table.entries
 	if len(entries) == 0 {
 		return // never; but now the compiler knows that draw's index is in range
 	}

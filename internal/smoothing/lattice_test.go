@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -65,11 +66,12 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 		n := latticeNoise(t, bytesLattice(), sigma, mean, std)
 		const d = 1000
 		channel := func(j int) int { return j % 2 }
-		integers, places := make([]int32, d), make([]int32, d)
+		integers := make([]int32, d)
 		for j := range integers {
 			integers[j] = int32(j * 7 % 256)
 		}
-		if err := n.Place(places, integers, channel); err != nil {
+		input, err := n.Input(slices.Clone(integers), channel)
+		if err != nil {
 			t.Fatal(err)
 		}
 		value := func(j, k int) float32 {
@@ -83,7 +85,7 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 			s.Words(words, sample)
 			for _, size := range []int{0, 1, 2, 999, 1000} {
 				got[size] = 42
-				n.Perturb(got[:size], places[:size], s, sample)
+				LatticeInput{n, input.places[:size]}.Perturb(got[:size], s, sample)
 				for j := range size {
 					if want := value(j, int(integers[j])+n.table.Integer(words[j])); got[j] != want {
 						t.Fatalf("σ = %v, sample %d, coordinate %d: %v, want %v", sigma, sample, j, got[j], want)
@@ -94,7 +96,7 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 				}
 			}
 		}
-		n.Clean(got[:d], places)
+		input.Clean(got[:d])
 		for j := range d {
 			if want := value(j, int(integers[j])); got[j] != want {
 				t.Fatalf("clean coordinate %d: %v, want %v", j, got[j], want)
@@ -106,22 +108,22 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 // Words at the ends of the table reach the ends of the values, and no further.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
-	places := make([]int32, 2)
 	for _, k := range []int32{0, 255} {
 		for c := range 2 {
-			if err := n.Place(places, []int32{k, k}, func(int) int { return c }); err != nil {
+			input, err := n.Input([]int32{k, k}, func(int) int { return c })
+			if err != nil {
 				t.Fatal(err)
 			}
 			for label := range n.table.Last - n.table.First + 1 {
 				want := float32(float64(int(k)+n.table.First+label) / 255)
-				if got := n.values[int(places[0])+label]; got != want {
+				if got := n.values[int(input.places[0])+label]; got != want {
 					t.Fatalf("channel %d: %d + %d is %v, want %v", c, k, n.table.First+label, got, want)
 				}
 			}
 		}
 	}
 	for _, k := range []int32{-1, 256} {
-		if err := n.Place(places, []int32{3, k}, func(int) int { return 0 }); err == nil {
+		if _, err := n.Input([]int32{3, k}, func(int) int { return 0 }); err == nil {
 			t.Errorf("%d is a byte", k)
 		}
 	}
@@ -133,17 +135,15 @@ func TestLatticeBytes(t *testing.T) {
 	hash := sha256.New()
 	for i, sigma := range []float64{0.12, 0.25, 0.5, 1} {
 		n := latticeNoise(t, bytesLattice(), sigma, []float64{0.4914}, []float64{0.2023})
-		places, noisy := make([]int32, 1000), make([]float32, 1000)
-		integers := make([]int32, len(places))
+		noisy := make([]float32, 1000)
+		integers := make([]int32, len(noisy))
 		for j := range integers {
 			integers[j] = int32(j % 256)
 		}
-		if err := n.Place(places, integers, func(int) int { return 0 }); err != nil {
-			t.Fatal(err)
-		}
+		input := placed(t, n, integers)
 		buf := make([]byte, 4*len(noisy))
 		for k := range 250 {
-			n.Perturb(noisy, places, NewStream(uint64(i), k, Phase(k&1)), int64(k))
+			input.Perturb(noisy, NewStream(uint64(i), k, Phase(k&1)), int64(k))
 			for d, v := range noisy {
 				binary.LittleEndian.PutUint32(buf[4*d:], math.Float32bits(v))
 			}
@@ -323,7 +323,7 @@ func TestQuantiserRefuses(t *testing.T) {
 func BenchmarkLatticeNoise(b *testing.B) {
 	const d = 3 * 32 * 32
 	s := NewStream(1, 0, Estimation)
-	dst, places := make([]float32, d), make([]int32, d)
+	dst := make([]float32, d)
 	integers := make([]int32, d)
 	for j := range integers {
 		integers[j] = int32(j * 7 % 256)
@@ -334,12 +334,13 @@ func BenchmarkLatticeNoise(b *testing.B) {
 	for _, ratio := range []float64{30, 100, 200, 400, 900, 1800, GreatestRatio} {
 		l := Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 		n := latticeNoise(b, l, ratio/255, []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010})
-		if err := n.Place(places, integers, func(j int) int { return j / 1024 }); err != nil {
+		input, err := n.Input(slices.Clone(integers), func(j int) int { return j / 1024 })
+		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprint(n.table.Entries(), " entries"), func(b *testing.B) {
 			for i := range b.N {
-				n.Perturb(dst, places, s, int64(i))
+				input.Perturb(dst, s, int64(i))
 			}
 			report(b)
 		})
@@ -347,7 +348,7 @@ func BenchmarkLatticeNoise(b *testing.B) {
 	b.Run("float", func(b *testing.B) {
 		base, scale := make([]float32, d), make([]float32, d)
 		for i := range b.N {
-			s.Perturb(dst, base, scale, int64(i))
+			FloatInput{base, scale}.Perturb(dst, s, int64(i))
 		}
 		report(b)
 	})

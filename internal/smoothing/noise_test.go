@@ -186,14 +186,14 @@ func TestNoiseIsPure(t *testing.T) {
 				t.Fatalf("Fill of %d: coordinate %d is %v, want %v", n, i, got[i], whole[i])
 			}
 		}
-		s.Perturb(got[:n], base[:n], scale[:n], 12)
+		FloatInput{base[:n], scale[:n]}.Perturb(got[:n], s, 12)
 		for i := range n {
 			if got[i] != want[i] {
 				t.Fatalf("Perturb of %d: coordinate %d is %v, want %v", n, i, got[i], want[i])
 			}
 		}
 		copy(got, base[:n])
-		s.Perturb(got[:n], got[:n], scale[:n], 12)
+		FloatInput{got[:n], scale[:n]}.Perturb(got[:n], s, 12)
 		for i := range n {
 			if got[i] != want[i] {
 				t.Fatalf("Perturb of %d in place: coordinate %d is %v, want %v", n, i, got[i], want[i])
@@ -361,7 +361,7 @@ func BenchmarkNoise(b *testing.B) {
 	})
 	b.Run("perturb", func(b *testing.B) {
 		for i := range b.N {
-			s.Perturb(dst, base, scale, int64(i))
+			FloatInput{base, scale}.Perturb(dst, s, int64(i))
 		}
 		perGaussian(b)
 	})

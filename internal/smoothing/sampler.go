@@ -35,13 +35,21 @@ type Votes struct {
 	None    int64   // those that vote for nobody
 }
 
+// Input makes the noisy inputs of one example.
+type Input interface {
+	Len() int // D
+	// Perturb sets dst [D] to the noisy input of a sample, in the model's layout and
+	// normalised. It is called from several goroutines at once.
+	Perturb(dst []float32, s Stream, sample int64)
+}
+
 // Experiment decides for one example how many samples are drawn and what
 // becomes of them. Goal, Observe and Finish of one experiment are never called
 // at the same time, those of different experiments are.
 type Experiment interface {
 	// Input gives the example's index, which is part of the noise's address, and
-	// its clean input [D] in the model's layout, already normalised.
-	Input() (index int, clean []float32)
+	// its input.
+	Input() (index int, input Input)
 	// Goal is asked at the start (without any votes) and whenever the goal it
 	// named is reached: it returns the number of estimation samples to reach
 	// next, or v.N if there are enough.
@@ -66,10 +74,7 @@ type Observer interface {
 type Sampler struct {
 	Classifier Classifier
 	Seed       uint64
-	// Scale [D] is the noise's standard deviation at each coordinate of the
-	// normalised input: σ divided by the normalisation's standard deviation.
-	Scale []float32
-	N0    int64 // selection samples an example; may be 0
+	N0         int64 // selection samples an example; may be 0
 	// Workers is the number of goroutines that make noise, run the model and
 	// count; 0 means one a core.
 	Workers int
@@ -77,7 +82,7 @@ type Sampler struct {
 	Progress func(n int64)
 }
 
-// maxActiveBytes bounds the clean inputs held for examples in flight.
+// maxActiveBytes bounds the inputs held for examples in flight.
 const maxActiveBytes = 256 << 20
 
 // phases is the number of phases: selection and estimation.
@@ -88,7 +93,7 @@ const phases = 2
 type active struct {
 	Experiment
 	index    int
-	clean    []float32
+	input    Input
 	goal     int64
 	drawn    [phases]int64 // samples given to workers
 	counted  int64         // samples of both phases that are done with
@@ -135,9 +140,6 @@ type outcome struct {
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = runtime.GOMAXPROCS(0)
-	}
-	if d := s.Classifier.InputLen(); len(s.Scale) != d {
-		return fmt.Errorf("smoothing: scale has %d values, the model's input %d", len(s.Scale), d)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -250,9 +252,9 @@ func (c *scheduler) run(ctx context.Context, s Sampler, arrivals <-chan Experime
 func (c *scheduler) admit(s Sampler, e Experiment) (*active, error) {
 	m := s.Classifier.Classes()
 	a := &active{Experiment: e}
-	a.index, a.clean = e.Input()
-	if len(a.clean) != s.Classifier.InputLen() {
-		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, len(a.clean), s.Classifier.InputLen())
+	a.index, a.input = e.Input()
+	if d := a.input.Len(); d != s.Classifier.InputLen() {
+		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, d, s.Classifier.InputLen())
 	}
 	a.votes = Votes{Counts0: make([]int64, m), Counts: make([]int64, m)}
 	goal, err := e.Goal(a.votes)
@@ -359,7 +361,7 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 	for _, g := range t.batch {
 		stream := NewStream(w.Seed, g.index, g.phase)
 		for i := range g.count {
-			stream.Perturb(in[:d], g.clean, w.Scale, g.first+int64(i))
+			g.input.Perturb(in[:d], stream, g.first+int64(i))
 			in = in[d:]
 		}
 	}

@@ -1,6 +1,7 @@
 package smoothing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 type recorded struct {
 	index int
 	clean []float32
+	sigma float32
 	goals []int64
 	log   *[]string // shared, appended to by Emit
 
@@ -52,7 +54,17 @@ type recorded struct {
 	final   *Votes
 }
 
-func (r *recorded) Input() (int, []float32) { return r.index, r.clean }
+func (r *recorded) Input() (int, Input) { return r.index, FloatInput{r.clean, r.scale()} }
+
+// scale is the standard deviation of the noise, 1 unless said otherwise.
+func (r *recorded) scale() []float32 {
+	scale := make([]float32, len(r.clean))
+	for d := range scale {
+		scale[d] = cmp.Or(r.sigma, 1)
+	}
+	return scale
+}
+
 func (r *recorded) Goal(t Votes) (int64, error) {
 	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None})
 	for _, g := range r.goals {
@@ -88,7 +100,7 @@ func (o *observed) Observe(phase Phase, outputs []float32) error {
 func examples(n int, goals []int64, log *[]string) []*observed {
 	es := make([]*observed, n)
 	for i := range es {
-		es[i] = &observed{recorded{index: 3 * i, clean: []float32{float32(i) * 0.1, 0.3}, goals: goals, log: log}}
+		es[i] = &observed{recorded{index: 3 * i, sigma: 0.5, clean: []float32{float32(i) * 0.1, 0.3}, goals: goals, log: log}}
 	}
 	return es
 }
@@ -120,7 +132,7 @@ func TestSamplerIndependent(t *testing.T) {
 					es := examples(11, goals, &log)
 					var drawn atomic.Int64
 					s := Sampler{
-						Classifier: &linear{batch: batch}, Seed: 7, Scale: []float32{0.5, 0.5}, N0: 20, Workers: workers,
+						Classifier: &linear{batch: batch}, Seed: 7, N0: 20, Workers: workers,
 						Progress: func(n int64) { drawn.Add(n) },
 					}
 					if err := s.Run(t.Context(), sourceOf(es, observe)); err != nil {
@@ -159,7 +171,7 @@ func TestSamplerIndependent(t *testing.T) {
 func TestSamplerVotes(t *testing.T) {
 	var log []string
 	es := examples(1, []int64{200000}, &log)
-	s := Sampler{Classifier: &linear{batch: 256}, Seed: 1, Scale: []float32{0.5, 0.5}}
+	s := Sampler{Classifier: &linear{batch: 256}, Seed: 1}
 	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +242,7 @@ func TestSamplerErrors(t *testing.T) {
 			if tt.source != nil {
 				source = tt.source(&log)
 			}
-			s := Sampler{Classifier: tt.class, Scale: []float32{1, 1}, N0: 5, Workers: 3}
+			s := Sampler{Classifier: tt.class, N0: 5, Workers: 3}
 			err := s.Run(t.Context(), source)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
@@ -295,7 +307,7 @@ func TestNoneIsCounted(t *testing.T) {
 	for i, y := range []float32{100, 0, -100} { // never, half of the time, always
 		es[i].clean[1] = y
 	}
-	s := Sampler{Classifier: &partial{linear{batch: 8}}, Scale: []float32{1, 1}, N0: 400, Workers: 3}
+	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
 	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +355,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	for _, e := range es {
 		e.clean = []float32{0.1, 0.3}
 	}
-	s := Sampler{Classifier: &linear{batch: 16}, Seed: 5, Scale: []float32{1, 1}, N0: 200, Workers: 2}
+	s := Sampler{Classifier: &linear{batch: 16}, Seed: 5, N0: 200, Workers: 2}
 	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +386,7 @@ func TestSamplerCancelled(t *testing.T) {
 		return nil
 	}}
 	// One worker: of several one may sleep on the first example's batch.
-	s := Sampler{Classifier: c, Scale: []float32{1, 1}, Workers: 1}
+	s := Sampler{Classifier: c, Workers: 1}
 	if err := s.Run(ctx, sourceOf(examples(20, []int64{100}, &log), false)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}

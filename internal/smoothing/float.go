@@ -5,28 +5,9 @@ import (
 	"math/bits"
 )
 
-// Phase says what a sample is used for. The class is chosen with the selection
-// samples and the bound is computed from the estimation samples; the two must
-// be independent (Cohen et al. 2019, Algorithm 1).
-type Phase uint8
-
-const (
-	Selection  Phase = 0
-	Estimation Phase = 1
-)
-
-func (p Phase) String() string {
-	if p == Selection {
-		return "selection"
-	}
-	return "estimation"
-}
-
-// Stream is the standard Gaussian noise of one example in one phase: a pure
-// function N(seed, example, phase, sample, coordinate). A value does not depend
-// on what else is drawn, in what order, by how many threads or on which machine:
-// it takes integer arithmetic and +, −, ×, ÷, √ of IEEE 754 only, and no product
-// is fused into a sum (hence the conversions of products to float64 below).
+// The noise in floats, for comparison with papers and older runs (--noise float). It
+// takes integer arithmetic and +, −, ×, ÷, √ of IEEE 754 only, and no product is fused
+// into a sum (hence the conversions of products to float64 below).
 //
 // Integers are those of Squares (Widynski 2020, arXiv:2004.06278), four rounds,
 // 32 bits a counter. Everything mod 2⁶⁴, rot(x) = x·2³² + x div 2³²:
@@ -35,12 +16,6 @@ func (p Phase) String() string {
 //	y = counter·key, z = y + key
 //	x = rot(y·y + y), x = rot(x·x + z), x = rot(x·x + y)
 //	word = (x·x + z) div 2³²
-//
-// Had sample and w been two fields of the counter, the low half of counter·key
-// would be equal in all samples and the first round would mix nothing between
-// them. G is 2⁶⁴ over the golden ratio: s·G stays more than 2³² away from 0 for
-// 0 < |s| < 2³¹ (best approximations; the tests check it), so no two counters
-// meet in up to 2³¹ samples of up to 2³² coordinates.
 //
 // Gaussians are those of Box and Muller (1958). Coordinates 2j and 2j+1 share
 // a = word 2j and b = word 2j+1:
@@ -72,97 +47,12 @@ func (p Phase) String() string {
 //     r = 1.25) and about 2⁻⁴⁰/(u·r) inwards, which is under 1e-6 except with
 //     probability 2e-7 a pair. A model computing in float32 rounds x + σε
 //     as coarsely, and its own arithmetic more.
-//
-// The same as an ONNX graph, on [N, ⌈D/2⌉] tensors: uint64 Mul and Add wrap, and
-// Div and Mod by powers of two do the shifts, so a and b come out bit for bit.
-// 2⁴⁰·u and b div 2⁸ are below 2⁵³, so Cast to double is exact, and Mul, Log,
-// Sqrt, Cos, Sin in double and a Cast to float give what is returned here, or a
-// float32 next to it. [N, ⌈D/2⌉, 2] of both coordinates is then [N, D] (less the
-// last if D is odd). Log in float32 would not do: 1 − u is lost near u = 1.
-type Stream struct{ key uint64 }
-
-// weyl is ⌊2⁶⁴/φ⌋, odd: G above, and the step of SplitMix64.
-const weyl = 0x9E3779B97F4A7C15
-
-// NewStream returns the noise of an example (0 ≤ example < 2⁵⁶) in a phase.
-//
-// Squares asks for a key of irregular bits; Widynski's are built of hexadecimal
-// digits: none zero, the last odd, the last eight all different, and each of the
-// others different from its neighbour on the right. A random 64-bit key would
-// sometimes be a weak one (few bits set, even, or zero: then all words are zero),
-// and the keys seed, seed+1, … would give sequences that resemble each other. So
-// the admissible keys are numbered, and the pair (example, phase) is sent to one
-// of them by a permutation that the seed chooses: for one seed no two pairs
-// share a key, and neighbours get unrelated keys.
-func NewStream(seed uint64, example int, phase Phase) Stream {
-	if int64(example)>>56 != 0 || phase > Estimation {
-		panic("smoothing: example or phase out of range")
-	}
-	n := uint64(example)<<1 | uint64(phase)
-	for {
-		// Walking the cycle until it meets [0, admissibleKeys) restricts a
-		// permutation of [0, 2⁵⁸) to one of that set.
-		if n = permute(seed, n); n < admissibleKeys {
-			return Stream{key: admissibleKey(n)}
-		}
-	}
-}
-
-// admissibleKeys counts the keys: 8 odd digits, 14!/7! ways to add seven
-// different ones, and 14 choices for each of the upper eight. About 2^57.5.
-const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
-
-// admissibleKey returns key number n < admissibleKeys.
-func admissibleKey(n uint64) uint64 {
-	// unused[place:] are the digits not yet taken; odd ones stand at even places.
-	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-	var key, digit uint64
-	for place := range uint64(16) {
-		switch {
-		case place == 0:
-			i := n % 8 * 2
-			n /= 8
-			digit, unused[i] = unused[i], unused[0]
-		case place < 8:
-			i := place + n%(15-place)
-			n /= 15 - place
-			digit, unused[i] = unused[i], unused[place]
-		default:
-			d := n%14 + 1
-			n /= 14
-			if d >= digit { // leave out the neighbour
-				d++
-			}
-			digit = d
-		}
-		key |= digit << (4 * place)
-	}
-	return key
-}
-
-// permute is a permutation of [0, 2⁵⁸) that the seed chooses: a balanced Feistel
-// network of six rounds, a bijection whatever its round function is.
-func permute(seed, n uint64) uint64 {
-	left, right := n>>29, n&(1<<29-1)
-	for range 6 {
-		seed += weyl
-		left, right = right, left^mix(right^mix(seed))>>35
-	}
-	return left<<29 | right
-}
-
-// mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
 
 // block is how many words are made, then turned into Gaussians, at a time: even,
 // and small enough to stay in the first-level cache.
 const block = 256
 
-// Fill sets dst[d] to coordinate d of a sample (0 ≤ sample < 2³¹).
+// Fill sets dst[d] to the standard Gaussian of coordinate d of a sample (0 ≤ sample < 2³¹).
 func (s Stream) Fill(dst []float32, sample int64) {
 	var b buffer
 	for w := 0; w < len(dst); w += block {
@@ -172,32 +62,41 @@ func (s Stream) Fill(dst []float32, sample int64) {
 	}
 }
 
-// Perturb sets dst[d] = base[d] + scale[d]·(coordinate d of a sample), rounding
-// the product and the sum to float32. The three have the same length; dst may
-// be base.
-func (s Stream) Perturb(dst, base, scale []float32, sample int64) {
-	var b buffer
-	for w := 0; w < len(dst); w += block {
-		out := dst[w:min(w+block, len(dst))]
-		s.gaussians(&b, uint64(sample)*weyl+uint64(w), len(out))
-		perturb(out, base[w:w+len(out)], scale[w:w+len(out)], b.gaussians[:len(out)])
-	}
+// buffer holds a block while it is made.
+type buffer struct {
+	words     [block]uint32
+	gaussians [block]float32
 }
 
-// scalarGaussians sets the first n of b.gaussians (and one more if n is odd) to
-// those of the words counter, counter+1, … It is what gaussians computes, here or
-// with vector instructions (noise_vector.go).
-func (s Stream) scalarGaussians(b *buffer, counter uint64, n int) {
+// gaussians sets the first n of b.gaussians (and one more if n is odd) to those of the
+// words counter, counter+1, …
+func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// scalarPerturb sets dst to base + scale·noise. It is what perturb computes.
-func scalarPerturb(dst, base, scale, noise []float32) {
-	base, scale, noise = base[:len(dst)], scale[:len(dst)], noise[:len(dst)]
-	for d := range dst {
-		dst[d] = base[d] + float32(scale[d]*noise[d])
+// FloatInput is an example whose noise is added in float32: Clean[d] + Scale[d]·Z, the
+// product and the sum rounded. A model can tell from such sums where they were made
+// (Jin et al. 2022), so a certificate from them is one of idealised arithmetic.
+type FloatInput struct {
+	Clean []float32 // [D], normalised
+	Scale []float32 // [D], σ divided by the normalisation's standard deviation
+}
+
+// Len is D.
+func (in FloatInput) Len() int { return len(in.Clean) }
+
+// Perturb sets dst [D] to the noisy input of a sample.
+func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
+	var b buffer
+	for w := 0; w < len(dst); w += block {
+		out := dst[w:min(w+block, len(dst))]
+		s.gaussians(&b, uint64(sample)*weyl+uint64(w), len(out))
+		clean, scale := in.Clean[w:w+len(out)], in.Scale[w:w+len(out)]
+		for d := range out {
+			out[d] = clean[d] + float32(scale[d]*b.gaussians[d])
+		}
 	}
 }
 
