@@ -90,7 +90,7 @@ func TestFloatAttack(t *testing.T) {
 			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
 		}
 	}
-	// On k/255, which holds 0 and not x, float32 makes the low bits of all values odd. x itself is quantised.
+	// On σ/3640, to which points on no lattice are rounded, most values have low bits: class 1 at both.
 	q, err := NewQuantiser(sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestFloatAttack(t *testing.T) {
 		inputs[point] = placed(t, noise, integers)
 	}
 	lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-	if lattice != [2]int{} {
+	if lattice[0] > n/100 || lattice[1] > n/100 {
 		t.Errorf("noise on steps of σ/3640: class 0 has %d votes of %d", lattice, n)
 	}
 }
