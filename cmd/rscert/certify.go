@@ -38,7 +38,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
-  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run`,
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, idle := range o.Settle() {
@@ -46,6 +47,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
 				}
 			}
+			o.FixedSeed = given(cmd, "seed", &o.Seed)
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
@@ -94,7 +96,8 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f.TextVar(&p.Layout, "layout", onnx.CHW, "order of the values of flat rows: chw or hwc")
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
-	f.Uint64Var(&p.Seed, "seed", 1, "seed of the noise")
+	f.TextVar(&p.Noise, "noise", runfolder.Lattice, "lattice (what is certified is what is run) or float (idealised, for comparison)")
+	f.Uint64Var(&p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
 	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")

@@ -70,6 +70,7 @@ func readCIFAR(ctx context.Context, path string, data contents) (*Dataset, error
 		}
 		return nil
 	}
+	d.bytes = true
 	d.addNote("%s, bytes scaled to [0,1]", filepath.Base(path))
 	return d, nil
 }

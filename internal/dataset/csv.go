@@ -166,6 +166,7 @@ func (t *csvTable) dataset() *Dataset {
 	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
 	scaled := t.isBytes && t.top > 1
 	if scaled {
+		d.bytes = true
 		d.addNote("%s, all values are whole numbers from 0 to 255: bytes, scaled to [0,1]", filepath.Base(t.path))
 	} else {
 		d.addNote("%s, values as they are", filepath.Base(t.path))

@@ -40,6 +40,7 @@ type Dataset struct {
 	shape  []int
 	labels []int
 	sum    string
+	bytes  bool // the values are bytes over 255
 	// values fills dst with example i, or says what is wrong with it and where.
 	values func(i int, dst []float32) error
 	// labelAt says where the label of example i is written.

@@ -120,6 +120,7 @@ func openIDX(ctx context.Context, images, labels string) (_ *Dataset, err error)
 		}
 		return nil
 	}
+	d.bytes = true
 	d.addNote("images of %s, labels of %s, bytes scaled to [0,1]", filepath.Base(images), filepath.Base(labels))
 	return d, nil
 }

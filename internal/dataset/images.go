@@ -96,6 +96,7 @@ func openImages(ctx context.Context, root string) (*Dataset, error) {
 		d.shape[0] = 1
 	}
 	d.values = func(i int, dst []float32) error { return files[i].decode(dst, d.shape) }
+	d.bytes = true
 	d.addNote("%d classes from %s to %s, channels scaled to [0,1]", len(classes), classes[0], classes[len(classes)-1])
 	return d, nil
 }

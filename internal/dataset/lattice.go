@@ -72,10 +72,13 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// Lattice reads all examples and tells on which lattice their values are: k/255 if they are; else k/65535, unless all
+// Lattice tells on which lattice the values are. Bytes are known to be; of other values all examples are read: k/255 if they are; else k/65535, unless all
 // are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0. (0 and 1 alone are on all of
 // them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
+	if d.bytes {
+		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
+	}
 	var r recogniser
 	values := make([]float32, d.size())
 	for i := range d.labels {

@@ -113,6 +113,7 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 	if x.Kind == 'f' {
 		d.addNote("values as they are")
 	} else {
+		d.bytes = true
 		d.addNote("bytes scaled to [0,1]")
 	}
 	// Places of an example's values, relative to its first one.

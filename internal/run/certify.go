@@ -35,9 +35,8 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if err := p.validate(); err != nil {
 		return Outcome{}, err
 	}
-	c, err := newCertifiers(p.Parameters)
-	if err != nil {
-		return Outcome{}, badInput(err)
+	if err := p.chooseSeed(console); err != nil {
+		return Outcome{}, err
 	}
 	in, err := openInputs(ctx, p)
 	if err != nil {
@@ -47,6 +46,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
+	console.notef("noise: %s", in.noise)
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
 	}
@@ -56,7 +56,12 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 		whole.Shard = runfolder.Whole
 		return Outcome{}, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
 	}
-	folder, err := openFolder(p, in.describe(p, len(positions)))
+	description := in.describe(p, len(positions))
+	c, err := newCertifiers(description)
+	if err != nil {
+		return Outcome{}, badInput(err)
+	}
+	folder, err := openFolder(p, description)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -101,16 +106,17 @@ type certifiers struct {
 	stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
-func newCertifiers(p runfolder.Parameters) (c certifiers, err error) {
+func newCertifiers(r runfolder.Run) (c certifiers, err error) {
+	p, target := r.Parameters, r.Target(r.Parameters.Alpha)
 	if bound, ok := p.Method.Scores(); ok {
 		c.scores, err = certify.NewScoreCertifier(certify.ScoreParams{
-			Target: p.Target(), Bound: bound, Combine: p.Combine,
+			Target: target, Bound: bound, Combine: p.Combine,
 			Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
 		})
 		return c, err
 	}
 	method, _ := p.Method.Votes()
-	params := certify.VoteParams{Target: p.Target(), Method: method}
+	params := certify.VoteParams{Target: target, Method: method}
 	if c.votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
 		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
 	}
@@ -123,7 +129,7 @@ type inputs struct {
 	library  *onnx.Runtime
 	model    *onnx.Model
 	data     *dataset.Dataset
-	norm     normalisation
+	noise    *noise
 	threads  int
 }
 
@@ -169,7 +175,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
 		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
 	}
-	in.norm, err = newNormalisation(p, arrangement, in.model.InputLen())
+	in.noise, err = newNoise(ctx, p, in, arrangement)
 	return err
 }
 
@@ -211,7 +217,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
 			Examples: in.data.Len(), Selected: selected,
 		},
-		Parameters: p.Parameters,
+		Parameters: p.Parameters, Noise: in.noise.describe(),
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
@@ -240,7 +246,7 @@ func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 // sampler draws the samples of the run's examples.
 func (r *running) sampler() smoothing.Sampler {
 	return smoothing.Sampler{
-		Classifier: r.inputs.model, Seed: r.plan.Seed, Scale: r.inputs.norm.scale, N0: r.plan.N0, Workers: r.inputs.threads,
+		Classifier: r.inputs.model, Seed: r.plan.Seed, N0: r.plan.N0, Workers: r.inputs.threads,
 		Progress: func(n int64) {
 			r.drawn.Add(n)
 			r.bar.Add(n, "")

@@ -10,8 +10,8 @@ import (
 // Noise outside these standard deviations is lost to float32, or is infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// normalisation is what is done to an example between noise and model:
-// (x − mean)/std, per value of the model's input.
+// normalisation is what is done to an example between noise in floats and the model:
+// (x − mean)/std, per value of the model's input. On a lattice it is a table of values.
 type normalisation struct {
 	onnx.Arrangement
 	mean, std []float32
@@ -26,9 +26,6 @@ func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation
 	if n.std, err = spread("std", p.Std, 1, a, inputLen); err != nil {
 		return n, err
 	}
-	if slices.Min(n.std) <= 0 {
-		return n, badInputf("--std %v: want numbers above 0", p.Std)
-	}
 	n.scale = noiseScale(p.Sigma, n.std)
 	if low, high := slices.Min(n.scale), slices.Max(n.scale); low < minScale || high > maxScale {
 		return n, badInputf("--sigma %v over --std %v: noise of %v to %v at the model's input is beyond float32", p.Sigma, p.Std, low, high)
@@ -38,16 +35,9 @@ func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation
 
 // spread gives each value of the model's input its channel's value of a flag.
 func spread(flag string, values []float64, absent float64, a onnx.Arrangement, inputLen int) ([]float32, error) {
-	if len(values) == 0 {
-		values = []float64{absent}
-	}
-	if len(values) != 1 && len(values) != a.Channels {
-		return nil, badInputf("--%s has %d values; the model's input has %d channels", flag, len(values), a.Channels)
-	}
-	for _, v := range values {
-		if x := float32(v); x-x != 0 {
-			return nil, badInputf("--%s %v: want numbers within float32", flag, values)
-		}
+	values, err := channels(flag, values, absent, a)
+	if err != nil {
+		return nil, err
 	}
 	to := make([]float32, inputLen)
 	for j := range to {

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
 )
 
 // Plan is all that a run of certify is asked to do.
@@ -24,6 +25,10 @@ type Plan struct {
 
 	// Parameters determine the results.
 	runfolder.Parameters
+
+	// FixedSeed repeats the noise of another run; nil draws a seed from the system, or
+	// resumes with the run's.
+	FixedSeed *uint64
 
 	Library string // path of ONNX Runtime; empty: found
 	Device  onnx.Device
@@ -120,8 +125,8 @@ func (p Plan) validate() error {
 		return badInputf("--n %d: want at least 1", p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):
 		return badInputf("--n0 %d: the predicted class needs at least 1 selection sample", p.N0)
-	case p.N > certify.MaxVotes || p.N0 > certify.MaxVotes:
-		return badInputf("--n %d, --n0 %d: want at most %d", p.N, p.N0, int64(certify.MaxVotes))
+	case p.N >= smoothing.MaxSamples || p.N0 >= smoothing.MaxSamples:
+		return badInputf("--n %d, --n0 %d: want at most %d", p.N, p.N0, smoothing.MaxSamples)
 	case p.Skip < 1:
 		return badInputf("--skip %d: want at least 1", p.Skip)
 	case p.Max < 0:

@@ -153,6 +153,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 		} else if err != nil {
 			return badInput(err)
 		}
+		example.Quantisation = r.Quantisation()
 		cert, bounds, err := q.certifyExample(certifier, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
 			return withHint(badInputf("%s: no array scores0: the predicted class needs selection samples", path),

@@ -119,13 +119,18 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	e := &experiment{running: r, clean: r.inputs.norm.clean(example.Values)}
-	e.record.Votes.Index, e.record.Votes.Label = example.Index, example.Label
+	e := &experiment{running: r}
+	v := &e.record.Votes
+	v.Index, v.Label = example.Index, example.Label
+	if e.input, v.Quantisation, err = r.inputs.noise.input(example.Values); err != nil {
+		return nil, badInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
+	}
 	if r.scores == nil {
 		return e, nil
 	}
 	scores, err := r.scores.Start(certify.ScoreExample{
 		Index: example.Index, Label: example.Label, Classes: r.inputs.model.Classes(), N0: r.plan.N0, N: r.plan.N,
+		Quantisation: v.Quantisation,
 	})
 	if saved := r.folder.Scores(); err == nil && saved != nil {
 		err = saved.WriteExample(turn, example.Index, example.Label)
@@ -138,10 +143,10 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 type experiment struct {
 	running *running
 	record  runfolder.Record
-	clean   []float32
+	input   smoothing.Input
 }
 
-func (e *experiment) Input() (int, []float32) { return e.record.Votes.Index, e.clean }
+func (e *experiment) Input() (int, smoothing.Input) { return e.record.Votes.Index, e.input }
 
 func (e *experiment) Goal(t smoothing.Votes) (int64, error) {
 	if e.running.stopping == nil {

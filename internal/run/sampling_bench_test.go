@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math/big"
 	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
-	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -28,13 +29,13 @@ func (t timed) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// counting is an experiment that draws n samples around clean.
+// counting is an experiment that draws n samples of an input.
 type counting struct {
-	clean []float32
+	input smoothing.Input
 	n     int64
 }
 
-func (c counting) Input() (int, []float32)             { return 0, c.clean }
+func (c counting) Input() (int, smoothing.Input)       { return 0, c.input }
 func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
 func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
@@ -73,20 +74,25 @@ func BenchmarkSampling(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		norm, err := newNormalisation(Plan{Parameters: runfolder.Parameters{Sigma: m.sigma}}, arrangement, model.InputLen())
-		if err != nil {
+		noise := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
+			data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
+		if err := noise.prepare(m.sigma, []float64{0}, []float64{1}); err != nil {
 			b.Fatal(err)
 		}
 		clean := make([]float32, model.InputLen())
 		for i := range clean {
 			clean[i] = float32(i%256) / 255
 		}
+		input, _, err := noise.input(clean)
+		if err != nil {
+			b.Fatal(err)
+		}
 		b.Run(m.name, func(b *testing.B) {
 			var inside atomic.Int64
 			sampler := smoothing.Sampler{
-				Classifier: timed{model, &inside}, Seed: 1, Scale: norm.scale, Workers: workers,
+				Classifier: timed{model, &inside}, Seed: 1, Workers: workers,
 			}
-			queue := []smoothing.Experiment{counting{clean, int64(b.N)}}
+			queue := []smoothing.Experiment{counting{input, int64(b.N)}}
 			err := sampler.Run(b.Context(), func() (smoothing.Experiment, error) {
 				if len(queue) == 0 {
 					return nil, nil

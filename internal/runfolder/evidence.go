@@ -238,6 +238,14 @@ func (e *Evidence) finished(path string) error {
 		"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii"}
 }
 
+// Quantisation is what rounding the example that Next went to takes off every radius.
+func (s *Scores) Quantisation() float64 {
+	if s.votes == nil {
+		return 0
+	}
+	return s.votes[s.turn-1].Quantisation
+}
+
 // Next goes to the next example, as scorefile's does, once the one before is found to be
 // as it was written.
 func (s *Scores) Next() (index, label int, err error) {
@@ -364,10 +372,12 @@ const defaultAlpha = 0.001
 // for what is given. σ is a fact about the noise and cannot be given another value.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
-	if e.Run != nil {
-		t = e.Run.Parameters.Target()
-	}
 	set(&t.Alpha, g.Alpha)
+	if e.Run != nil {
+		alpha := e.Run.Parameters.Alpha
+		set(&alpha, g.Alpha)
+		t = e.Run.Target(alpha)
+	}
 	set(&t.Class, g.Class)
 	if g.Margin != nil && *g.Margin != t.Margin {
 		t.Margin, t.Lipschitz = *g.Margin, 0 // the constant was given for the other margin
@@ -400,9 +410,4 @@ func set[T any](to *T, given *T) {
 	if given != nil {
 		*to = *given
 	}
-}
-
-// Target is what the run certifies of each example.
-func (p Parameters) Target() certify.Target {
-	return certify.Target{Margin: p.Margin, Class: p.Class, Alpha: p.Alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz}
 }

@@ -33,6 +33,7 @@ type Parameters struct {
 	Layout          onnx.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`
+	Noise           NoiseKind                `json:"noise"`
 	Seed            uint64                   `json:"seed"`
 	Skip            int                      `json:"skip"`
 	Max             int                      `json:"max"`

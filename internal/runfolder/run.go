@@ -45,6 +45,7 @@ type Run struct {
 	Model      Model      `json:"model"`
 	Data       Data       `json:"data"`
 	Parameters Parameters `json:"parameters"`
+	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
 }
 
@@ -179,6 +180,7 @@ func (r Run) compatible(dir string, now Run) error {
 		}
 		differs("--"+name, a.Interface(), b.Interface())
 	}
+	differs("the noise's table", r.Noise, now.Noise)
 	differs("rscert", r.Version, now.Version)
 	differs("ONNX Runtime", r.Runtime.Library, now.Runtime.Library)
 	differs("the provider", r.Runtime.Provider, now.Runtime.Provider)

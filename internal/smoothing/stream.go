@@ -29,6 +29,9 @@ func (p Phase) String() string {
 // meet in up to 2³¹ samples of up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
+// MaxSamples is the number of samples of an example and phase whose words are all apart.
+const MaxSamples = 1 << 31
+
 // weyl is ⌊2⁶⁴/φ⌋, odd: G above, and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 

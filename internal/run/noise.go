@@ -1,0 +1,158 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// noise makes the noisy inputs of a run's examples, normalised and as the model wants
+// them.
+type noise struct {
+	onnx.Arrangement
+	data    dataset.Lattice
+	channel func(d int) int // whose values a coordinate of the model's input has
+
+	// Noise on a lattice.
+	lattice  *smoothing.LatticeNoise // nil: floats
+	table    *smoothing.Table
+	step     *big.Rat
+	refined  int                  // steps of the lattice to one of the data
+	quantise *smoothing.Quantiser // nil: the data are on a lattice
+	low      float64              // of quantised data
+	high     float64
+
+	float normalisation // of noise in floats
+}
+
+func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noise, error) {
+	n := &noise{Arrangement: a}
+	d := in.model.InputLen()
+	var err error
+	if p.Noise == runfolder.Float {
+		n.float, err = newNormalisation(p, a, d)
+		return n, err
+	}
+	mean, err := channels("mean", p.Mean, 0, a)
+	if err != nil {
+		return nil, err
+	}
+	std, err := channels("std", p.Std, 1, a)
+	if err != nil {
+		return nil, err
+	}
+	n.channel = a.Channel
+	if len(mean) == 1 && len(std) == 1 { // one table of values serves all channels
+		n.channel = func(int) int { return 0 }
+	} else {
+		mean, std = repeat(mean, a.Channels), repeat(std, a.Channels)
+	}
+	if n.data, err = in.data.Lattice(ctx); err != nil {
+		return nil, badInput(err)
+	}
+	return n, badInput(n.prepare(p.Sigma, mean, std))
+}
+
+// prepare makes the lattice, the table and the values.
+func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
+	var lattice smoothing.Lattice
+	ok := false
+	if n.data.Kind != dataset.NoLattice {
+		lattice = smoothing.Lattice{Step: n.data.Step, Low: n.data.Index(n.data.Low), High: n.data.Index(n.data.High)}
+		lattice, n.refined, ok = lattice.Refine(sigma)
+	}
+	if !ok {
+		if n.quantise, err = smoothing.NewQuantiser(sigma, n.data.Low, n.data.High); err != nil {
+			return err
+		}
+		n.low, n.high = float64(n.data.Low), float64(n.data.High)
+		lattice = n.quantise.Lattice()
+	}
+	n.step = lattice.Step
+	if n.table, err = smoothing.NewGaussian(sigma, lattice.Step); err != nil {
+		return fmt.Errorf("--sigma %v: %w", sigma, err)
+	}
+	if n.lattice, err = smoothing.NewLatticeNoise(lattice, n.table, mean, std); err != nil {
+		return fmt.Errorf("--mean %v --std %v: %w", mean, std, err)
+	}
+	return nil
+}
+
+// input is an example with its noise, and what rounding it takes off every radius.
+func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
+	if n.lattice == nil {
+		return smoothing.FloatInput{Clean: n.float.clean(example), Scale: n.float.scale}, 0, nil
+	}
+	values := make([]float32, len(example))
+	n.Arrange(values, example)
+	integers := make([]int32, len(values))
+	quantisation := 0.0
+	if n.quantise != nil {
+		quantisation = n.quantise.Quantise(integers, values)
+	} else {
+		for d, x := range values {
+			integers[d] = int32(n.refined * n.data.Index(x))
+		}
+	}
+	input, err := n.lattice.Input(integers, n.channel)
+	return input, quantisation, err
+}
+
+// describe is what run.json says of the noise.
+func (n *noise) describe() runfolder.Noise {
+	if n.lattice == nil {
+		return runfolder.Noise{}
+	}
+	return runfolder.Noise{
+		Distribution: n.table.Name(), Step: n.step.RatString(), Table: n.table.Digest(), Entries: n.table.Entries(),
+		Eta: n.table.Eta, Inputs: n.data.String(), Quantised: n.quantise != nil, Low: n.low, High: n.high,
+	}
+}
+
+// String is the line that certify prints.
+func (n *noise) String() string {
+	switch {
+	case n.lattice == nil:
+		return "in float32: certificates are of idealised arithmetic"
+	case n.quantise != nil:
+		step, _ := n.step.Float64()
+		why := ""
+		if n.data.Kind != dataset.NoLattice {
+			why = ", too fine for this σ"
+		}
+		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and what that may add to a perturbation is taken off every radius",
+			n.data, why, step)
+	}
+	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
+}
+
+// channels checks the values of --mean or --std: one, or one a channel.
+func channels(flag string, values []float64, absent float64, a onnx.Arrangement) ([]float64, error) {
+	if len(values) == 0 {
+		return []float64{absent}, nil
+	}
+	if len(values) != 1 && len(values) != a.Channels {
+		return nil, badInputf("--%s has %d values; the model's input has %d channels", flag, len(values), a.Channels)
+	}
+	for _, v := range values {
+		if x := float32(v); x-x != 0 || (flag == "std" && !(x > 0)) {
+			return nil, badInputf("--%s %v: want numbers within float32, for --std above 0", flag, values)
+		}
+	}
+	return values, nil
+}
+
+// repeat gives each of n channels the one value there is.
+func repeat(values []float64, n int) []float64 {
+	values = slices.Clone(values)
+	for len(values) < n {
+		values = append(values, values[0])
+	}
+	return values
+}

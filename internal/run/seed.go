@@ -1,0 +1,42 @@
+package run
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// chooseSeed settles the seed of the noise. It is drawn afresh for each new run: the
+// certificates assume that the model was not chosen by what this noise says of it, and a
+// model that was chosen by its certified accuracy at seed 1 is not certified by seed 1.
+func (p *Plan) chooseSeed(console Console) error {
+	if p.FixedSeed != nil {
+		p.Seed = *p.FixedSeed
+		return nil
+	}
+	if p.Resume {
+		run, err := runfolder.Read(p.Out)
+		if err == nil {
+			p.Seed = run.Parameters.Seed
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return fmt.Errorf("drawing a seed: %w", err)
+	}
+	// 53 bits: JSON readers that hold numbers as float64 keep it.
+	p.Seed = binary.LittleEndian.Uint64(b[:]) >> 11
+	console.notef("seed: %d, drawn for this run; --seed %d repeats its noise", p.Seed, p.Seed)
+	if p.Shard.K > 1 {
+		console.warnf("--shard %s without --seed: each shard draws its own; give all the same to join them as one run", p.Shard)
+	}
+	return nil
+}
