@@ -27,7 +27,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 
 func certifyArgs(out string, more ...string) []string {
 	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist",
-		"--sigma", "0.5", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
+		"--sigma", "0.5", "--seed", "1", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
 }
 
 // everything makes a run write every file that a run folder can have.

@@ -43,7 +43,20 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 			break
 		}
 	}
-	return nil
+	return writeConditions(w, first)
+}
+
+// writeConditions says what the table's certificates rest on beyond their method.
+func writeConditions(w io.Writer, s certify.Summary) error {
+	var err error
+	if s.Quantisation > 0 {
+		_, err = fmt.Fprintf(w, "up to %s has been taken off every radius: the inputs are on no lattice, and rounding them is part of the classifier\n",
+			report.Round(s.Quantisation, report.Up, 0, 4))
+	}
+	if s.Arithmetic != certify.Exact && err == nil {
+		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the votes do not say how: see docs/what-is-certified.md")
+	}
+	return err
 }
 
 // nameMethod is a method's name in a table.

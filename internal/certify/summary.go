@@ -8,12 +8,14 @@ import (
 
 // Summary is what certificates of one method say together.
 type Summary struct {
-	Method    string  `json:"method"`
-	Sound     bool    `json:"sound"`
-	Alpha     float64 `json:"alpha"`
-	Sigma     float64 `json:"sigma"`
-	Examples  int     `json:"examples"`
-	Abstained int     `json:"abstained"`
+	Method string `json:"method"`
+	Sound  bool   `json:"sound"`
+	// Arithmetic is exact only if that of all certificates is.
+	Arithmetic Arithmetic `json:"arithmetic"`
+	Alpha      float64    `json:"alpha"`
+	Sigma      float64    `json:"sigma"`
+	Examples   int        `json:"examples"`
+	Abstained  int        `json:"abstained"`
 	// Certified [k] is the certified accuracy at each radius: the share of
 	// examples whose certified class is the label and whose radius is at least so.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
@@ -25,6 +27,8 @@ type Summary struct {
 	// radii is at least Accuracy − Failures/Examples. Only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
+	// Quantisation is the most that rounding inputs to a lattice took off a radius.
+	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
 }
@@ -44,7 +48,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	s := Summary{Examples: len(certs)}
 	if len(certs) > 0 {
 		c := certs[0]
-		s.Method, s.Sound, s.Alpha, s.Sigma = c.Method, c.Sound, c.Alpha, c.Sigma
+		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic
 	}
 	if s.Sound {
 		if k, err := binomial.FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {
@@ -54,6 +58,10 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	counts := make([]int, len(radii))
 	for _, c := range certs {
 		s.Samples += c.N
+		s.Quantisation = max(s.Quantisation, c.Quantisation)
+		if c.Arithmetic != Exact {
+			s.Arithmetic = Idealised
+		}
 		if c.Prediction == Abstained {
 			s.Abstained++
 		}

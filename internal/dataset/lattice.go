@@ -76,7 +76,7 @@ func (l Lattice) FileRounding(n int) float64 {
 // are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0. (0 and 1 alone are on all of
 // them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
-	if d.bytes {
+	if d.bytes && ctx.Err() == nil {
 		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
 	}
 	var r recogniser

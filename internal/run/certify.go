@@ -35,6 +35,9 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if err := p.validate(); err != nil {
 		return Outcome{}, err
 	}
+	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
+		return Outcome{}, badInput(err) // before the work of opening
+	}
 	if err := p.chooseSeed(console); err != nil {
 		return Outcome{}, err
 	}

@@ -69,7 +69,7 @@ func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
 	}
 	if !ok {
 		if n.quantise, err = smoothing.NewQuantiser(sigma, n.data.Low, n.data.High); err != nil {
-			return err
+			return fmt.Errorf("--sigma %v: %w", sigma, err)
 		}
 		n.low, n.high = float64(n.data.Low), float64(n.data.High)
 		lattice = n.quantise.Lattice()

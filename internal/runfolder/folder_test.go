@@ -21,7 +21,7 @@ var testRun = Run{
 	Model:   Model{File: "m.onnx", SHA256: strings.Repeat("ab", 32), Classes: 2},
 	Data:    Data{File: "d.csv", SHA256: strings.Repeat("cd", 32), Examples: 4, Selected: 4},
 	Parameters: Parameters{
-		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: ByVotes(certify.ExactMargin), Seed: 1, Skip: 1, Shard: Whole,
+		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: ByVotes(certify.ExactMargin), Noise: Lattice, Seed: 1, Skip: 1, Shard: Whole,
 		ConfidenceRadii: []float64{0, 1, 2, 3},
 	},
 	Runtime: Runtime{Library: "1.29.0", Provider: "cpu", Batch: 64, Threads: 2},

@@ -26,7 +26,7 @@ func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText reads "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error {
 	switch kind := NoiseKind(text); kind {
-	case Lattice, Float:
+	case Lattice, Float, "": // format 1 does not say
 		*k = kind
 		return nil
 	}

@@ -25,8 +25,8 @@ func NewQuantiser(sigma float64, low, high float32) (*Quantiser, error) {
 	q := &Quantiser{step: sigma / GreatestRatio, low: low, high: high}
 	span := max(math.Abs(float64(low)), math.Abs(float64(high)))
 	if !(q.step > 0x1p-1000) || !(low <= high) || !(span < maxSteps*q.step) {
-		return nil, fmt.Errorf("data from %v to %v with noise of σ = %v: want %v·σ above them, or --noise float",
-			low, high, sigma, maxSteps/GreatestRatio)
+		return nil, fmt.Errorf("values from %v to %v are more than %d times the noise's σ: a lattice cannot hold both",
+			low, high, maxSteps/GreatestRatio)
 	}
 	return q, nil
 }
