@@ -101,9 +101,18 @@ func describeSolvers() string {
 
 // check checks the flags; run is nil for a file.
 func (o acceOptions) check(run *acceRun) error {
-	switch {
-	case o.bins < 1 || o.bins > acce.MaxBins:
+	if o.bins < 1 || o.bins > acce.MaxBins {
 		return badInputf("--bins %d: want 1 to %d", o.bins, acce.MaxBins)
+	}
+	if o.examples < 0 {
+		return badInputf("--examples %d: want at least 1", o.examples)
+	}
+	return o.checkStatement(run)
+}
+
+// checkStatement checks the flags of the statement about the whole dataset.
+func (o acceOptions) checkStatement(run *acceRun) error {
+	switch {
 	case o.delta != nil && !(*o.delta > 0 && *o.delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", *o.delta)
 	case o.alpha != nil && !(*o.alpha > 0 && *o.alpha < 1):
@@ -113,8 +122,6 @@ func (o acceOptions) check(run *acceRun) error {
 			"it is the --alpha that 'rscert confidence' was given")
 	case o.delta == nil && (o.alpha != nil || o.examples != 0):
 		return badInputf("--alpha and --examples are for --delta")
-	case o.examples < 0:
-		return badInputf("--examples %d: want at least 1", o.examples)
 	}
 	return nil
 }

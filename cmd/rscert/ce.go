@@ -119,7 +119,8 @@ func (o ceOptions) supported() ([]calib.BoundMethod, error) {
 			methods = append(methods, m)
 		case o.chosen:
 			return nil, withHint(badInputf("--method %s needs --bandwidth", m.Name),
-				"perturb the scores with 'rscert perturb' or --perturb; 'rscert perturb --auroc' shows what a bandwidth costs")
+				"perturb the scores with 'rscert perturb' or --perturb; "+
+					"'rscert perturb --auroc' shows what a bandwidth costs")
 		}
 	}
 	return methods, nil
@@ -156,7 +157,8 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if o.joint {
 		params.Delta /= float64(len(methods))
 	}
-	bar := progress.Start(progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: o.quiet}, "bounds", int64(len(methods)), 0)
+	bar := progress.Start(progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: o.quiet},
+		"bounds", int64(len(methods)), 0)
 	defer bar.Finish()
 	for _, m := range methods {
 		if err := ctx.Err(); err != nil {
@@ -213,13 +215,15 @@ func (r ceReport) print(s streams, methods []calib.BoundMethod) error {
 	if len(methods) == 1 {
 		each = "it holds"
 	}
-	fmt.Fprintf(s.out, "upper bounds on the calibration error E|s − P(y=1|s)|, %d scores; %s with probability ≥ 1 − %g\n\n", r.N, each, r.Delta)
+	fmt.Fprintf(s.out, "upper bounds on the calibration error E|s − P(y=1|s)|, %d scores; "+
+		"%s with probability ≥ 1 − %g\n\n", r.N, each, r.Delta)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Round: report.Up, Decimals: 4}, report.TextColumn(""),
 	}}
 	for _, m := range methods {
 		b := r.Bounds[m.Name]
-		t.AddRow(report.Text(nameMethod(m.Name, b.Sound)), report.Number(b.Value), report.Text("= "+describeTerms(b.Terms)))
+		t.AddRow(report.Text(nameMethod(m.Name, b.Sound)), report.Number(b.Value),
+			report.Text("= "+describeTerms(b.Terms)))
 	}
 	if err := t.WriteText(s.out); err != nil {
 		return err
@@ -236,7 +240,8 @@ func (r ceReport) print(s streams, methods []calib.BoundMethod) error {
 		if r.Perturbed {
 			who = "are perturbed here"
 		}
-		fmt.Fprintf(s.out, "The scores %s with the sech kernel of bandwidth %g: the bounds are for the perturbed scores.\n", who, r.Bandwidth)
+		fmt.Fprintf(s.out, "The scores %s with the sech kernel of bandwidth %g: "+
+			"the bounds are for the perturbed scores.\n", who, r.Bandwidth)
 	}
 	return nil
 }
@@ -246,7 +251,8 @@ func describeTerms(terms calib.Terms) string {
 	var sum []string
 	for _, term := range terms {
 		if term.Name != "rounding" {
-			sum = append(sum, strings.ReplaceAll(term.Name, "_", " ")+" "+report.Round(term.Value, report.Nearest, 0, 4))
+			name := strings.ReplaceAll(term.Name, "_", " ")
+			sum = append(sum, name+" "+report.Round(term.Value, report.Nearest, 0, 4))
 		}
 	}
 	return strings.Join(sum, " + ")

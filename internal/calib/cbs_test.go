@@ -142,6 +142,28 @@ func TestCBSBadIntervals(t *testing.T) {
 }
 
 // Whatever values up to k of the predictions take, the Brier score stays below.
+// Both roundings of the allowance are upward: never below the exact sum, and the same bits
+// as the formula with a step up after the share and after the sum.
+func TestFailureShareRoundsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 4))
+	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
+	for range 20000 {
+		n := 1 + r.IntN(5000)
+		k := int64(r.IntN(n/3 + 1))
+		value := r.Float64() / 4
+		for times, got := range map[int64]float64{1: MeanWithFailures(value, k, n), 2: CCEWithFailures(value, k, n)} {
+			exact := new(big.Rat).Add(exactly(value), big.NewRat(times*k, int64(n)))
+			if exactly(got).Cmp(exact) < 0 {
+				t.Fatalf("%v + %d·%d/%d = %v is below the sum", value, times, k, n, got)
+			}
+			share := math.Nextafter(float64(times*k)/float64(n), 4)
+			if want := min(1, math.Nextafter(value+share, 4)); got != want {
+				t.Fatalf("%v + %d·%d/%d = %v, want %v", value, times, k, n, got, want)
+			}
+		}
+	}
+}
+
 func TestMeanWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for range 300 {

@@ -17,8 +17,8 @@ const (
 // Bin is one bin of a reliability diagram. Empty bins have N = 0 and nothing
 // else.
 type Bin struct {
-	Low        float64 `json:"low"`
-	High       float64 `json:"high"`
+	Lower      float64 `json:"low"`
+	Upper      float64 `json:"high"`
 	N          int     `json:"n"`
 	Weight     float64 `json:"weight"`     // share of all weight
 	Confidence float64 `json:"confidence"` // weighted mean
@@ -35,8 +35,8 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	}
 	out := make([]Bin, bins)
 	for k := range out {
-		out[k].Low = float64(k) / float64(bins)
-		out[k].High = float64(k+1) / float64(bins)
+		out[k].Lower = float64(k) / float64(bins)
+		out[k].Upper = float64(k+1) / float64(bins)
 	}
 	for i, c := range p.Confidence {
 		k := edge.bin(c, bins)
@@ -99,7 +99,7 @@ func EqualCount(p *Predictions, bins int) ([]Bin, error) {
 		for to < n && p.Confidence[order[to]] == p.Confidence[order[to-1]] {
 			to++
 		}
-		out = append(out, Bin{Low: p.Confidence[order[from]], High: p.Confidence[order[to-1]], members: order[from:to]})
+		out = append(out, Bin{Lower: p.Confidence[order[from]], Upper: p.Confidence[order[to-1]], members: order[from:to]})
 		from = to
 	}
 	p.summarise(out)

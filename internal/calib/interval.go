@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Estimate is a metric with a two-sided confidence interval. Value, Low and
-// High are NaN or infinite where they are not defined.
+// Estimate is a metric with a two-sided confidence interval. Value, Lower and
+// Upper are NaN or infinite where they are not defined.
 type Estimate struct {
-	Value, Low, High float64
-	Method           IntervalMethod
+	Value, Lower, Upper float64
+	Method              IntervalMethod
 }
 
 // IntervalMethod says how an interval was made, which is how far it can be
@@ -161,8 +161,8 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 	l := math.Log(2 / (1 - level))
 	return Estimate{
 		Value:  value,
-		Low:    max(0, value-deviation(n, a, squares, l+float64(signs)*math.Ln2)),
-		High:   min(1, value+deviation(n, a, squares, l)),
+		Lower:  max(0, value-deviation(n, a, squares, l+float64(signs)*math.Ln2)),
+		Upper:  min(1, value+deviation(n, a, squares, l)),
 		Method: Martingale,
 	}
 }
@@ -179,8 +179,8 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 		}
 		low, high, method := p.accuracyInterval(b.members, (1-level)/float64(used))
 		e.Method = method
-		e.High = max(e.High, high-b.Confidence, b.Confidence-low)
-		e.Low = max(e.Low, low-b.Confidence, b.Confidence-high)
+		e.Upper = max(e.Upper, high-b.Confidence, b.Confidence-low)
+		e.Lower = max(e.Lower, low-b.Confidence, b.Confidence-high)
 	}
 	return e
 }
@@ -302,6 +302,6 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 		rank := distuv.UnitNormal.CDF(z0+z/(1-acceleration*z)) * bootstrapResamples
 		return e.Value + means[min(bootstrapResamples-1, max(0, int(rank)))]
 	}
-	e.Low, e.High = at((1-level)/2), at((1+level)/2)
+	e.Lower, e.Upper = at((1-level)/2), at((1+level)/2)
 	return e
 }

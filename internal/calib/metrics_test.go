@@ -266,7 +266,7 @@ func TestMetricsOnOddInputs(t *testing.T) {
 			"accuracy": AccuracyEstimate(p, 0.95), "ECE": ECEEstimate(p, bins, 0.95), "AdaECE": ECEEstimate(p, ada, 0.95),
 			"MCE": MCEEstimate(p, bins, 0.95), "Brier": BrierEstimate(p, 0.95),
 		} {
-			if !(e.Low >= 0 && e.Low <= e.Value+1e-12 && e.Value <= e.High+1e-12 && e.High <= 1) {
+			if !(e.Lower >= 0 && e.Lower <= e.Value+1e-12 && e.Value <= e.Upper+1e-12 && e.Upper <= 1) {
 				t.Errorf("%s: %s %+v", name, what, e)
 			}
 		}
@@ -337,7 +337,7 @@ func TestClasswiseECE(t *testing.T) {
 	}
 	near(t, "classwise ECE", got, want, 1e-12)
 	e, err := ClasswiseEstimate(p, 10, UpperClosed, 0.95)
-	if err != nil || !(e.Low <= got && got <= e.High) {
+	if err != nil || !(e.Lower <= got && got <= e.Upper) {
 		t.Errorf("%+v %v", e, err)
 	}
 }
@@ -389,7 +389,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 					return ece, mce
 				}
 				check := func(what string, e Estimate, want float64) {
-					if want < e.Low-1e-12 || want > e.High+1e-12 {
+					if want < e.Lower-1e-12 || want > e.Upper+1e-12 {
 						misses[what]++
 					}
 				}
@@ -430,7 +430,7 @@ func TestBootstrapLength(t *testing.T) {
 			x[i] = rng.NormFloat64()
 		}
 		e := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.95, 1)
-		near(t, "half length·√n", (e.High-e.Low)/2*math.Sqrt(float64(n)), 1.96, 0.25)
+		near(t, "half length·√n", (e.Upper-e.Lower)/2*math.Sqrt(float64(n)), 1.96, 0.25)
 	}
 }
 

@@ -120,9 +120,6 @@ func TestConfidenceCoverage(t *testing.T) {
 				failed := false
 				for i, b := range s.bounds(t, c, r, 20, 50) {
 					low, high := s.smoothed(-b.Radius, 0.5), s.smoothed(b.Radius, 0.5)
-					if low < 0.496 { // class 0 is not certain: the interval's floor 0.99/2 says nothing
-						low = 1
-					}
 					if b.Lower > low+1e-7 || b.Upper < high-1e-7 { // scores are float32
 						failures[i]++
 						failed = true
@@ -155,10 +152,10 @@ func TestConfidenceTightness(t *testing.T) {
 		for _, s := range stepModels {
 			for _, b := range s.bounds(t, c, rand.New(rand.NewPCG(3, 5)), 1000, n) {
 				low, high := s.smoothed(-b.Radius, sigma), s.smoothed(b.Radius, sigma)
-				if low > 0.5 && b.Lower > low || b.Upper < high {
+				if b.Lower > low || b.Upper < high {
 					t.Errorf("%v, %s, R = %v: [%v, %v], the truth is [%v, %v]", method, s.name, b.Radius, b.Lower, b.Upper, low, high)
 				}
-				excess := (b.Upper - b.Lower) - (high - max(low, 0.495))
+				excess := (b.Upper - b.Lower) - (high - low)
 				key := fmt.Sprint(method, " ", s.name)
 				widest[key] = max(widest[key], excess)
 			}

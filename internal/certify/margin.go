@@ -86,9 +86,9 @@ func (f frontier) end() (q1, q2 float64) {
 	return q1 * lift, q2
 }
 
-// at returns the point of the frontier at y, or one above it (with a larger q1),
+// point returns the point of the frontier at y, or one above it (with a larger q1),
 // and the slope dq1/dq2.
-func (f frontier) at(y float64) (q1, q2, slope float64) {
+func (f frontier) point(y float64) (q1, q2, slope float64) {
 	if f.kind == FirstMargin {
 		return (y*y + f.margin) * lift, y * y, 1
 	}
@@ -98,15 +98,15 @@ func (f frontier) at(y float64) (q1, q2, slope float64) {
 	return q1 * lift, q2, math.Exp(-f.margin * (f.margin/2 + z))
 }
 
-// from returns a y such that every point of the frontier up to y has q1 at most
+// reach returns a y such that every point of the frontier up to y has q1 at most
 // the given one.
-func (f frontier) from(q1 float64) float64 {
+func (f frontier) reach(q1 float64) float64 {
 	if f.kind == FirstMargin {
 		return math.Sqrt(math.Max(0, q1-f.margin-8*unit)) * (1 - 4*unit)
 	}
 	z := quantileLow(q1) - f.margin
 	z -= 8 * unit * (math.Abs(z) + f.margin + 1)
-	// frontier.at begins at its own Φ⁻¹(y²): keep well under z.
+	// frontier.point begins at its own Φ⁻¹(y²): keep well under z.
 	q2, _ := normalCDF(z - 1e-9)
 	return math.Sqrt(q2)
 }
@@ -254,7 +254,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 
 // value is ln P at the part u of f's range of y.
 func (s *search) value(f frontier, u float64) float64 {
-	q1, q2, _ := f.at(u * f.last())
+	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
 }
 
@@ -333,7 +333,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 // marginSD is about the standard deviation of the observed margin at u of f.
 func (s *search) marginSD(f frontier, u float64) float64 {
 	n := float64(s.event.order.n)
-	q1, q2, _ := f.at(u * f.last())
+	q1, q2, _ := f.point(u * f.last())
 	q1, q2 = math.Min(q1, 1-1/n), math.Max(q2, 1/n)
 	v1, v2 := math.Sqrt(q1*(1-q1)/n), math.Sqrt(q2*(1-q2)/n)
 	if s.kind == FirstMargin {
@@ -364,14 +364,14 @@ func (s *search) prove(f frontier) (bad float64) {
 	if t > n {
 		return -1 // no outcome is in the event
 	}
-	y := f.from(binomial.LowerBound(t, n, s.alpha))
+	y := f.reach(binomial.LowerBound(t, n, s.alpha))
 	if y >= end {
 		return -1
 	}
 	if y <= 0 {
 		return 0
 	}
-	q1, q2, slope := f.at(y)
+	q1, q2, slope := f.point(y)
 	c := s.node(q1, q2)
 	stride := end / 64 // in y, of the last step
 	trend := 0.0       // change of ln P over a unit of distance
@@ -390,9 +390,7 @@ func (s *search) prove(f frontier) (bad float64) {
 		for ease := 0.85; ease > 1e-3; ease /= 2.5 {
 			reach := 2 * reachable(ease*gap, trend)
 			next, q1n, q2n, slopeN := s.stride(f, c, y, end, stride, reach)
-			// V above both tangents, half way.
-			q2v := (q2 + q2n) / 2
-			q1v := math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift
+			q1v, q2v := vertex(q1, q2, slope, q1n, q2n, slopeN)
 			if !(q2v > q2 && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
 				continue
 			}
@@ -426,6 +424,12 @@ func (s *search) prove(f frontier) (bad float64) {
 	return y
 }
 
+// vertex is a point half way between two of the frontier, above both tangents.
+func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
+	q2v = (q2 + q2n) / 2
+	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
+}
+
 // convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0: so it
 // should, but with rounded ends it has to be seen.
 func convex(A, B node) bool {
@@ -452,7 +456,7 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
 	for range 6 {
-		q1, q2, _ := f.at(y + step)
+		q1, q2, _ := f.point(y + step)
 		d := distance(s.event.order.n, c.q, [3]float64{q1, q2, math.Max(0, 1-q1-q2)})
 		ratio := reach / d
 		if ratio > 0.9 && ratio < 1.1 || step == most && ratio > 1 {
@@ -460,7 +464,7 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 		}
 		step = math.Min(most, step*math.Min(math.Max(ratio, 0.05), 20))
 	}
-	q1, q2, slope = f.at(y + step)
+	q1, q2, slope = f.point(y + step)
 	return y + step, q1, q2, slope
 }
 

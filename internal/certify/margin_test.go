@@ -126,7 +126,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 						y := f.last() * float64(i) / 400
 						q1, q2 := 0.0, 0.0
 						if i > 0 || kind == FirstMargin {
-							q1, q2, _ = f.at(y)
+							q1, q2, _ = f.point(y)
 						}
 						p := 0.0
 						for _, o := range in {

@@ -34,7 +34,7 @@ func packScore(s float64) uint64 {
 	return math.Float64bits(s)
 }
 
-func (o *order) at(k int64) binomial.Span {
+func (o *order) enclose(k int64) binomial.Span {
 	number := k / pageSize
 	v, ok := o.pages.Load(number)
 	if !ok {
@@ -78,12 +78,12 @@ type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
 
 // newEvent is the event {T ≥ T(a, b)}. Every outcome that may tie is in it.
 func newEvent(o *order, a, b int64) *event {
-	return &event{order: o, level: o.at(a).Lower + o.at(o.n-b).Lower, known: make(map[int64]*eventPage)}
+	return &event{order: o, level: o.enclose(a).Lower + o.enclose(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }
 
 // holds reports whether the outcome (x1, x2) is in the event.
 func (e *event) holds(x1, x2 int64) bool {
-	s1, s2 := e.order.at(x1), e.order.at(e.order.n-x2)
+	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
 		// Not a bound: equal up to rounding counts as equal.
 		t := s1.Lower + s2.Lower

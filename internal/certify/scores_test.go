@@ -52,6 +52,8 @@ var scoreModels = []scoreModel{
 	mixture("rivals take turns", []float64{0.5, 0.25, 0.25}, [][]float32{{1, 0, 0}, {0.25, 0.75, 0}, {0.25, 0, 0.75}}),
 	mixture("A and B move together", []float64{0.5, 0.5}, [][]float32{{0.5, 0.4375, 0.0625}, {0.0625, 0, 0.9375}}),
 	mixture("A against many small", []float64{0.75, 0.25}, [][]float32{{0.96875, 0.015625, 0.015625, 0}, {0.25, 0.25, 0.25, 0.25}}),
+	mixture("often no answer", []float64{0.35, 0.3, 0.35}, [][]float32{{1, 0}, {0, 1}, {0, 0}}),
+	mixture("no answer takes the margin", []float64{0.3, 0.3, 0.4}, [][]float32{{1, 0, 0}, {0, 0.75, 0.25}, {0, 0, 0}}),
 	mixture("skewed for Jensen", []float64{0.5, 0.5}, [][]float32{{0.5, 0.5}, {1, 0}}),
 }
 

@@ -74,7 +74,7 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 		}
 		f := frontier{c.params.Margin, m}
 		for k := 1; k <= 24; k++ {
-			q1, q2, _ := f.at(f.last() * float64(k) / 24)
+			q1, q2, _ := f.point(f.last() * float64(k) / 24)
 			q1 /= lift
 			if q1+q2 > 1 {
 				q1 = 1 - q2

@@ -69,7 +69,7 @@ func Draw(bins []calib.Bin, bands [][2]float64, title string, format Format) ([]
 	counts := &plotter.Histogram{FillColor: light, LineStyle: plotter.DefaultLineStyle}
 	counts.LineStyle.Color = blue
 	for _, b := range bins {
-		counts.Bins = append(counts.Bins, plotter.HistogramBin{Min: b.Low, Max: b.High, Weight: b.Weight})
+		counts.Bins = append(counts.Bins, plotter.HistogramBin{Min: b.Lower, Max: b.Upper, Weight: b.Weight})
 	}
 	bottom.Add(counts)
 	bottom.Y.Min = 0
@@ -114,7 +114,7 @@ func (d bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if b.N == 0 || math.IsNaN(b.Accuracy) {
 			continue
 		}
-		l, r := x(b.Low), x(b.High)
+		l, r := x(b.Lower), x(b.Upper)
 		box := []vg.Point{{X: l, Y: y(d.bands[k][0])}, {X: r, Y: y(d.bands[k][0])}, {X: r, Y: y(d.bands[k][1])}, {X: l, Y: y(d.bands[k][1])}}
 		c.FillPolygon(light, box)
 		c.StrokeLines(draw.LineStyle{Color: blue, Width: vg.Points(2)}, []vg.Point{{X: l, Y: y(b.Accuracy)}, {X: r, Y: y(b.Accuracy)}})

@@ -333,6 +333,37 @@ func TestNoneIsCounted(t *testing.T) {
 	}
 }
 
+// The noise is another for every example, phase and sample: of examples with one clean
+// input no two samples agree, also not a selection sample with an estimation sample. (Else
+// certificates would not be independent, and the class would be chosen by the samples that
+// certify it.)
+func TestNoiseIsNeverShared(t *testing.T) {
+	var log []string
+	es := examples(4, []int64{300}, &log)
+	for _, e := range es {
+		e.clean = []float32{0.1, 0.3}
+	}
+	s := Sampler{Classifier: &linear{batch: 16}, Seed: 5, Scale: []float32{1, 1}, N0: 200, Workers: 2}
+	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
+		t.Fatal(err)
+	}
+	first := map[[3]float32]string{}
+	for i, e := range es {
+		for phase, outputs := range e.outputs {
+			for k := 0; k < len(outputs); k += 3 {
+				row, name := [3]float32(outputs[k:k+3]), fmt.Sprintf("example %d, phase %d, sample %d", i, phase, k/3)
+				if other, ok := first[row]; ok {
+					t.Fatalf("%s has the noise of %s", name, other)
+				}
+				first[row] = name
+			}
+		}
+	}
+	if len(first) != 4*500 {
+		t.Errorf("%d samples were seen", len(first))
+	}
+}
+
 func TestSamplerCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var log []string

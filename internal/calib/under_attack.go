@@ -1,0 +1,237 @@
+package calib
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// BoundRows are the columns of a bounds.csv: a row bounds the confidence of one example
+// within one radius. A column that is not known is nil.
+type BoundRows struct {
+	Lower, Upper, Correct []float64 // [N]; correct is 0 or 1
+	Index                 []float64 // [N], of the example
+	Radius                []float64 // [N], of the attack
+	Confidence            []float64 // [N], without attack
+	Examples              []float64 // [N], how many were sampled: the same number in every row
+}
+
+// RadiusRows are the rows of one radius.
+type RadiusRows struct {
+	Radius     float64 // 0 if it is not known
+	Rows       []int   // in the input
+	Intervals  []Bounded
+	Confidence []float64 // without attack; nil if it is not known
+}
+
+// ErrNoRadii means that radii were asked for, but the rows' own are not known.
+var ErrNoRadii = errors.New("the radii of the rows are not known")
+
+// NoRadiusError means that no row has the radius that was asked for.
+type NoRadiusError struct {
+	Radius float64
+	Found  []float64 // the radii that there are, ascending
+}
+
+func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
+
+// ByRadius checks the rows and puts those of each wanted radius together, in ascending
+// order of the radius; all radii if none is wanted. Errors about a row are *RowError.
+func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
+	if b.Radius == nil && len(wanted) > 0 {
+		return nil, ErrNoRadii
+	}
+	groups := map[float64]*RadiusRows{}
+	for i := range b.Lower {
+		v, err := b.row(i)
+		if err != nil {
+			return nil, err
+		}
+		radius := b.radius(i)
+		g := groups[radius]
+		if g == nil {
+			g = &RadiusRows{Radius: radius}
+			groups[radius] = g
+		}
+		g.Rows = append(g.Rows, i)
+		g.Intervals = append(g.Intervals, v)
+		if b.Confidence != nil {
+			g.Confidence = append(g.Confidence, b.Confidence[i])
+		}
+	}
+	var found []float64
+	for r := range groups {
+		found = append(found, r)
+	}
+	slices.Sort(found)
+	if len(wanted) == 0 {
+		wanted = found
+	}
+	var out []RadiusRows
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(wanted))) {
+		g := groups[r]
+		if g == nil {
+			return nil, &NoRadiusError{r, found}
+		}
+		out = append(out, *g)
+	}
+	return out, nil
+}
+
+// radius is that of row i, 0 if it is not known.
+func (b BoundRows) radius(i int) float64 {
+	if b.Radius == nil {
+		return 0
+	}
+	return b.Radius[i] + 0 // turns −0 into 0
+}
+
+// row checks row i.
+func (b BoundRows) row(i int) (Bounded, error) {
+	v := Bounded{Lower: b.Lower[i], Upper: b.Upper[i], Correct: b.Correct[i] == 1}
+	if err := v.Check(); err != nil {
+		return v, &RowError{i, err.Error()}
+	}
+	if b.Correct[i] != 0 && b.Correct[i] != 1 {
+		return v, &RowError{i, fmt.Sprintf("correct %v is not 0 or 1", b.Correct[i])}
+	}
+	if b.Confidence != nil && !(b.Confidence[i] >= 0 && b.Confidence[i] <= 1) {
+		return v, &RowError{i, fmt.Sprintf("confidence %v is outside [0, 1]", b.Confidence[i])}
+	}
+	if r := b.radius(i); !(r >= 0) {
+		return v, &RowError{i, fmt.Sprintf("radius %v is below 0", r)}
+	}
+	return v, nil
+}
+
+// Sampled is the number of examples of which bounds can fail: all that were sampled.
+// Those that the rows leave out because of their samples count too, or the failures of
+// the rest would not be below Bin(N, α).
+type Sampled struct {
+	Examples int
+	Assumed  bool // nobody said how many: the rows' own examples are taken as all
+}
+
+// ErrLeavesOut means that nobody said how many examples were sampled, while the rows show
+// that some are left out: by gaps in their indices, or fewer rows at some radii.
+var ErrLeavesOut = errors.New("the rows leave examples out, and nobody said how many were sampled")
+
+// FewerError means that fewer examples are said to have been sampled than there are.
+type FewerError struct{ Stated, Known int }
+
+func (e *FewerError) Error() string {
+	return fmt.Sprintf("%d examples were sampled, but there are %d", e.Stated, e.Known)
+}
+
+// CountSampled takes the number of examples that were sampled from stated, if that is
+// above 0, else from the column Examples, else from the rows. Errors about a row are
+// *RowError: an example twice at one radius is one draw of noise, not two independent
+// ones.
+func (b BoundRows) CountSampled(stated int) (Sampled, error) {
+	most, complete, err := b.countExamples()
+	if err != nil {
+		return Sampled{}, err
+	}
+	known, err := b.statedExamples()
+	if err != nil {
+		return Sampled{}, err
+	}
+	if stated == 0 {
+		stated = known
+	}
+	switch {
+	case stated == 0 && !complete:
+		return Sampled{}, ErrLeavesOut
+	case stated == 0:
+		return Sampled{most, true}, nil
+	case stated < max(most, known):
+		return Sampled{}, &FewerError{stated, max(most, known)}
+	}
+	return Sampled{stated, false}, nil
+}
+
+// countExamples returns how many examples the rows show, and whether nothing shows that
+// they leave some out.
+func (b BoundRows) countExamples() (most int, complete bool, err error) {
+	type key struct{ radius, index float64 }
+	rows := map[float64]int{} // by radius
+	seen, distinct := map[key]bool{}, map[float64]bool{}
+	highest := 0.0
+	for i := range b.Lower {
+		k := key{radius: b.radius(i)}
+		rows[k.radius]++
+		if b.Index == nil {
+			continue
+		}
+		k.index = b.Index[i]
+		if seen[k] {
+			return 0, false, &RowError{i, fmt.Sprintf("index %v appears twice at one radius: a statement for all needs independent bounds", k.index)}
+		}
+		seen[k], distinct[k.index] = true, true
+		highest = max(highest, k.index)
+	}
+	fewest, most := len(b.Lower), len(distinct)
+	for _, n := range rows {
+		fewest, most = min(fewest, n), max(most, n)
+	}
+	complete = fewest == most && (b.Index == nil || highest+1 == float64(len(distinct)))
+	return most, complete, nil
+}
+
+// statedExamples is the number that the column Examples states; 0 without it.
+func (b BoundRows) statedExamples() (int, error) {
+	for i, x := range b.Examples {
+		if x != b.Examples[0] || x < 1 || x != float64(int(x)) {
+			return 0, &RowError{i, fmt.Sprintf("examples %v: want the same positive whole number in every row", x)}
+		}
+	}
+	if len(b.Examples) == 0 {
+		return 0, nil
+	}
+	return int(b.Examples[0]), nil
+}
+
+// AttackBounds bound metrics of n predictions under attack. CCE and LargestGap are nil
+// where they were not computed.
+type AttackBounds struct {
+	CBS        float64
+	CCE        *float64
+	LargestGap *float64
+}
+
+// WithFailures are the bounds when up to failures of the n intervals do not hold: each
+// term of a mean of [0,1] grows by 1 at most (MeanWithFailures), and the calibration
+// error by two for each (CCEWithFailures).
+func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
+	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
+	if b.CCE != nil {
+		cce := CCEWithFailures(*b.CCE, failures, n)
+		out.CCE = &cce
+	}
+	if b.LargestGap != nil {
+		gap := MeanWithFailures(*b.LargestGap, failures, n)
+		out.LargestGap = &gap
+	}
+	return out
+}
+
+// A Statement holds for all predictions of a dataset at once.
+type Statement struct {
+	Failures int64 // intervals that do not hold, at most
+	AttackBounds
+}
+
+// StateForAll bounds the metrics of n predictions with probability at least 1 − δ, from
+// the bounds that hold if every interval does, each of which fails with probability at
+// most α, independently: at most k of them fail, k the 1 − δ quantile of Bin(N, α) over
+// the N examples that were sampled (binomial.FailureQuantile), and no more than n can.
+func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
+	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
+	if err != nil {
+		return Statement{}, err
+	}
+	k = min(k, int64(n))
+	return Statement{k, b.WithFailures(k, n)}, nil
+}

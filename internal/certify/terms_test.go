@@ -1,0 +1,318 @@
+package certify
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Slack hides a wrong constant from simulations of coverage. So these tests compute each
+// bound again from its printed formula, with other code: gonum's quantiles, plain sums.
+
+var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
+
+// near reports whether got is want to a relative 1e-6.
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
+
+// clopperPearsonLow is BetaInv(α; x, n−x+1).
+func clopperPearsonLow(x, n int64, alpha float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return mathext.InvRegIncBeta(float64(x), float64(n-x+1), alpha)
+}
+
+// scoreSamples are rows of two classes with f_A near 0.9.
+func scoreSamples(n int) (rows []float32, x []float64) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for range n {
+		p := float32(1 - 0.25*r.Float64()*r.Float64())
+		rows = append(rows, p, 1-p)
+		x = append(x, float64(p))
+	}
+	return rows, x
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// The intervals take half of α, each side a half of that; the certificate has the other.
+func TestConfidenceTerms(t *testing.T) {
+	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
+	selection, _ := scoreSamples(50)
+	rows, x := scoreSamples(n)
+	side := alpha / 4
+	hoeffding := func(m, level float64) float64 { return m - math.Sqrt(math.Log(1/level)/(2*n)) }
+	bounds := func(p ConfidenceParams) (lower, upper float64, cert Certificate) {
+		p.Radii = []float64{radius}
+		a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma}, Bound: Hoeffding, Combine: BonferroniScores, Confidence: p}, 50, n, 2)
+		feed(t, a, selection, rows)
+		cert, err := a.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lower, upper = a.interval.within(0)
+		return lower, upper, cert
+	}
+	check := func(name string, got, want float64) {
+		t.Helper()
+		if !near(got, want) {
+			t.Errorf("%s is %.9f, by its formula %.9f", name, got, want)
+		}
+	}
+
+	lower, upper, cert := bounds(ConfidenceParams{Method: ConfidenceStandard, Bound: Hoeffding})
+	check("standard, lower", lower, phi(phiInv(hoeffding(mean(x), side))-radius/sigma))
+	check("standard, upper", upper, phi(phiInv(1-hoeffding(1-mean(x), side))+radius/sigma))
+	// Class and rival at α/2 each of the certificate's α/2.
+	check("p_A", cert.Bounds["p_a"], hoeffding(mean(x), alpha/4))
+	check("p_B", cert.Bounds["p_b"], 1-hoeffding(mean(x), alpha/4))
+	if cert.Alpha != alpha/2 {
+		t.Errorf("the certificate's α is %v", cert.Alpha)
+	}
+
+	// cdf: sums over the thresholds of a band for S(s) = P(f_A ≥ s).
+	atLeast := func(s float64) (k int64) {
+		for _, v := range x {
+			if v >= s {
+				k++
+			}
+		}
+		return k
+	}
+	cdf := func(low, high func(k int64) float64, every int) (lower, upper float64) {
+		before := 0.0
+		upper = 0
+		highBefore := 1.0 // S(0) = 1
+		for j := every - 1; j < len(thresholds); j += every {
+			s, k := thresholds[j], atLeast(thresholds[j])
+			if l := low(k); l > 0 {
+				lower += (s - before) * phi(phiInv(l)-radius/sigma)
+			}
+			upper += (s - before) * min(phi(phiInv(min(highBefore, 1))+radius/sigma), 1)
+			before, highBefore = s, high(k)
+		}
+		upper += (1 - before) * phi(phiInv(min(highBefore, 1))+radius/sigma)
+		return lower, upper
+	}
+	width := math.Sqrt(math.Log(1/side) / (2 * n))
+	wantLower, wantUpper := cdf(
+		func(k int64) float64 { return float64(k)/n - width },
+		func(k int64) float64 { return float64(k)/n + width }, 1)
+	lower, upper, _ = bounds(ConfidenceParams{Method: ConfidenceCDF, Band: BandDKW})
+	check("dkw, lower", lower, wantLower)
+	check("dkw, upper", upper, wantUpper)
+
+	const points = 127
+	wantLower, wantUpper = cdf(
+		func(k int64) float64 { return clopperPearsonLow(k, n, side/points) },
+		func(k int64) float64 { return 1 - clopperPearsonLow(n-k, n, side/points) }, 2)
+	lower, upper, _ = bounds(ConfidenceParams{Method: ConfidenceCDF, Band: BandBinomial})
+	check("binomial, lower", lower, wantLower)
+	check("binomial, upper", upper, wantUpper)
+
+	// tangent: C + ψ(1)·(the bound of the mean of ψ/ψ(1)), for the S_0 that it chose.
+	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
+		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
+	feed(t, a, selection, rows)
+	at := a.interval.(*tangent).radii[0]
+	psi := func(s *tangentSide) (m float64) {
+		for _, v := range x {
+			m += s.value(cell(v), v) / n
+		}
+		return m
+	}
+	lower, upper = a.interval.within(0)
+	check("tangent, lower", lower, at.low.constant+at.low.top*hoeffding(psi(&at.low), side))
+	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
+}
+
+// g(p) ≥ its tangents, so ψ is an integral of slopes g′(S_0) and C one of g(S_0)−S_0·g′(S_0):
+// recomputed by finite differences of g. With S_0 off by any amount the tangent stays
+// below g.
+func TestTangentSide(t *testing.T) {
+	const shift = 0.7
+	g := func(p float64) float64 { return phi(phiInv(p) - shift) }
+	s0 := make([]float64, len(thresholds)+1)
+	for j := range s0 {
+		s0[j] = 0.999 - 0.99*float64(j)/float64(len(s0))
+	}
+	side := newTangentSide(s0, -shift)
+	top, constant := 0.0, 0.0
+	for j, p := range s0 {
+		const h = 1e-6
+		slope := (g(p+h) - g(p-h)) / (2 * h)
+		w := upperEdge(j) - lowerEdge(j)
+		top += w * slope
+		constant += w * (g(p) - p*slope)
+		for _, q := range []float64{0.001, 0.1, 0.5, 0.9, 0.999} {
+			if g(p)+(q-p)*side.slope[j] > g(q)+1e-12 {
+				t.Fatalf("the tangent at %v is above g at %v", p, q)
+			}
+		}
+	}
+	if !near(side.top, top) || !near(side.constant, constant) {
+		t.Errorf("ψ(1) = %v and C = %v, want %v and %v", side.top, side.constant, top, constant)
+	}
+}
+
+// prplFormula is the bound as printed: every sum on its own, from samples before t only,
+// and the best of the t at which the code looks.
+func prplFormula(x []float64, alpha float64) float64 {
+	n := float64(len(x))
+	best := 0.0
+	for t := 1; t <= len(x); t++ {
+		if t%prplBlock != 0 && t != len(x) {
+			continue
+		}
+		var sumLX, sumL, sumV float64
+		for i := 1; i <= t; i++ {
+			// μ̂_j = (½ + Σ_{k≤j} X_k)/(j+1), σ̂²_j = (¼ + Σ_{k≤j} (X_k−μ̂_k)²)/(j+1).
+			muHat := func(j int) float64 {
+				s := 0.5
+				for _, v := range x[:j] {
+					s += v
+				}
+				return s / float64(j+1)
+			}
+			variance := 0.25
+			for k := 1; k < i; k++ {
+				d := x[k-1] - muHat(k)
+				variance += d * d
+			}
+			variance /= float64(i)
+			lambda := min(math.Sqrt(2*math.Log(1/alpha)/(n*variance)), 0.5)
+			d := x[i-1] - muHat(i-1)
+			psiE := (-math.Log(1-lambda) - lambda) / 4
+			sumLX += lambda * x[i-1]
+			sumL += lambda
+			sumV += 4 * d * d * psiE
+		}
+		best = max(best, sumLX/sumL-(math.Log(1/alpha)+sumV)/sumL)
+	}
+	return best
+}
+
+func TestPrPlEBTerms(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{5, 16, 50} {
+		for range 4 {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = 1 - r.Float64()*r.Float64()
+			}
+			for _, alpha := range []float64{0.3, 0.01} {
+				if got, want := LowerMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
+					t.Errorf("n = %d, α = %v: %v, by its formula %v", n, alpha, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Hoeffding and Bernstein by their formulas (MATH.md §2).
+func TestMeanBoundTerms(t *testing.T) {
+	_, x := scoreSamples(300)
+	m, n := mean(x), 300.0
+	v := 0.0
+	for _, s := range x {
+		v += (s - m) * (s - m) / (n - 1)
+	}
+	const alpha = 0.01
+	if got, want := LowerMean(Hoeffding, x, alpha), m-math.Sqrt(math.Log(1/alpha)/(2*n)); !near(got, want) {
+		t.Errorf("hoeffding %v, want %v", got, want)
+	}
+	l := math.Log(2 / alpha)
+	if got, want := LowerMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
+		t.Errorf("bernstein %v, want %v", got, want)
+	}
+}
+
+// The bounds of votes by gonum's beta quantile: class and runner-up at α/2 each, the
+// class alone at α.
+func TestVoteTerms(t *testing.T) {
+	const n, a, b, alpha = 500, 420, 50, 0.01
+	v := Votes{Label: 0, N: n, Counts: []int64{a, b, n - a - b}}
+	target := Target{Class: Label, Alpha: alpha, Sigma: 0.5}
+	got, err := mustVotes(t, VoteParams{Target: target, Method: Bonferroni}).Certify(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := clopperPearsonLow(a, n, alpha/2), 1-clopperPearsonLow(n-b, n, alpha/2)
+	if !near(got.Bounds["p_a"], low) || !near(got.Bounds["p_b"], high) || !near(got.Margin, phiInv(low)-phiInv(high)) || !near(got.Radius, 0.25*got.Margin) {
+		t.Errorf("bonferroni %+v, want p_A %v, p_B %v", got, low, high)
+	}
+	got, err = mustVotes(t, VoteParams{Target: target, Method: ClopperPearson}).Certify(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if low := clopperPearsonLow(a, n, alpha); !near(got.Bounds["p_a"], low) || !near(got.Radius, 0.5*phiInv(low)) {
+		t.Errorf("clopper-pearson %+v, want p_A %v", got, low)
+	}
+}
+
+// The selection can have another runner-up than the estimation: the certificate is of the
+// margin against the worse of both.
+func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
+	repeat := func(row []float32, k int) (rows []float32) {
+		for range k {
+			rows = append(rows, row...)
+		}
+		return rows
+	}
+	for _, combine := range soundOnes(Combines()) {
+		for _, kind := range names(MarginKinds()) {
+			p := ScoreParams{Target: Target{Margin: kind, Alpha: 0.01, Sigma: 1}, Combine: combine}
+			a := startScores(t, p, 20, 2000, 3)
+			feed(t, a, repeat([]float32{0.75, 0.25, 0}, 20), repeat([]float32{0.5, 0, 0.5}, 2000))
+			if cert, err := a.Certificate(); err != nil || cert.Prediction != Abstained {
+				t.Errorf("%v, %v margin: %+v (%v), but classes 0 and 2 have the same mean", combine, kind, cert, err)
+			}
+		}
+	}
+}
+
+// Between two points of the frontier lies a vertex on or above both tangents there, so
+// that the polygon through it covers the curve.
+func TestPolygonCoversTheFrontier(t *testing.T) {
+	for _, kind := range names(MarginKinds()) {
+		for _, margin := range []float64{0.05, 0.5, 0.9} {
+			f := frontier{kind, margin}
+			for from := 0.02; from < 0.9; from += 0.08 {
+				for _, step := range []float64{0.01, 0.05, 0.1} {
+					y0, y1 := from*f.last(), (from+step)*f.last()
+					q1, q2, slope := f.point(y0)
+					q1n, q2n, slopeN := f.point(y1)
+					v1, v2 := vertex(q1, q2, slope, q1n, q2n, slopeN)
+					if !(v2 > q2 && v2 < q2n) {
+						t.Fatalf("%v margin %v: the vertex is at %v, not between %v and %v", kind, margin, v2, q2, q2n)
+					}
+					for k := 1; k < 20; k++ {
+						y := y0 + (y1-y0)*float64(k)/20
+						curve, at, _ := f.point(y)
+						// The edge over the same q2.
+						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
+						if at > v2 {
+							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
+						}
+						if over < curve*(1-0x1p-39) { // points are lifted by 2⁻⁴⁰
+							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
+						}
+					}
+					// The tangents themselves.
+					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
+						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
+					}
+				}
+			}
+		}
+	}
+}
