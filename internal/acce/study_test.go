@@ -236,6 +236,11 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
+	// In one bin an attack attains less than the 0.9 that holds for every way to bin: that is what is certified.
+	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
+	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
+		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
+	}
 	// No more bounds fail than there are.
 	_, results = solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.02, Alpha: 0.01, Examples: 1000}})
 	if c := results[0].Certified; c.Failures != 2 || c.CBS != 1 || *c.CCE != 1 {

@@ -205,7 +205,7 @@ func TestLogits(t *testing.T) {
 
 func TestRadii(t *testing.T) {
 	const text = "radius,confidence,correct\n0.5,0.5,1\n0.25,0.25,1\n0.5,0.75,0\n"
-	half, none := 0.5, 0.75
+	half, none, between := 0.5, 0.75, 0.375
 	chosen, err := SelectRadius(readText(t, text, Columns()), &half)
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +220,7 @@ func TestRadii(t *testing.T) {
 	}{
 		{text, nil, "stdin: has the rows of 2 radii: 0.25, 0.5", "each example is there once a radius; choose one with --radius"},
 		{text, &none, "stdin: no rows with radius 0.75", "the radii are [0.25 0.5]"},
+		{text, &between, "stdin: no rows with radius 0.375", "the radii are [0.25 0.5]"},
 		{"confidence\n1\n", &half, "stdin: --radius is given, but there is no column radius", ""},
 		{"confidence\n1\n", nil, "", ""},
 		{"radius\n0.5\n0.5\n", nil, "", ""},
