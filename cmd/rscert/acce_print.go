@@ -24,7 +24,8 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	}
 	fmt.Fprintln(s.out)
 	if results[0].Estimates != nil {
-		fmt.Fprintln(s.out, "* estimate from below: some confidences within the bounds are this bad, others may be worse.")
+		fmt.Fprintln(s.out,
+			"* estimate from below: some confidences within the bounds are this bad, others may be worse.")
 	}
 	held := "CBS holds"
 	if results[0].CCE != nil {
@@ -33,7 +34,8 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	fmt.Fprintf(s.out, "%s if every bound in the file holds.\n", held)
 	printCertified(s.out, results)
 	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
-		fmt.Fprintf(s.out, "Interrupted: %d of %d radii, estimates are the best found until then.\n", len(results), asked)
+		fmt.Fprintf(s.out, "Interrupted: %d of %d radii, estimates are the best found until then.\n",
+			len(results), asked)
 	}
 	return nil
 }
@@ -46,7 +48,9 @@ type studyColumn struct {
 
 // roundedStudyColumn has bounds, rounded up, or values that an attack attains, rounded down.
 func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Result) *float64) studyColumn {
-	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell { return report.OptionalNumber(value(r)) }}
+	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell {
+		return report.OptionalNumber(value(r))
+	}}
 }
 
 // studyColumns are the columns that there can be.
@@ -64,7 +68,8 @@ func studyColumns() []studyColumn {
 		}
 		columns = append(columns, roundedStudyColumn(s.Column, to, s.Value))
 	}
-	adaptive := func(pick func(a *acce.AdaptiveInterval) *float64) func(acce.Result) *float64 {
+	type value = func(acce.Result) *float64
+	adaptive := func(pick func(a *acce.AdaptiveInterval) *float64) value {
 		return func(r acce.Result) *float64 {
 			if r.Adaptive == nil {
 				return nil
@@ -72,7 +77,7 @@ func studyColumns() []studyColumn {
 			return pick(r.Adaptive)
 		}
 	}
-	certified := func(pick func(c *acce.Certified) *float64) func(acce.Result) *float64 {
+	certified := func(pick func(c *acce.Certified) *float64) value {
 		return func(r acce.Result) *float64 {
 			if r.Certified == nil {
 				return nil
@@ -81,8 +86,10 @@ func studyColumns() []studyColumn {
 		}
 	}
 	return append(columns,
-		roundedStudyColumn("AdaECE ≥", report.Down, adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Lower })),
-		roundedStudyColumn("AdaECE ≤", report.Up, adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Upper })),
+		roundedStudyColumn("AdaECE ≥", report.Down,
+			adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Lower })),
+		roundedStudyColumn("AdaECE ≤", report.Up,
+			adaptive(func(a *acce.AdaptiveInterval) *float64 { return &a.Upper })),
 		studyColumn{report.ExactColumn("failures ≤"), func(r acce.Result) report.Cell {
 			if r.Certified == nil {
 				return nil
@@ -132,7 +139,8 @@ func printCertified(w io.Writer, results []acce.Result) {
 		if c.Adaptive != nil {
 			also += ", with bins of any kind at most " + report.Round(*c.Adaptive, report.Up, 0, 4)
 		}
-		fmt.Fprintf(w, "%s probability at least 1 − %v, at most %d of the %d bounds fail: over these predictions the Brier score under attack is at most %s%s.\n",
+		fmt.Fprintf(w, "%s probability at least 1 − %v, at most %d of the %d bounds fail: "+
+			"over these predictions the Brier score under attack is at most %s%s.\n",
 			where, c.Delta, c.Failures, r.N, report.Round(c.CBS, report.Up, 0, 4), also)
 	}
 	if c := results[0].Certified; c != nil {
@@ -144,6 +152,7 @@ func printCertified(w io.Writer, results []acce.Result) {
 		if len(results) > 1 {
 			over = "Each radius for itself, over"
 		}
-		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %v each.\n", over, c.Examples, taken, c.Alpha)
+		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %v each.\n",
+			over, c.Examples, taken, c.Alpha)
 	}
 }

@@ -99,7 +99,8 @@ type namedEstimate struct {
 // list is the metrics there are, in the order they are printed.
 func (c calibration) list() (there []namedEstimate) {
 	for _, m := range []namedEstimate{
-		{"accuracy", c.Accuracy}, {"ECE", c.ECE}, {"AdaECE", c.AdaECE}, {"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
+		{"accuracy", c.Accuracy},
+		{"ECE", c.ECE}, {"AdaECE", c.AdaECE}, {"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
 		{"Brier (top label)", c.Brier}, {"NLL", c.NLL}, {"NLL (top label)", c.TopLabelNLL},
 	} {
 		if m.estimate != nil {

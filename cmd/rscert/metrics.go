@@ -72,7 +72,8 @@ of these bounds the calibration error itself: errors within a bin cancel. See
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "take the rows with this radius")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg or .png `file`")
-	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded robust test error\n(the input needs columns adversarial_confidence, adversarial_correct)")
+	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded robust test error\n"+
+		"(the input needs columns adversarial_confidence, adversarial_correct)")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct held-out answers that reach the threshold")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -119,7 +120,8 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err != nil {
 		return err
 	}
-	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil, Level: o.level, Bins: o.bins, Edge: o.edge}
+	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
+		Level: o.level, Bins: o.bins, Edge: o.edge}
 	if o.heldOut != "" {
 		if r.Rejection, err = rejectByThreshold(ctx, s, p, table, o); err != nil {
 			return err
@@ -179,7 +181,9 @@ func (r metricsReport) print(s streams) error {
 		fmt.Fprint(s.out, ", weighted")
 	}
 	fmt.Fprintf(s.out, "; %d bins; intervals at level %g\n\n", r.Bins, r.Level)
-	t := report.Table{Columns: []report.Column{report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn("")}}
+	t := report.Table{Columns: []report.Column{
+		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
+	}}
 	for _, m := range r.list() {
 		interval := m.interval()
 		if interval == nil {
@@ -198,7 +202,9 @@ func (r metricsReport) print(s streams) error {
 	return nil
 }
 
-func rejectByThreshold(ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions) (*rejection, error) {
+func rejectByThreshold(
+	ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions,
+) (*rejection, error) {
 	if p.Weight != nil {
 		return nil, badInputf("--held-out: examples cannot have weights")
 	}
@@ -217,11 +223,18 @@ func rejectByThreshold(ctx context.Context, s streams, p *calib.Predictions, tab
 	if err != nil {
 		return nil, badInput(fmt.Errorf("%s: %w", displayPath(o.heldOut), err))
 	}
-	return &rejection{o.tpr, tau, report.Number(calib.RobustTestError(attacked, tau)), report.Number(calib.RobustTestError(attacked, 0))}, nil
+	return &rejection{
+		TPR: o.tpr, Threshold: tau,
+		RobustTestError: report.Number(calib.RobustTestError(attacked, tau)),
+		Unthresholded:   report.Number(calib.RobustTestError(attacked, 0)),
+	}, nil
 }
 
-// readPredictions reads predictions.csv, the rows of one radius of it, or the votes of a run. The table is nil for votes.
-func readPredictions(ctx context.Context, s streams, path string, radius *float64, quiet bool) (*calib.Predictions, *tabular.Table, error) {
+// readPredictions reads predictions.csv, the rows of one radius of it, or the votes of a run. The table is nil for
+// votes.
+func readPredictions(
+	ctx context.Context, s streams, path string, radius *float64, quiet bool,
+) (*calib.Predictions, *tabular.Table, error) {
 	if holdsVotes(path) {
 		if radius != nil {
 			return nil, nil, badInputf("%s: --radius is given, but votes have no radius", path)

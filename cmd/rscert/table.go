@@ -14,14 +14,16 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return nil
 	}
 	first := summaries[0]
-	fmt.Fprintf(w, "certified accuracy in %%, by L2 radius (%d examples, σ = %g, α = %g)\n\n", first.Examples, first.Sigma, first.Alpha)
+	fmt.Fprintf(w, "certified accuracy in %%, by L2 radius (%d examples, σ = %g, α = %g)\n\n",
+		first.Examples, first.Sigma, first.Alpha)
 	t := report.Table{Columns: []report.Column{{Name: "method", Align: report.Right}}}
 	for _, c := range first.Certified {
 		t.Columns = append(t.Columns, report.Column{
 			Name: fmt.Sprint(c.Radius), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
 		})
 	}
-	t.Columns = append(t.Columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
+	t.Columns = append(t.Columns,
+		report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
 	for _, s := range summaries {
 		row := []report.Cell{report.Text(nameMethod(s.Method, s.Sound))}
 		for _, c := range s.Certified {
@@ -38,8 +40,10 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	for _, s := range summaries {
 		if s.Delta > 0 { // failures depend on α and the examples, the same for all
-			fmt.Fprintf(w, "\n%swith probability %g at most %d of these %d certificates are wrong;\nthe accuracies are then at least those above less %s points\n",
-				who, 1-s.Delta, s.Failures, s.Examples, report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
+			fmt.Fprintf(w, "\n%swith probability %g at most %d of these %d certificates are wrong;\n"+
+				"the accuracies are then at least those above less %s points\n",
+				who, 1-s.Delta, s.Failures, s.Examples,
+				report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
 			break
 		}
 	}

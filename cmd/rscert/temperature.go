@@ -129,7 +129,8 @@ func readSplit(ctx context.Context, s streams, path string, o temperatureOptions
 			return d, err
 		}
 		if d.test.classes != d.all.classes {
-			return d, badInputf("%s: %d classes, %s has %d", d.test.table.Path, d.test.classes, d.all.table.Path, d.all.classes)
+			return d, badInputf("%s: %d classes, %s has %d",
+				d.test.table.Path, d.test.classes, d.all.table.Path, d.all.classes)
 		}
 		return d, nil
 	}
@@ -155,8 +156,8 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.all.table.Path, err)
 	}
-	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: d.all.classes, Fitted: len(d.fit.label),
-		Tested: len(d.test.label), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
+	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: d.all.classes,
+		Fitted: len(d.fit.label), Tested: len(d.test.label), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
 	if r.Before, err = d.test.measure(1, o.measurement); err != nil {
 		return err
 	}
@@ -219,7 +220,8 @@ func (r temperatureReport) print(s streams) error {
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
 	t := report.Table{Columns: []report.Column{
-		report.TextColumn(""), {Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
+		report.TextColumn(""),
+		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
 	}}
 	after := r.After.list()
 	for k, m := range r.Before.list() {

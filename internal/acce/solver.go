@@ -28,12 +28,12 @@ type Solver struct {
 var Solvers = []Solver{
 	{"exact", "CCE", "the largest calibration error (CCE)", true, "cce", searchExactly,
 		func(r *Result) **float64 { return &r.CCE }},
-	{"admm", "ADMM*", "best of the 16 runs of the paper's ADMM (Algorithm 1, appendix I.1)", false, "acce.admm", searchADMM,
-		func(r *Result) **float64 { return &r.ACCE.ADMM }},
+	{"admm", "ADMM*", "best of the 16 runs of the paper's ADMM (Algorithm 1, appendix I.1)", false, "acce.admm",
+		searchADMM, func(r *Result) **float64 { return &r.ACCE.ADMM }},
 	{"dece", "dECE*", "gradient ascent on the differentiable calibration error (appendix M)", false, "dece", searchDECE,
 		func(r *Result) **float64 { return &r.DECE }},
-	{"brier", "Brier*", "calibration error of the confidences with the largest Brier score", false, "brier_ece", searchBrier,
-		func(r *Result) **float64 { return &r.BrierECE }},
+	{"brier", "Brier*", "calibration error of the confidences with the largest Brier score", false, "brier_ece",
+		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},
 }
 
 // Value is what the solver found; nil if it did not run.
@@ -57,8 +57,8 @@ func (s *Solver) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Progress is told how far a search is: the steps done since its last call, and the calibration error at them. It may be
-// called by several goroutines at once.
+// Progress is told how far a search is: the steps done since its last call, and the calibration error at them. It may
+// be called by several goroutines at once.
 type Progress func(steps int, ece float64)
 
 // problem is what a solver gets.
@@ -81,35 +81,35 @@ func newFinding(e admm.Estimate) finding {
 }
 
 func searchExactly(_ context.Context, p problem) (finding, error) {
-	worst, err := calib.CCE(p.samples, p.bins)
+	worst, err := calib.CCE(p.Intervals, p.bins)
 	if err != nil {
 		return finding{}, err
 	}
 	f := finding{value: worst.Value}
 	if p.attack {
-		f.confidences = worst.Confidences(p.samples)
+		f.confidences = worst.Confidences(p.Intervals)
 	}
 	return f, nil
 }
 
 func searchADMM(ctx context.Context, p problem) (finding, error) {
-	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	ascent, err := admm.NewProblem(p.Intervals, p.Confidence, p.bins)
 	if err != nil {
 		return finding{}, err
 	}
-	grid := admm.Grid(p.clean != nil)
+	grid := admm.Grid(p.Confidence != nil)
 	step, done := p.watch(p.group, "ADMM", len(grid)*admm.Steps)
 	defer done()
 	return newFinding(ascent.Best(ctx, grid, step)), nil
 }
 
 func searchDECE(ctx context.Context, p problem) (finding, error) {
-	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	ascent, err := admm.NewProblem(p.Intervals, p.Confidence, p.bins)
 	if err != nil {
 		return finding{}, err
 	}
 	steps := admm.DECESteps
-	if p.clean != nil {
+	if p.Confidence != nil {
 		steps *= 2
 	}
 	step, done := p.watch(p.group, "dECE", steps)
@@ -118,7 +118,7 @@ func searchDECE(ctx context.Context, p problem) (finding, error) {
 }
 
 func searchBrier(_ context.Context, p problem) (finding, error) {
-	ascent, err := admm.NewProblem(p.samples, p.clean, p.bins)
+	ascent, err := admm.NewProblem(p.Intervals, p.Confidence, p.bins)
 	if err != nil {
 		return finding{}, err
 	}

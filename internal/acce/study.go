@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/admm"
-	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -41,7 +40,7 @@ type Study struct {
 	table   *tabular.Table
 	bins    calib.Bins
 	groups  []group
-	sampled sampled
+	sampled calib.Sampled
 	results []Result
 }
 
@@ -52,11 +51,12 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 	if s.bins, err = calib.NewBins(o.Bins); err != nil {
 		return nil, err
 	}
-	if s.groups, err = splitByRadius(t, o.Radii); err != nil {
+	rows := readRows(t)
+	if s.groups, err = splitByRadius(t, rows, o.Radii); err != nil {
 		return nil, err
 	}
 	if o.Dataset != nil {
-		if s.sampled, err = countSampled(t, o.Dataset.Examples); err != nil {
+		if s.sampled, err = countSampled(t, rows, o.Dataset.Examples); err != nil {
 			return nil, err
 		}
 	}
@@ -137,20 +137,21 @@ func (r *Result) measureTime(name string, work func() error) error {
 }
 
 func (s *Study) solve(ctx context.Context, g group) (Result, error) {
-	r := Result{Radius: g.radius, N: len(g.samples), Bins: s.bins.Len(), Seconds: map[string]float64{}}
-	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.samples); return err })
+	r := Result{Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), Seconds: map[string]float64{}}
+	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.Intervals); return err })
 	if err != nil {
 		return r, err
 	}
-	if g.clean != nil {
-		ece := s.bins.ECE(g.clean, func(i int) bool { return g.samples[i].Correct })
+	if g.Confidence != nil {
+		ece := s.bins.ECE(g.Confidence, func(i int) bool { return g.Intervals[i].Correct })
 		r.ECE = &ece
 	}
 	if err := s.search(ctx, g, &r); err != nil {
 		return r, err
 	}
 	if s.options.Adaptive {
-		if err := r.measureTime("adaptive", func() (err error) { r.Adaptive, err = s.encloseAdaptive(g); return err }); err != nil {
+		err := r.measureTime("adaptive", func() (err error) { r.Adaptive, err = s.encloseAdaptive(g); return err })
+		if err != nil {
 			return r, err
 		}
 	}
@@ -167,7 +168,8 @@ func (s *Study) search(ctx context.Context, g group, r *Result) error {
 	exact := false
 	for _, solver := range s.options.Solvers {
 		var f finding
-		if err := r.measureTime(solver.Name, func() (err error) { f, err = solver.search(ctx, p); return err }); err != nil {
+		err := r.measureTime(solver.Name, func() (err error) { f, err = solver.search(ctx, p); return err })
+		if err != nil {
 			return err
 		}
 		*solver.value(r) = &f.value
@@ -190,11 +192,11 @@ func (s *Study) watch(g group, name string, steps int) (Progress, func()) {
 }
 
 func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
-	upper, err := calib.LargestGap(g.samples)
+	upper, err := calib.LargestGap(g.Intervals)
 	if err != nil {
 		return nil, err
 	}
-	problem, err := admm.NewProblem(g.samples, g.clean, s.bins)
+	problem, err := admm.NewProblem(g.Intervals, g.Confidence, s.bins)
 	if err != nil {
 		return nil, err
 	}
@@ -205,26 +207,21 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // float64 sums against an exact one
 }
 
-// certify turns a result that holds if every bound does into one that holds with probability 1 − δ: then at most k of the
-// bounds fail, k the 1 − δ quantile of Bin(examples, α).
+// certify turns a result that holds if every bound does into one that holds with probability 1 − δ.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
-	k, err := binomial.FailureQuantile(int64(s.sampled.examples), d.Alpha, d.Delta)
+	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
+	if r.Adaptive != nil {
+		bounds.LargestGap = &r.Adaptive.Upper
+	}
+	all, err := calib.StateForAll(bounds, r.N, s.sampled, d.Alpha, d.Delta)
 	if err != nil {
 		return nil, err
 	}
-	k = min(k, int64(r.N)) // no more bounds can fail than there are
-	c := &Certified{Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.examples, ExamplesAssumed: s.sampled.assumed, Failures: k,
-		CBS: calib.MeanWithFailures(r.CBS, k, r.N)}
-	if r.CCE != nil {
-		cce := calib.CCEWithFailures(*r.CCE, k, r.N)
-		c.CCE = &cce
-	}
-	if r.Adaptive != nil {
-		gap := calib.MeanWithFailures(r.Adaptive.Upper, k, r.N)
-		c.Adaptive = &gap
-	}
-	return c, nil
+	return &Certified{
+		Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.Examples, ExamplesAssumed: s.sampled.Assumed,
+		Failures: all.Failures, CBS: all.CBS, CCE: all.CCE, Adaptive: all.LargestGap,
+	}, nil
 }
 
 // WriteAttack writes the rows that Solve used, with the confidence under attack, and its bin, in the place of the clean
@@ -240,11 +237,11 @@ func (s *Study) WriteAttack(out io.Writer) error {
 	w := tabular.NewWriter(out)
 	w.Header(append(names, "lower", "upper", "correct", "confidence", "bin")...)
 	for j, g := range s.groups {
-		for n, i := range g.rows {
+		for n, i := range g.Rows {
 			for _, column := range kept {
 				w.Float(column[i])
 			}
-			v, z := g.samples[n], s.results[j].attack[n]
+			v, z := g.Intervals[n], s.results[j].attack[n]
 			w.Float(v.Lower)
 			w.Float(v.Upper)
 			w.Bool(v.Correct)

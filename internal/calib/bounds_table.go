@@ -36,10 +36,12 @@ var BoundMethods = []BoundMethod{
 	{"tv", true, "total variation denoising", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
 	{"nw", true, "Nadaraya–Watson smoothing", PerturbedScores, true, nadarayaWatson(Repaired)},
-	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", PerturbedScores, false, nadarayaWatson(SecondOrder)},
+	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", PerturbedScores, false,
+		nadarayaWatson(SecondOrder)},
 	{"lipschitz", true, "sums over buckets of scores", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
-	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", PerturbedScores, false, nadarayaWatson(Printed)},
+	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", PerturbedScores, false,
+		nadarayaWatson(Printed)},
 }
 
 func nadarayaWatson(kind NadarayaWatsonKind) func(*Sample, BoundParams) (Bound, error) {

@@ -28,7 +28,8 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // Columns are what FromTable and Attacked read.
 func Columns() tabular.Options {
 	return tabular.Options{
-		Optional: []string{"confidence", "correct", "score", "label", "weight", "radius", adversarialConfidence, adversarialCorrect},
+		Optional: []string{"confidence", "correct", "score", "label", "weight", "radius",
+			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
 		Matrices: []string{"probabilities", "scores"},
 	}
@@ -44,8 +45,8 @@ func LogitColumns() tabular.Options {
 	return tabular.Options{Required: []string{"logits"}, Optional: []string{"labels", "label"}, Matrices: []string{"logits"}}
 }
 
-// FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label; and
-// weight, where it is there. The predictions are checked.
+// FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label;
+// and weight, where it is there. The predictions are checked.
 func FromTable(t *tabular.Table) (*calib.Predictions, error) {
 	p, err := fromColumns(t)
 	if err != nil {
@@ -71,7 +72,8 @@ func fromColumns(t *tabular.Table) (*calib.Predictions, error) {
 	}
 	label, ok := t.Column("label")
 	if !ok || classes == 0 {
-		return nil, fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s", listColumns(t))
+		return nil, fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s",
+			listColumns(t))
 	}
 	classOf, err := classNumbers("label", label)
 	if err != nil {
@@ -138,7 +140,8 @@ func Scores(t *tabular.Table) (score, label []float64, err error) {
 			return a, b, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: want columns score and label, or confidence and correct; found %s", t.Path, listColumns(t))
+	return nil, nil, fmt.Errorf("%s: want columns score and label, or confidence and correct; found %s",
+		t.Path, listColumns(t))
 }
 
 // Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes.
@@ -164,7 +167,7 @@ func Logits(t *tabular.Table) (logits []float64, classes int, label []int, err e
 	return m.Data, m.Cols, label, nil
 }
 
-// Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the same table.
+// Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the table.
 func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)
@@ -180,7 +183,10 @@ func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) 
 		if !(c >= 0 && c <= 1) {
 			return nil, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
 		}
-		attacked[i] = calib.Attacked{Correct: p.Correct[i], AdversarialCorrect: right[i], Confidence: p.Confidence[i], AdversarialConfidence: c}
+		attacked[i] = calib.Attacked{
+			Correct: p.Correct[i], AdversarialCorrect: right[i],
+			Confidence: p.Confidence[i], AdversarialConfidence: c,
+		}
 	}
 	return attacked, nil
 }

@@ -63,6 +63,7 @@ func TestFromTable(t *testing.T) {
 }
 
 func TestFromTableErrors(t *testing.T) {
+	const wanted = "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found "
 	for text, want := range map[string]string{
 		"confidence,correct\n0.5,1\n0.5,2\n":      "stdin:3: correct 2 is not 0 or 1",
 		"confidence,correct\n1.5,1\n":             "stdin:2: confidence 1.5 is outside [0, 1]",
@@ -73,9 +74,9 @@ func TestFromTableErrors(t *testing.T) {
 		"p0,p2,label\n0.5,0.5,0\n":                "stdin: 2 probability columns, but none for class 1",
 		"p0,p1,p_1,label\n0.5,0.5,0.5,0\n":        "stdin: column p_1: class 1 appears twice or is too large",
 		"p0,p99999999999999999999,label\n0,0,0\n": "stdin: column p99999999999999999999: class 99999999999999999999 appears twice or is too large",
-		"p0,p1\n0.5,0.5\n":                        "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found only p0, p1",
-		"label\n0\n":                              "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found only label",
-		"x\n0\n":                                  "stdin: want columns confidence and correct, or p0, p1, … and label, or score and label; found none of them",
+		"p0,p1\n0.5,0.5\n":                        wanted + "only p0, p1",
+		"label\n0\n":                              wanted + "only label",
+		"x\n0\n":                                  wanted + "none of them",
 	} {
 		if _, err := FromTable(readText(t, text, Columns())); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
@@ -204,7 +205,7 @@ func TestLogits(t *testing.T) {
 
 func TestRadii(t *testing.T) {
 	const text = "radius,confidence,correct\n0.5,0.5,1\n0.25,0.25,1\n0.5,0.75,0\n"
-	half, none := 0.5, 0.75
+	half, none, between := 0.5, 0.75, 0.375
 	chosen, err := SelectRadius(readText(t, text, Columns()), &half)
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +220,7 @@ func TestRadii(t *testing.T) {
 	}{
 		{text, nil, "stdin: has the rows of 2 radii: 0.25, 0.5", "each example is there once a radius; choose one with --radius"},
 		{text, &none, "stdin: no rows with radius 0.75", "the radii are [0.25 0.5]"},
+		{text, &between, "stdin: no rows with radius 0.375", "the radii are [0.25 0.5]"},
 		{"confidence\n1\n", &half, "stdin: --radius is given, but there is no column radius", ""},
 		{"confidence\n1\n", nil, "", ""},
 		{"radius\n0.5\n0.5\n", nil, "", ""},
@@ -241,9 +243,5 @@ func TestRadii(t *testing.T) {
 		if err.Error() != test.want || hint != test.hint {
 			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, hint, test.want, test.hint)
 		}
-	}
-	groups, err := ChooseRadii(readText(t, text, Columns()), []float64{0.5, 0.25, 0.5})
-	if err != nil || len(groups) != 2 || groups[0].Value != 0.25 || !slices.Equal(groups[1].Rows, []int{0, 2}) {
-		t.Errorf("groups %v, error %v", groups, err)
 	}
 }

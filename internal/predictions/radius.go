@@ -1,10 +1,11 @@
 package predictions
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -18,53 +19,47 @@ func (e *RadiusError) Error() string { return e.message }
 // Hint is what the user can do about it.
 func (e *RadiusError) Hint() string { return e.hint }
 
-// ChooseRadii returns the rows of each of the radii wanted, or of all there are where none is wanted, in ascending order.
-// It returns nil for a table without the column radius.
-func ChooseRadii(t *tabular.Table, wanted []float64) ([]tabular.Group, error) {
+// LocateRadius words an error of calib.BoundRows.ByRadius, or one like it: it names the file, the line, the radii.
+func LocateRadius(t *tabular.Table, err error) error {
+	var none *calib.NoRadiusError
+	switch {
+	case errors.Is(err, calib.ErrNoRadii):
+		return fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
+	case errors.As(err, &none):
+		return &RadiusError{fmt.Sprintf("%s: %v", t.Path, err), fmt.Sprintf("the radii are %v", none.Found)}
+	}
+	return LocateRow(t, err)
+}
+
+// SelectRadius returns the rows of one radius: *wanted, or the only one where wanted is nil. An example has a row for
+// each radius, so rows of several radii are no sample of predictions. A table without the column radius is returned as
+// it is.
+func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
-		if len(wanted) > 0 {
-			return nil, fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
+		if wanted != nil {
+			return nil, LocateRadius(t, calib.ErrNoRadii)
 		}
-		return nil, nil
+		return t, nil
 	}
 	if first := groups[0]; first.Value < 0 {
 		return nil, t.Errorf(first.Rows[0], "radius %v is below 0", first.Value)
 	}
-	if len(wanted) == 0 {
-		return groups, nil
-	}
-	var chosen []tabular.Group
-	for _, r := range slices.Compact(slices.Sorted(slices.Values(wanted))) {
-		k := slices.IndexFunc(groups, func(g tabular.Group) bool { return g.Value == r })
-		if k < 0 {
-			return nil, &RadiusError{fmt.Sprintf("%s: no rows with radius %v", t.Path, r), fmt.Sprintf("the radii are %v", values(groups))}
-		}
-		chosen = append(chosen, groups[k])
-	}
-	return chosen, nil
-}
-
-// SelectRadius returns the rows of one radius: *wanted, or the only one where wanted is nil. An example has a row for each
-// radius, so rows of several radii are no sample of predictions. A table without the column radius is returned as it is.
-func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
-	var radii []float64
 	if wanted != nil {
-		radii = []float64{*wanted}
+		for _, g := range groups {
+			if g.Value == *wanted {
+				return t.Select(g.Rows), nil
+			}
+		}
+		return nil, LocateRadius(t, &calib.NoRadiusError{Radius: *wanted, Found: values(groups)})
 	}
-	groups, err := ChooseRadii(t, radii)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(groups) > 1:
+	if len(groups) > 1 {
 		return nil, &RadiusError{
 			fmt.Sprintf("%s: has the rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
 			"each example is there once a radius; choose one with --radius",
 		}
-	case wanted == nil:
-		return t, nil
 	}
-	return t.Select(groups[0].Rows), nil
+	return t, nil
 }
 
 func values(groups []tabular.Group) []float64 {

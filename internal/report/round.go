@@ -18,10 +18,10 @@ const (
 // Shortest, as the decimals of a column, prints the shortest decimal that reads back as the number.
 const Shortest = -1
 
-// Round prints 10^shift·x with so many decimals. The number x stands for the shortest decimal that reads back as it, the
-// one that JSON holds: 0.57 is 57.0 % though the float64 is a little less. That decimal is rounded by its digits, without
-// arithmetic, so a printed number read back is never above x where it is rounded down, never below x where it is rounded
-// up, and within one unit of the last decimal of it. Infinities are printed as +Inf and −Inf, NaN as Missing.
+// Round prints 10^shift·x with so many decimals. The number x stands for the shortest decimal that reads back as it,
+// the one that JSON holds: 0.57 is 57.0 % though the float64 is a little less. That decimal is rounded by its digits,
+// without arithmetic, so a printed number read back is never above x where it is rounded down, never below x where it
+// is rounded up, and within one unit of the last decimal of it. Infinities are +Inf and −Inf, NaN is Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):
