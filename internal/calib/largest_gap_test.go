@@ -2,6 +2,7 @@ package calib
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 )
@@ -41,6 +42,47 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 		w, err := CCE(intervals, b)
 		if err != nil || w.Value > bound {
 			t.Fatalf("CCE %v above the bound %v for every binning (%v)", w.Value, bound, err)
+		}
+	}
+}
+
+// Interval ends that are no multiples of 2⁻⁶³ move outward: of one prediction, no bound is
+// below the exact gap or its square. Ends just under a power of two and many random ones;
+// which way they move decides in the last bit or never.
+func TestEndsMoveOutward(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}
+	for range 20000 {
+		ends = append(ends, math.Ldexp(0.5+r.Float64()/2, -10-r.IntN(4)))
+	}
+	b := mustBins(t, 15)
+	for _, x := range ends {
+		for _, correct := range []bool{true, false} {
+			v := []Bounded{{Lower: x, Upper: x, Correct: correct}}
+			gap := new(big.Rat).SetFloat64(x)
+			if correct {
+				gap.Sub(big.NewRat(1, 1), gap)
+			}
+			cbs, err := CBS(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cce, err := CCE(v, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest, err := LargestGap(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, c := range map[string]struct {
+				got   float64
+				exact *big.Rat
+			}{"CBS": {cbs, new(big.Rat).Mul(gap, gap)}, "CCE": {cce.Value, gap}, "largest gap": {largest, gap}} {
+				if new(big.Rat).SetFloat64(c.got).Cmp(c.exact) < 0 {
+					t.Fatalf("%s of a confidence of %v, correct %v, is %v: below the exact value", name, x, correct, c.got)
+				}
+			}
 		}
 	}
 }

@@ -300,8 +300,8 @@ func (sm smoother) roundoff() float64 {
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
 }
 
-// error is g(s).
-func (sm smoother) error(w *window) float64 {
+// errorBound is g(s).
+func (sm smoother) errorBound(w *window) float64 {
 	first := sm.b1 * sm.h * (w.left + w.right) / w.k
 	second := sm.b2 * sm.h * sm.h / 2 * w.ku2 / w.k
 	bias := first + second
@@ -321,7 +321,7 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 		s, _ := unpack(valid[i])
 		trivial := max(s, 1-s)
 		if w.usable() {
-			if sq, g := w.squares(), sm.error(w); sq <= kappa && g < trivial {
+			if sq, g := w.squares(), sm.errorBound(w); sq <= kappa && g < trivial {
 				squares[i] = sq
 				gap.add(math.Abs(w.estimate() - s))
 				smoothing.add(g)
@@ -389,7 +389,7 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	sm.each(some, func(i int, w *window) {
 		s, _ := unpack(some[i])
 		if w.usable() {
-			points = append(points, point{w.squares(), max(s, 1-s) - sm.error(w)})
+			points = append(points, point{w.squares(), max(s, 1-s) - sm.errorBound(w)})
 		}
 	})
 	sort.Slice(points, func(i, j int) bool { return points[i].squares < points[j].squares })
@@ -416,7 +416,7 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 		s, _ := unpack(valid[i])
 		if w.usable() {
 			gap.add(math.Abs(w.estimate() - s))
-			smoothing.add(sm.error(w))
+			smoothing.add(sm.errorBound(w))
 			return
 		}
 		unused++

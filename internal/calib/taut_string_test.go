@@ -220,7 +220,7 @@ func TestDenoiseMergesTies(t *testing.T) {
 		if i > 0 && p>>1 != s.packed[i-1]>>1 {
 			j++
 		}
-		if got := at.at(p); math.Abs(got-want[j]) > 1e-12 {
+		if got := at.value(p); math.Abs(got-want[j]) > 1e-12 {
 			t.Fatalf("tie %d: %v, want %v", j, got, want[j])
 		}
 	}
@@ -244,7 +244,7 @@ func TestEvaluatorExtension(t *testing.T) {
 	}
 	at := fit.evaluator()
 	for i, want := range []float64{low, low, low, high, high, high, high} {
-		if got := at.at(points.packed[i]); got != want {
+		if got := at.value(points.packed[i]); got != want {
 			t.Errorf("point %d: %v, want %v", i, got, want)
 		}
 	}

@@ -47,7 +47,7 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 		values := fit.evaluator()
 		for _, p := range part.valid {
 			score, _ := unpack(p)
-			gap.add(math.Abs(score - values.at(p)))
+			gap.add(math.Abs(score - values.value(p)))
 		}
 		root := math.Sqrt(t1*t1 + 4*t2*variation)
 		tvb := math.Sqrt((2*t1*t1 + 2*t1*root + 4*t2*variation) / n)
@@ -112,7 +112,7 @@ type evaluator struct {
 
 func (d denoised) evaluator() *evaluator { return &evaluator{denoised: d} }
 
-func (e *evaluator) at(p uint64) float64 {
+func (e *evaluator) value(p uint64) float64 {
 	for e.below < len(e.train) && e.train[e.below]>>1 <= p>>1 {
 		e.below++
 	}

@@ -25,8 +25,8 @@ type ConfidenceBound struct {
 // confidence bounds E f_A under attack from the samples of f_A at the clean input.
 type confidence interface {
 	add(x float64)
-	// within returns bounds at the i-th radius.
-	within(i int) (lower, upper float64)
+	// bounds returns those at the i-th radius.
+	bounds(i int) (lower, upper float64)
 }
 
 // Confidence returns the bounds for every radius at which the class is certified,
@@ -41,7 +41,7 @@ func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 		if radius > cert.Radius {
 			continue
 		}
-		lower, upper := a.interval.within(i)
+		lower, upper := a.interval.bounds(i)
 		row := ConfidenceBound{
 			Index: a.example.Index, Label: a.example.Label, Prediction: cert.Prediction, Correct: cert.Correct,
 			Radius: radius, Lower: RoundDown(max(lower, 0)), Upper: min(RoundUp(upper), 1),
@@ -105,7 +105,7 @@ func (s *standardConfidence) add(x float64) {
 	s.high.add(1 - x)
 }
 
-func (s *standardConfidence) within(i int) (float64, float64) {
+func (s *standardConfidence) bounds(i int) (float64, float64) {
 	shift := s.params.Confidence.Radii[i] / s.params.Sigma
 	// By symmetry the upper side is the lower one of 1−z.
 	return shiftDown(inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(inUnit(s.high.lower(), sampleSlack), shift) + unit

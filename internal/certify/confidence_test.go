@@ -185,7 +185,7 @@ func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 		for range b.n {
 			b.add(x)
 		}
-		return b.within(0)
+		return b.bounds(0)
 	}
 	if _, upper := always(1); upper != 1 {
 		t.Errorf("upper bound %v for a score that is always 1", upper)
@@ -309,7 +309,7 @@ func TestTangentFarAway(t *testing.T) {
 		}
 	}
 	for i := range p.Confidence.Radii {
-		if lower, upper := a.interval.within(i); lower != 0 || upper != 1 {
+		if lower, upper := a.interval.bounds(i); lower != 0 || upper != 1 {
 			t.Errorf("radius %v: [%v, %v], want [0, 1]", p.Confidence.Radii[i], lower, upper)
 		}
 	}

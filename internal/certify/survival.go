@@ -97,7 +97,7 @@ func (b *survivalBand) dkwPoints() []bandPoint {
 	return points
 }
 
-func (b *survivalBand) within(i int) (lower, upper float64) {
+func (b *survivalBand) bounds(i int) (lower, upper float64) {
 	if b.band == nil {
 		b.band = b.points(b)
 	}

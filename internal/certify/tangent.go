@@ -167,7 +167,7 @@ func (t *tangent) add(x float64) {
 // exp of |z| < 40, are within 2¹⁴·unit of their values.
 const tangentSlack = 0x1p24 * unit
 
-func (t *tangent) within(i int) (lower, upper float64) {
+func (t *tangent) bounds(i int) (lower, upper float64) {
 	low, high := t.radii[i].low, t.radii[i].high
 	lower = low.constant + low.top*low.stream.lower() - tangentSlack*(1+low.top)
 	upper = high.constant + high.top*(1-high.stream.lower()) + tangentSlack*(1+high.top)

@@ -59,7 +59,7 @@ func TestConfidenceTerms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lower, upper = a.interval.within(0)
+		lower, upper = a.interval.bounds(0)
 		return lower, upper, cert
 	}
 	check := func(name string, got, want float64) {
@@ -130,7 +130,7 @@ func TestConfidenceTerms(t *testing.T) {
 		}
 		return m
 	}
-	lower, upper = a.interval.within(0)
+	lower, upper = a.interval.bounds(0)
 	check("tangent, lower", lower, at.low.constant+at.low.top*hoeffding(psi(&at.low), side))
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
