@@ -49,3 +49,15 @@ func (p *Predictions) answersRight(i int) bool {
 	}
 	return p.Correct[i]
 }
+
+// Answers are the confidence in the label that the classifier gives, and whether it is right, whatever the quantity.
+func (p *Predictions) Answers() (confidence []float64, right []bool) {
+	if p.Quantity == TopLabelQuantity {
+		return p.Confidence, p.Correct
+	}
+	confidence, right = make([]float64, p.N()), make([]bool, p.N())
+	for i, c := range p.Confidence {
+		confidence[i], right[i] = max(c, 1-c), p.answersRight(i)
+	}
+	return confidence, right
+}

@@ -36,6 +36,9 @@ func Rank(p *Predictions) *Ranked {
 	return &Ranked{p: p, order: order}
 }
 
+// Quantity is that of the predictions.
+func (r *Ranked) Quantity() Quantity { return r.p.Quantity }
+
 // at is the example of rank k.
 func (r *Ranked) at(k int) (confidence float64, correct bool, w float64) {
 	if r.order == nil {

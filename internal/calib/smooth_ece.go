@@ -2,6 +2,7 @@ package calib
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 )
@@ -110,4 +111,17 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 		c.Accuracy[j] = clamp01(c.Accuracy[j] / max(d, math.SmallestNonzeroFloat64))
 	}
 	return c
+}
+
+// Points are about that many points of the regression, where the density is at least a thousandth of its largest:
+// elsewhere there is nothing to regress on.
+func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
+	most := slices.Max(c.Density)
+	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {
+		if c.Density[j] >= most/1000 {
+			confidence = append(confidence, float64(j)/float64(len(c.Accuracy)-1))
+			accuracy = append(accuracy, c.Accuracy[j])
+		}
+	}
+	return confidence, accuracy
 }

@@ -236,6 +236,13 @@ func logitArray(t *tabular.Table) (logits []float64, classes int, ok bool) {
 	return logits, 2, ok
 }
 
+// HasAttacked reports whether the table has the columns of Attacked.
+func HasAttacked(t *tabular.Table) bool {
+	_, ok1 := t.Column(adversarialConfidence)
+	_, ok2 := t.Column(adversarialCorrect)
+	return ok1 || ok2
+}
+
 // Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the table.
 func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
@@ -247,17 +254,40 @@ func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) 
 	if err != nil {
 		return nil, LocateRow(t, err)
 	}
-	attacked := make([]calib.Attacked, p.N())
 	for i, c := range confidence {
 		if !(c >= 0 && c <= 1) {
 			return nil, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
 		}
-		attacked[i] = calib.Attacked{
-			Correct: p.Correct[i], AdversarialCorrect: right[i],
-			Confidence: p.Confidence[i], AdversarialConfidence: c,
+	}
+	return pair(p, confidence, right), nil
+}
+
+// AttackedBy takes the predictions of the same examples under an attack, from another file.
+func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
+	if clean.N() != attack.N() {
+		return nil, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
+	}
+	for i, y := range clean.Label {
+		if attack.Label != nil && attack.Label[i] != y {
+			return nil, fmt.Errorf("example %d has label %d, in the clean predictions %d: want the same examples in the same order",
+				i, attack.Label[i], y)
 		}
 	}
-	return attacked, nil
+	confidence, right := attack.Answers()
+	return pair(clean, confidence, right), nil
+}
+
+// pair puts the answers on clean examples and on attacked ones together.
+func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
+	cleanConfidence, cleanRight := clean.Answers()
+	attacked := make([]calib.Attacked, len(confidence))
+	for i, c := range confidence {
+		attacked[i] = calib.Attacked{
+			Correct: cleanRight[i], AdversarialCorrect: right[i],
+			Confidence: cleanConfidence[i], AdversarialConfidence: c,
+		}
+	}
+	return attacked
 }
 
 // FromVotes takes the shares of the votes as probabilities. path names the votes in errors.

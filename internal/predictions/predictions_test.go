@@ -46,11 +46,12 @@ func TestFromTable(t *testing.T) {
 		{"weights", "correct,weight,confidence\n1,2,0.75\n", []float64{0.75}, []bool{true}, 0, []float64{2}},
 		{"vectors in any order", "class_2,label,p0,prob1\n0.25,0,0.625,0.125\n0.75,1,0.125,0.125\n",
 			[]float64{0.625, 0.75}, []bool{true, false}, 3, nil},
-		{"scores of class 1", "score,label\n0.75,1\n0.25,0\n0.25,1\n", []float64{0.75, 0.75, 0.75}, []bool{true, true, false}, 2, nil},
+		{"scores of class 1", "score,label\n0.75,1\n0.25,0\n0.25,1\n", []float64{0.75, 0.25, 0.25}, []bool{true, false, true}, 0, nil},
+		{"semicolons, upper case", "Score;LABEL\n0.75;1\n", []float64{0.75}, []bool{true}, 0, nil},
 		{"top label before vectors", "confidence,correct,p0,p1,label\n0.5,1,0.25,0.75,0\n", []float64{0.5}, []bool{true}, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, err := FromTable(readText(t, test.text, Columns()))
+			p, err := FromTable(readText(t, test.text, Columns()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,9 +77,9 @@ func TestFromTableErrors(t *testing.T) {
 		"p0,p99999999999999999999,label\n0,0,0\n": "stdin: column p99999999999999999999: class 99999999999999999999 appears twice or is too large",
 		"p0,p1\n0.5,0.5\n":                        wanted + "only p0, p1",
 		"label\n0\n":                              wanted + "only label",
-		"x\n0\n":                                  wanted + "none of them",
+		"x\n0\n":                                  wanted + "none of them (the file has x)",
 	} {
-		if _, err := FromTable(readText(t, text, Columns())); err == nil || err.Error() != want {
+		if _, err := FromTable(readText(t, text, Columns()), nil); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
 		}
 	}
@@ -131,7 +132,7 @@ func TestAttacked(t *testing.T) {
 	const header = "confidence,correct,adversarial_confidence,adversarial_correct\n"
 	read := func(text string) ([]calib.Attacked, error) {
 		table := readText(t, text, Columns())
-		p, err := FromTable(table)
+		p, err := FromTable(table, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
