@@ -230,13 +230,25 @@ func (r temperatureReport) print(s streams) error {
 	}
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
+	return writeBeforeAfter(s.out, r.Before, r.After)
+}
+
+// writeBeforeAfter prints the metrics of the same examples before and after a map.
+func writeBeforeAfter(w io.Writer, before, after calibration) error {
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""),
 		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
 	}}
-	after := r.After.list()
-	for k, m := range r.Before.list() {
-		t.AddRow(report.Text(m.name), m.Value, m.interval(), after[k].Value, after[k].interval())
+	then := map[string]*estimate{}
+	for _, m := range after.list() {
+		then[m.name] = m.estimate
 	}
-	return t.WriteText(s.out)
+	for _, m := range before.list() {
+		var value, interval report.Cell
+		if e := then[m.name]; e != nil { // some need answers of both kinds
+			value, interval = e.Value, e.interval()
+		}
+		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)
+	}
+	return t.WriteText(w)
 }
