@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -197,6 +199,9 @@ func (c *calibrationTask) readMap(path string) error {
 func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error {
 	if m := c.found; d.Input != m.Input || d.Columns != m.Columns {
 		return badInputf("%s: %d columns of %s, %s is for %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)
+	}
+	if len(c.found.Weight) > 1 && slices.ContainsFunc(d.Values, func(x float64) bool { return math.IsInf(x, 0) }) {
+		return badInputf("%s: has logits of -Inf, which a %s map cannot weigh", path, c.found.Method)
 	}
 	return nil
 }

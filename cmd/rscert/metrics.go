@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -218,7 +219,7 @@ func (r metricsReport) print(s streams) error {
 	if j := r.Test; j != nil {
 		fmt.Fprintf(s.out, "calibrated? p = %.3g, for any number of independent examples", float64(j.P))
 		if !math.IsNaN(float64(j.Spiegelhalter)) {
-			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %.3f, p = %.3g for many", float64(j.Spiegelhalter), float64(j.SpiegelP))
+			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many", signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
 		}
 		fmt.Fprintln(s.out)
 	}
@@ -230,8 +231,17 @@ func (r metricsReport) print(s streams) error {
 
 // writeParts prints a Brier score as the sum of its parts.
 func writeParts(w io.Writer, name string, brier report.Number, d calib.Decomposition) {
-	fmt.Fprintf(w, "%s %.4f = reliability %.4f − resolution %.4f + uncertainty %.4f + within bins %.4f\n",
-		name, float64(brier), d.Reliability, d.Resolution, d.Uncertainty, d.Within)
+	fmt.Fprintf(w, "%s %.4f = reliability %.4f − resolution %.4f + uncertainty %.4f + within bins %s\n",
+		name, float64(brier), d.Reliability, d.Resolution, d.Uncertainty, signed(d.Within, 4))
+}
+
+// signed prints x with so many decimals; what rounds to 0 has no sign.
+func signed(x float64, decimals int) string {
+	text := strconv.FormatFloat(x, 'f', decimals, 64)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
 }
 
 func (j *rejection) print(w io.Writer) {

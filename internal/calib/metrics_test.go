@@ -574,3 +574,54 @@ func TestThresholdAtTPR(t *testing.T) {
 		t.Error("TPR 0")
 	}
 }
+
+// The worst of several attacks at τ: an example counts if any attack makes a wrong answer that is given.
+func TestWorseIsTheWorst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 1))
+	for range 300 {
+		n := 1 + rng.IntN(20)
+		worst := make([]Attacked, n)
+		attacks := make([][]Attacked, 1+rng.IntN(3))
+		for a := range attacks {
+			attacks[a] = make([]Attacked, n)
+			for i := range worst {
+				if a == 0 {
+					worst[i] = Attacked{rng.IntN(4) > 0, rng.IntN(2) > 0, rng.Float64(), rng.Float64()}
+				} else {
+					attacks[a][i] = Attacked{worst[i].Correct, rng.IntN(2) > 0, worst[i].Confidence, rng.Float64()}
+				}
+			}
+			if a == 0 {
+				copy(attacks[0], worst)
+			}
+		}
+		for _, attack := range attacks[1:] {
+			for i := range worst {
+				worst[i] = Worse(worst[i], attack[i])
+			}
+		}
+		for _, tau := range []float64{0, 0.5, 0.9} {
+			var wrong, answered float64
+			for i, e := range attacks[0] {
+				fooled := false
+				for _, attack := range attacks {
+					fooled = fooled || !attack[i].AdversarialCorrect && attack[i].AdversarialConfidence >= tau
+				}
+				wrong += indicator(!e.Correct && e.Confidence >= tau || e.Correct && fooled)
+				answered += indicator(e.Confidence >= tau || e.Correct && fooled)
+			}
+			if got := RobustTestError(worst, tau); got != wrong/answered && answered > 0 {
+				t.Fatalf("τ %v: %v, want %v of %v", tau, got, wrong, answered)
+			}
+		}
+	}
+}
+
+func TestThresholdedError(t *testing.T) {
+	wrong, answered := ThresholdedError([]float64{0.9, 0.5, 0.4, 0.8}, []bool{true, false, false, false}, 0.5)
+	near(t, "error", wrong, 2./3, 1e-15)
+	near(t, "answered", answered, 0.75, 0)
+	if wrong, answered := ThresholdedError([]float64{0.1}, []bool{true}, 0.5); !math.IsNaN(wrong) || answered != 0 {
+		t.Error(wrong, answered)
+	}
+}

@@ -10,8 +10,29 @@ import (
 
 // binary is the problem "is it class k".
 type binary struct {
-	s, d []float64 // probability and log-odds of the class
-	is   []bool
+	input Input
+	s, d  []float64 // probability and log-odds of the class
+	is    []bool
+}
+
+// ordered are predictions whose confidence ascends with the variable of StepCurve, in [0, 1].
+func (b binary) ordered() *calib.Predictions {
+	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
+	if b.input == Logits {
+		p.Confidence = make([]float64, len(b.d))
+		for i, d := range b.d {
+			p.Confidence[i] = (d + maxOdds) / (2 * maxOdds)
+		}
+	}
+	return p
+}
+
+// variable is the value of StepCurve's variable at a confidence of ordered, as float32 has it.
+func (b binary) variable(confidence float64) float64 {
+	if b.input == Logits {
+		confidence = confidence*(2*maxOdds) - maxOdds
+	}
+	return float64(float32(confidence))
 }
 
 // eachClass fits a curve for class 1 of two, or for each class.
@@ -21,7 +42,7 @@ func (d Data) eachClass(fit func(b binary) error) error {
 		first = 1
 	}
 	for k := first; k <= last; k++ {
-		b := binary{make([]float64, d.N()), make([]float64, d.N()), make([]bool, d.N())}
+		b := binary{d.Input, make([]float64, d.N()), make([]float64, d.N()), make([]bool, d.N())}
 		for i, y := range d.Label {
 			b.s[i], b.d[i] = odds(d.Input, d.Columns, d.Values[i*d.Columns:(i+1)*d.Columns], k)
 			b.is[i] = y == k
@@ -177,21 +198,23 @@ func solve(h, g []float64) []float64 {
 	return x
 }
 
-// fitIsotonic interpolates linearly between the ends of the pools, as scikit-learn does, and is constant beyond.
+// fitIsotonic interpolates linearly between the ends of the pools, as scikit-learn does, and is constant beyond: in the
+// probability, or in the log-odds where the outputs are logits.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
-		x, y := calib.Rank(&calib.Predictions{Confidence: b.s, Correct: b.is}).Isotonic()
+		x, y := calib.Rank(b.ordered()).Isotonic()
+		for k := range x {
+			x[k] = b.variable(x[k])
+		}
 		m.Steps = append(m.Steps, interpolate(x, y))
 		return nil
 	})
 	return m, err
 }
 
-// interpolate is the piecewise linear function through the points, at float32 places. Of points that become one
-// there, the last stays.
+// interpolate is the piecewise linear function through the points. Of points at one place the last stays.
 func interpolate(x, y []float64) (c StepCurve) {
-	for k := range x {
-		at := float64(float32(x[k]))
+	for k, at := range x {
 		if n := len(c.At); n > 0 && c.At[n-1] == at {
 			c.Value[n-1] = y[k]
 			continue
@@ -207,15 +230,15 @@ func interpolate(x, y []float64) (c StepCurve) {
 // fitHistogram is constant in bins of equal count; the edges are halfway between neighbours.
 func fitHistogram(d Data, o Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
-		bins, err := calib.EqualCount(&calib.Predictions{Confidence: b.s, Correct: b.is}, o.Bins)
+		bins, err := calib.EqualCount(b.ordered(), o.Bins)
 		if err != nil {
 			return err
 		}
 		var c StepCurve
 		for k, bin := range bins {
-			at := 0.0
+			at := b.variable(bin.Lower)
 			if k > 0 {
-				at = float64(float32(bins[k-1].Upper + (bin.Lower-bins[k-1].Upper)/2))
+				at = b.variable(bins[k-1].Upper + (bin.Lower-bins[k-1].Upper)/2)
 			}
 			c.At, c.Value, c.Slope = append(c.At, at), append(c.Value, bin.Accuracy), append(c.Slope, 0)
 		}

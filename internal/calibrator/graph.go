@@ -160,7 +160,7 @@ func (g *graph) classwise() {
 	g.finish("Where", nil, g.op("Greater", sum, g.float(0)), g.op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds is the function odds of class k.
+// odds is the function odds of class k; s where the map needs it, of probabilities.
 func (g *graph) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.op("Min", g.op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
@@ -172,7 +172,7 @@ func (g *graph) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		z := g.op("Sub", d, g.node("ReduceMax", overColumns(), d))
+		z := g.op("Max", g.op("Sub", d, g.node("ReduceMax", overColumns(), d)), g.float(-1e4)) // −∞, to be subtracted
 		var others []int64
 		for j := range int64(g.m.Classes) {
 			if j != int64(k) {
@@ -181,8 +181,7 @@ func (g *graph) odds(k int) (s, d string) {
 		}
 		d = g.op("Sub", g.columns(z, int64(k)), g.node("ReduceLogSumExp", overColumns(), g.columns(z, others...)))
 	}
-	d = clip(d)
-	return g.op("Sigmoid", d), d
+	return "", clip(d)
 }
 
 // curve is Map.curve number i, of class k.
@@ -198,13 +197,16 @@ func (g *graph) curve(i, k int) string {
 		b := g.op("Mul", g.op("Softplus", d), g.float(c.B))
 		return g.op("Sigmoid", g.op("Add", g.op("Add", a, b), g.float(c.C)))
 	}
-	c := g.m.Steps[i]
+	c, x := g.m.Steps[i], s
+	if g.m.Input == Logits {
+		x = d
+	}
 	n := int64(len(c.At))
 	at := g.floats(c.At, 1, n)
-	reached := g.cast(g.op("GreaterOrEqual", s, at), onnxpb.TensorProto_FLOAT)
+	reached := g.cast(g.op("GreaterOrEqual", x, at), onnxpb.TensorProto_FLOAT)
 	count := g.node("ReduceSum", []*onnxpb.AttributeProto{attribute("keepdims", 1)}, reached, g.ints(1))
 	segment := g.cast(g.op("Max", g.op("Sub", count, g.float(1)), g.float(0)), onnxpb.TensorProto_INT64)
 	pick := func(x []float64) string { return g.op("Gather", g.floats(x, n), segment) }
-	along := g.op("Sub", g.op("Max", s, g.float(c.At[0])), pick(c.At))
+	along := g.op("Sub", g.op("Max", x, g.float(c.At[0])), pick(c.At))
 	return g.op("Add", pick(c.Value), g.op("Mul", pick(c.Slope), along))
 }

@@ -81,7 +81,9 @@ type BetaCurve struct {
 	C float64 `json:"c"`
 }
 
-// StepCurve is piecewise linear in the probability s: from At[k], Value[k] + Slope[k]·(s − At[k]); below At[0], Value[0].
+// StepCurve is piecewise linear in x, the log-odds d of logits or the probability s of probabilities: from At[k],
+// Value[k] + Slope[k]·(x − At[k]); below At[0], Value[0]. (Probabilities near 1 computed from logits in float32 would
+// run together.)
 type StepCurve struct {
 	At    []float64 `json:"at"` // float32 values, ascending
 	Value []float64 `json:"value"`
@@ -255,6 +257,9 @@ func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 			}
 		}
 		d = row[k] - (top + math.Log(sum))
+		if math.IsInf(top, -1) { // all others are ruled out
+			d = maxOdds
+		}
 	}
 	d = min(maxOdds, max(-maxOdds, d))
 	return sigmoid(d), d
@@ -274,15 +279,18 @@ func (m Map) curve(k int, s, d float64) float64 {
 		b := m.Beta[k]
 		return sigmoid(-b.A*softplus(-d) + b.B*softplus(d) + b.C)
 	}
+	if m.Input == Logits {
+		return m.Steps[k].value(d)
+	}
 	return m.Steps[k].value(s)
 }
 
-func (c StepCurve) value(s float64) float64 {
-	k := sort.Search(len(c.At), func(k int) bool { return c.At[k] > s }) - 1
+func (c StepCurve) value(x float64) float64 {
+	k := sort.Search(len(c.At), func(k int) bool { return c.At[k] > x }) - 1
 	if k < 0 {
 		return c.Value[0]
 	}
-	return c.Value[k] + c.Slope[k]*(s-c.At[k])
+	return c.Value[k] + c.Slope[k]*(x-c.At[k])
 }
 
 // Identity is the map that leaves probabilities, or the softmax of logits, as they are.

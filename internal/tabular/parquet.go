@@ -58,7 +58,7 @@ func (t *Table) readParquet(r io.Reader, opt Options) (err error) {
 			return err
 		}
 		leaf, _ := file.Schema().Lookup(f.Name())
-		column := make([]float64, 0, t.N)
+		column := make([]float64, 0, min(t.N, 1<<20)) // the number of rows is a claim
 		for _, group := range file.RowGroups() {
 			if column, err = appendChunk(column, group.ColumnChunks()[leaf.ColumnIndex], t.N, opt); err != nil {
 				return t.Errorf(len(column), "%s: %v", quote.Name(name), err)
