@@ -1,0 +1,83 @@
+//go:build mutation
+
+// Package mutate changes one operator or number of a package at a time and
+// runs that package's short tests on each mutant. See CONTRIBUTING.md.
+package mutate
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gtramontina/ooze"
+)
+
+const root = "../.."
+
+// TestMutants prints the mutants of MUTATE that survive, as diffs, and their
+// number. MUTATE is a folder or one Go file of the module. It never fails:
+// some survivors are equivalent to the original.
+func TestMutants(t *testing.T) {
+	target := filepath.ToSlash(filepath.Clean(os.Getenv("MUTATE")))
+	folder := target
+	if strings.HasSuffix(target, ".go") {
+		folder = filepath.ToSlash(filepath.Dir(target))
+	}
+	if _, err := os.Stat(filepath.Join(root, target)); err != nil || folder == "." {
+		t.Fatalf("MUTATE=%q names no folder or file of the module", target)
+	}
+	// ooze links every file below its root once a mutant: a copy without .git and
+	// out/ is small, and stays as it is while the tree is edited.
+	module := t.TempDir()
+	for _, part := range []string{"go.mod", "go.sum", "internal", "testdata"} {
+		copyTree(t, filepath.Join(module, part), filepath.Join(root, part))
+	}
+	var others []string
+	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(module, path)
+		if name = filepath.ToSlash(name); strings.HasSuffix(name, ".go") && !within(name, target, folder) {
+			others = append(others, regexp.QuoteMeta(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := []string{"go", "test", "-short", "-failfast", "-trimpath", "-vet=off", "-timeout=60s"}
+	if skip := os.Getenv("MUTATE_SKIP"); skip != "" {
+		command = append(command, "-skip="+skip)
+	}
+	ooze.Release(t,
+		ooze.WithRepositoryRoot(module),
+		ooze.IgnoreSourceFiles("^(?:"+strings.Join(others, "|")+")$"),
+		ooze.WithTestCommand(strings.Join(append(command, "./"+folder), " ")),
+		ooze.WithMinimumThreshold(0),
+	)
+}
+
+// within says whether a file is the target or lies in the target folder itself.
+func within(name, target, folder string) bool {
+	return name == target || target == folder && filepath.ToSlash(filepath.Dir(name)) == folder
+}
+
+func copyTree(t *testing.T, to, from string) {
+	t.Helper()
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.IsDir() {
+		err = os.CopyFS(to, os.DirFS(from))
+	} else {
+		var data []byte
+		if data, err = os.ReadFile(from); err == nil {
+			err = os.WriteFile(to, data, 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
