@@ -87,6 +87,21 @@ fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
 		done; \
 	done
 
+# One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
+# memory, a mutant that appends for ever would take the machine down. Asynchronous preemption is off because
+# under GOEXPERIMENT=simd a preempted loop goes on with slow math.Exp (25 times, Go 1.26.8).
+MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
+MUTATE_EVERY ?= 1
+MUTATE_SKIP ?= Cover|TemperatureLimits|OnAnAtom
+
+.PHONY: mutate
+mutate: onnxruntime tools ## the mutants that survive the short tests of MUTATE's packages, each or every MUTATE_EVERY-th (hours)
+	@set -e; ulimit -v 16000000; export GODEBUG=asyncpreemptoff=1 MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
+	for package in $(MUTATE); do \
+		echo "$$package"; \
+		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \
+	done
+
 .PHONY: compare
 compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run
 	$(COMPARE)/bin/python scripts/compare_python.py

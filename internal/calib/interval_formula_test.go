@@ -261,17 +261,14 @@ func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high float64) {
 	n := len(x)
 	// The acceleration: a sixth of the skewness of the jackknife's influence.
-	jack := make([]float64, n)
-	mean := 0.0
+	var sx, sw, mean float64
 	for g := range x {
-		var sx, sw float64
-		for k := range x {
-			if k != g {
-				sx += x[k]
-				sw += w[k]
-			}
-		}
-		jack[g] = sx / sw
+		sx += x[g]
+		sw += w[g]
+	}
+	jack := make([]float64, n)
+	for g := range x {
+		jack[g] = (sx - x[g]) / (sw - w[g])
 		mean += jack[g] / float64(n)
 	}
 	var m2, m3 float64
@@ -308,47 +305,49 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 
 // A skew mean, with and without weights and with more examples than groups.
 func TestBootstrapFromTheFormula(t *testing.T) {
-	for _, n := range []int{30, 4096, 9000} {
-		for _, weighted := range []bool{false, true} {
-			rng := rand.New(rand.NewPCG(44, uint64(n)))
-			p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
-			x := make([]float64, n)
-			for i := range x {
-				x[i] = math.Exp(2 * rng.NormFloat64())
-				if weighted {
-					p.Weight = append(p.Weight, 0.1+rng.ExpFloat64())
-				}
+	for _, tt := range []struct {
+		n        int
+		weighted bool
+	}{{30, false}, {30, true}, {5000, true}} {
+		n, weighted := tt.n, tt.weighted
+		rng := rand.New(rand.NewPCG(44, uint64(n)))
+		p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = math.Exp(2 * rng.NormFloat64())
+			if weighted {
+				p.Weight = append(p.Weight, 0.1+rng.ExpFloat64())
 			}
-			got := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.9, 5)
-			// The shuffle and the groups.
-			r := newStream(5, streamBootstrap)
-			order := []int{}
-			for i := range n {
-				j := r.below(i + 1)
-				order = append(order, i)
-				order[i], order[j] = order[j], order[i]
-			}
-			gx, gw := make([]float64, min(n, 4096)), make([]float64, min(n, 4096))
-			var sx, sw float64
-			for rank, i := range order {
-				w := 1.0
-				if weighted {
-					w = p.Weight[i]
-				}
-				gx[rank%4096] += w * x[i]
-				gw[rank%4096] += w
-				sx += w * x[i]
-				sw += w
-			}
-			low, high := bcaByHand(gx, gw, sx/sw, 0.9, r)
-			what := fmt.Sprintf("n = %d, weighted %v", n, weighted)
-			if got.Method != Bootstrap {
-				t.Errorf("%s: %s", what, got.Method)
-			}
-			same(t, what, got.Value, sx/sw, 1e-12)
-			same(t, what+" from", got.Low, low, 1e-11)
-			same(t, what+" to", got.High, high, 1e-11)
 		}
+		got := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.9, 5)
+		// The shuffle and the groups.
+		r := newStream(5, streamBootstrap)
+		order := []int{}
+		for i := range n {
+			j := r.below(i + 1)
+			order = append(order, i)
+			order[i], order[j] = order[j], order[i]
+		}
+		gx, gw := make([]float64, min(n, 4096)), make([]float64, min(n, 4096))
+		var sx, sw float64
+		for rank, i := range order {
+			w := 1.0
+			if weighted {
+				w = p.Weight[i]
+			}
+			gx[rank%4096] += w * x[i]
+			gw[rank%4096] += w
+			sx += w * x[i]
+			sw += w
+		}
+		low, high := bcaByHand(gx, gw, sx/sw, 0.9, r)
+		what := fmt.Sprintf("n = %d, weighted %v", n, weighted)
+		if got.Method != Bootstrap {
+			t.Errorf("%s: %s", what, got.Method)
+		}
+		same(t, what, got.Value, sx/sw, 1e-12)
+		same(t, what+" from", got.Low, low, 1e-11)
+		same(t, what+" to", got.High, high, 1e-11)
 	}
 	// Without a spread there is no interval.
 	for _, c := range [][]float64{{0.5}, {0.5, 0.5}} {

@@ -5,21 +5,25 @@
 package mutate
 
 import (
+	"go/ast"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gtramontina/ooze"
+	"github.com/gtramontina/ooze/viruses"
 )
 
 const root = "../.."
 
 // TestMutants prints the mutants of MUTATE that survive, as diffs, and their
-// number. MUTATE is a folder or one Go file of the module. It never fails:
-// some survivors are equivalent to the original.
+// number. MUTATE is a folder or one Go file of the module, of whose mutants every
+// MUTATE_EVERY-th is tried. It never fails: some survivors are equivalent to the
+// original.
 func TestMutants(t *testing.T) {
 	target := filepath.ToSlash(filepath.Clean(os.Getenv("MUTATE")))
 	folder := target
@@ -46,7 +50,11 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := []string{"go", "test", "-short", "-failfast", "-trimpath", "-vet=off", "-timeout=60s"}
+	every, err := strconv.Atoi(os.Getenv("MUTATE_EVERY"))
+	if err != nil || every < 1 {
+		t.Fatalf("MUTATE_EVERY=%q is not a positive number", os.Getenv("MUTATE_EVERY"))
+	}
+	command := []string{"go", "test", "-short", "-failfast", "-trimpath", "-vet=off", "-ldflags=-w", "-timeout=60s"}
 	if skip := os.Getenv("MUTATE_SKIP"); skip != "" {
 		command = append(command, "-skip="+skip)
 	}
@@ -55,7 +63,36 @@ func TestMutants(t *testing.T) {
 		ooze.IgnoreSourceFiles("^(?:"+strings.Join(others, "|")+")$"),
 		ooze.WithTestCommand(strings.Join(append(command, "./"+folder), " ")),
 		ooze.WithMinimumThreshold(0),
+		func(o ooze.Options) ooze.Options { return thinOut(o, every) },
 	)
+}
+
+// thinOut leaves every k-th mutant of those that o's viruses make.
+func thinOut(o ooze.Options, k int) ooze.Options {
+	count := 0
+	var thinned []viruses.Virus
+	for _, v := range o.Viruses {
+		thinned = append(thinned, thinnedVirus{v, k, &count})
+	}
+	o.Viruses = thinned
+	return o
+}
+
+// thinnedVirus passes on every k-th infection.
+type thinnedVirus struct {
+	viruses.Virus
+	k     int
+	count *int
+}
+
+func (v thinnedVirus) Incubate(node ast.Node) []*viruses.Infection {
+	var kept []*viruses.Infection
+	for _, infection := range v.Virus.Incubate(node) {
+		if *v.count++; *v.count%v.k == 0 {
+			kept = append(kept, infection)
+		}
+	}
+	return kept
 }
 
 // within says whether a file is the target or lies in the target folder itself.
