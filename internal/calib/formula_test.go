@@ -104,7 +104,8 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples have ties, gaps in the scores and both ends.
+// formulaSamples have ties, gaps in the scores and both ends, and points so near
+// an atom that the smoother's weights are small there and its bias is not.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),
@@ -118,6 +119,12 @@ func formulaSamples() map[string]*Sample {
 				return 0.3
 			}
 			return 0.9 + r.Float64()/10
+		}, func(s float64) float64 { return s }),
+		"beside an atom": draw(150, 45, func(r *rand.Rand) float64 {
+			if r.IntN(20) == 0 {
+				return 0.301
+			}
+			return 0.3
 		}, func(s float64) float64 { return s }),
 	}
 }
@@ -249,6 +256,11 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 		}
 	}
+	// Of equal bounds it takes the first.
+	one := draw(1, 44, uniform, uniform01)
+	if got, err := Lipschitz(one, delta, 1); err != nil || got.Chosen.Get("buckets") != 1 || got.Chosen.Get("shift") != 0 {
+		t.Errorf("one point: %+v, %v", got, err)
+	}
 	if len(buckets) < 3 {
 		t.Errorf("only %v buckets were chosen", buckets)
 	}
@@ -314,7 +326,7 @@ func bestKappa(train []scored, valid int, delta, h, b1, b2 float64, kind Nadaray
 
 func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 	for name, s := range formulaSamples() {
-		for _, h := range []float64{1, 0.1, 1.0 / 64} {
+		for _, h := range []float64{1, 0.1, 1.0 / 64, 1e-3} {
 			for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder, Printed} {
 				cf := CrossFit{Delta: 0.3, Folds: 2, Seed: 7}
 				got, err := NadarayaWatson(s, cf, h, kind)
@@ -479,3 +491,21 @@ func TestSplitMix(t *testing.T) {
 }
 
 var goldenFolds = []uint8{2, 1, 2, 2, 1, 1, 0, 0, 2, 1, 0, 0}
+
+// Weights are not used where the points' kernels sum to less than a hundredth of
+// what they could, and an estimate that rounding took out of [0, 1] is moved back.
+func TestWindow(t *testing.T) {
+	for _, tt := range []struct {
+		w    window
+		want bool
+	}{{window{}, false}, {window{n: 100, k: 0.99}, false}, {window{n: 100, k: 1}, true}, {window{n: 1, k: 1}, true}} {
+		if got := tt.w.usable(); got != tt.want {
+			t.Errorf("%+v: %v", tt.w, got)
+		}
+	}
+	for ky, want := range map[float64]float64{-0.5: 0, 0: 0, 1: 0.5, 2: 1, 2.5: 1} {
+		if got := (window{k: 2, ky: ky}).estimate(); got != want {
+			t.Errorf("%v of 2: %v, want %v", ky, got, want)
+		}
+	}
+}

@@ -43,9 +43,11 @@ func TestDeviationIsTheFormula(t *testing.T) {
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
-// weightedPredictions are the golden ones, with unequal weights if asked for.
+// weightedPredictions are the golden ones and one in a bin of its own, with
+// unequal weights if asked for.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
+	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
 	if weighted {
 		p.Weight = make([]float64, p.N())
 		for i := range p.Weight {
@@ -306,15 +308,18 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 // A skew mean, with and without weights and with more examples than groups.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
-		n        int
-		weighted bool
-	}{{30, false}, {30, true}, {5000, true}} {
+		n              int
+		weighted, ties bool // ties: many resampled means equal the mean
+	}{{30, false, false}, {30, true, false}, {30, false, true}, {5000, true, false}} {
 		n, weighted := tt.n, tt.weighted
 		rng := rand.New(rand.NewPCG(44, uint64(n)))
 		p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
 		x := make([]float64, n)
 		for i := range x {
 			x[i] = math.Exp(2 * rng.NormFloat64())
+			if tt.ties {
+				x[i] = []float64{-1, -1, 2}[i%3]
+			}
 			if weighted {
 				p.Weight = append(p.Weight, 0.1+rng.ExpFloat64())
 			}
@@ -341,11 +346,11 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			sw += w
 		}
 		low, high := bcaByHand(gx, gw, sx/sw, 0.9, r)
-		what := fmt.Sprintf("n = %d, weighted %v", n, weighted)
+		what := fmt.Sprintf("%+v", tt)
 		if got.Method != Bootstrap {
 			t.Errorf("%s: %s", what, got.Method)
 		}
-		same(t, what, got.Value, sx/sw, 1e-12)
+		near(t, what, got.Value, sx/sw, 1e-12)
 		same(t, what+" from", got.Low, low, 1e-11)
 		same(t, what+" to", got.High, high, 1e-11)
 	}
