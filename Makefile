@@ -95,8 +95,9 @@ MUTATE_EVERY ?= 1
 MUTATE_SKIP ?= Cover|TemperatureLimits|OnAnAtom
 
 .PHONY: mutate
-mutate: onnxruntime tools ## the mutants that survive the short tests of MUTATE's packages, each or every MUTATE_EVERY-th (hours)
-	@set -e; ulimit -v 16000000; export GODEBUG=asyncpreemptoff=1 MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
+mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)
+	@set -e; ulimit -v 16000000; \
+	export GODEBUG=asyncpreemptoff=1 MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
 	for package in $(MUTATE); do \
 		echo "$$package"; \
 		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \

@@ -12,6 +12,8 @@ import (
 // Ends that are no multiples of 2⁻⁶³ are moved outward: with any other rounding
 // the value is below the true supremum.
 func TestCCERoundsEndsOutward(t *testing.T) {
+	correctAt := func(z float64) calib.Bounded { return calib.Bounded{Lower: z, Upper: z, Correct: true} }
+	wrongAt := func(z float64) calib.Bounded { return calib.Bounded{Lower: z, Upper: z} }
 	for _, tt := range []struct {
 		name      string
 		intervals []calib.Bounded
@@ -19,11 +21,11 @@ func TestCCERoundsEndsOutward(t *testing.T) {
 	}{
 		{"upper end, wrong", []calib.Bounded{{Upper: 0x1p-70}}, 0x1p-63},
 		// (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰), over 2.
-		{"lower end, correct", []calib.Bounded{{Lower: 0x1p-70, Upper: 0x1p-70, Correct: true}, {Lower: 1 - 0x1p-40, Upper: 1 - 0x1p-40}}, 0x1p-41},
+		{"lower end, correct", []calib.Bounded{correctAt(0x1p-70), wrongAt(1 - 0x1p-40)}, 0x1p-41},
 		// |1 − 2⁻⁷⁰ − 1|, over 2: the confidence goes up.
-		{"upper end, correct", []calib.Bounded{{Lower: 0x1p-70, Upper: 0x1p-70, Correct: true}, {Lower: 1, Upper: 1}}, 0x1p-64},
+		{"upper end, correct", []calib.Bounded{correctAt(0x1p-70), wrongAt(1)}, 0x1p-64},
 		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰; the other way it would be 1 − ½ − ½ + 0.
-		{"lower end, wrong", []calib.Bounded{{Lower: 0.5, Upper: 0.5, Correct: true}, {Lower: 0.5, Upper: 0.5}, {Lower: 0x1p-70, Upper: 0x1p-70}}, 0x1p-63 / 3},
+		{"lower end, wrong", []calib.Bounded{correctAt(0.5), wrongAt(0.5), wrongAt(0x1p-70)}, 0x1p-63 / 3},
 	} {
 		w, err := CCE(tt.intervals, mustBins(t, 1))
 		if err != nil || w.Value < tt.want || w.Value > math.Nextafter(tt.want, 1) {

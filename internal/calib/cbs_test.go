@@ -137,7 +137,9 @@ func TestCBSBadIntervals(t *testing.T) {
 		}
 	}
 	for want, v := range map[string]Bounded{
-		"lower 1.5 is outside [0, 1]": {1.5, 2, true}, "upper 2 is outside [0, 1]": {0.5, 2, true}, "lower 0.5 is above upper 0.25": {0.5, 0.25, true},
+		"lower 1.5 is outside [0, 1]":   {1.5, 2, true},
+		"upper 2 is outside [0, 1]":     {0.5, 2, true},
+		"lower 0.5 is above upper 0.25": {0.5, 0.25, true},
 	} {
 		if err := v.Check(); err == nil || err.Error() != want {
 			t.Errorf("%v: error %v, want %s", v, err, want)

@@ -362,7 +362,8 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 	}
 }
 
-func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind NadarayaWatsonKind, r *splitMix) (terms, chosen Terms) {
+func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind NadarayaWatsonKind,
+	r *splitMix) (terms, chosen Terms) {
 	kappa := bestKappa(train, len(valid), delta, h, b1, b2, kind)
 	n := len(valid)
 	gap, smoothing, squares := make([]float64, n), make([]float64, n), make([]float64, n)

@@ -136,9 +136,12 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 			}
 			sameEstimate(t, what("accuracy"), AccuracyEstimate(p, level), Estimate{acc, low, high, method}, 1e-9)
 
-			_, _, brierSquares := sharesByHand(p, allOf(p), func(i int) float64 { return math.Pow(indicator(p.Correct[i])-p.Confidence[i], 2) })
+			_, _, brierSquares := sharesByHand(p, allOf(p), func(i int) float64 {
+				return math.Pow(indicator(p.Correct[i])-p.Confidence[i], 2)
+			})
 			d := deviationByHand(n, a, brierSquares, math.Log(2/alpha))
-			sameEstimate(t, what("Brier"), BrierEstimate(p, level), Estimate{brier, max(0, brier-d), min(1, brier+d), Martingale}, 1e-12)
+			sameEstimate(t, what("Brier"), BrierEstimate(p, level),
+				Estimate{brier, max(0, brier-d), min(1, brier+d), Martingale}, 1e-12)
 
 			// 400 bins, most of them empty, so that their number differs from those in use.
 			bins, err := EqualWidth(p, 400, UpperClosed)
@@ -220,7 +223,8 @@ func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 		squares += c * c / n / n
 	}
 	l := math.Log(2 / 0.05)
-	want := Estimate{ece, ece - deviationByHand(n, 1.0/n, squares, l+4*math.Ln2), ece + deviationByHand(n, 1.0/n, squares, l), Martingale}
+	want := Estimate{ece, ece - deviationByHand(n, 1.0/n, squares, l+4*math.Ln2),
+		ece + deviationByHand(n, 1.0/n, squares, l), Martingale}
 	sameEstimate(t, "ECE", ECEEstimate(p, bins, 0.95), want, 1e-10)
 	if want.Low < 0.5 || want.High > 1 {
 		t.Errorf("the interval %v is cut off", want)

@@ -30,13 +30,22 @@ func TestLimitsOfParameters(t *testing.T) {
 		{"bandwidth 0", func() error { return checkBandwidth(0) }, false},
 		{"bandwidth Inf", func() error { return checkBandwidth(math.Inf(1)) }, false},
 		{"bandwidth", func() error { return checkBandwidth(1e-300) }, true},
-		{"variation Inf", func() error { _, err := TotalVariation(ten, CrossFit{0.1, 2, 0}, math.Inf(1)); return err }, false},
-		{"variation NaN", func() error { _, err := TotalVariation(ten, CrossFit{0.1, 2, 0}, math.NaN()); return err }, false},
+		{"variation Inf", func() error {
+			_, err := TotalVariation(ten, CrossFit{0.1, 2, 0}, math.Inf(1))
+			return err
+		}, false},
+		{"variation NaN", func() error {
+			_, err := TotalVariation(ten, CrossFit{0.1, 2, 0}, math.NaN())
+			return err
+		}, false},
 		{"variation 0", func() error { _, err := TotalVariation(ten, CrossFit{0.1, 2, 0}, 0); return err }, true},
 		{"every fold", func() error { _, err := TotalVariation(many, CrossFit{0.1, 255, 0}, 1); return err }, true},
 		{"kind", func() error { _, err := NadarayaWatson(ten, CrossFit{0.1, 2, 0}, 1, Printed+1); return err }, false},
 		{"kind below", func() error { _, err := NadarayaWatson(ten, CrossFit{0.1, 2, 0}, 1, -1); return err }, false},
-		{"kind nw folds", func() error { _, err := NadarayaWatson(ten, CrossFit{0.1, 1, 0}, 1, Repaired); return err }, false},
+		{"kind nw folds", func() error {
+			_, err := NadarayaWatson(ten, CrossFit{0.1, 1, 0}, 1, Repaired)
+			return err
+		}, false},
 		{"lipschitz delta", func() error { _, err := Lipschitz(ten, 0, 1); return err }, false},
 		{"0 bins", func() error { _, err := EqualWidth(goldenPredictions(), 0, UpperClosed); return err }, false},
 		{"0 bins by count", func() error { _, err := EqualCount(goldenPredictions(), 0); return err }, false},
@@ -55,20 +64,38 @@ func TestLimitsOfParameters(t *testing.T) {
 			return (&Predictions{Confidence: []float64{0, 1}, Correct: []bool{true, true}, Weight: []float64{1e-300, 1}}).Check()
 		}, true},
 		{"1 class", func() error { _, err := TopLabel([]float64{1}, 1, []int{0}); return err }, false},
-		{"probabilities are few", func() error { _, err := TopLabel([]float64{1, 0}, 2, []int{0, 0}); return err }, false},
+		{"probabilities are few", func() error {
+			_, err := TopLabel([]float64{1, 0}, 2, []int{0, 0})
+			return err
+		}, false},
 		{"label −1", func() error { _, err := TopLabel([]float64{1, 0}, 2, []int{-1}); return err }, false},
 		{"label 1 of 2", func() error { _, err := TopLabel([]float64{1, 0}, 2, []int{1}); return err }, true},
 		{"sum 1.0014", func() error { _, err := TopLabel([]float64{0.5, 0.5014}, 2, []int{1}); return err }, true},
 		{"sum 1.0015", func() error { _, err := TopLabel([]float64{0.5, 0.5015}, 2, []int{1}); return err }, false},
 		{"TPR 1", func() error { _, err := ThresholdAtTPR([]float64{0.5}, []bool{true}, 1); return err }, true},
-		{"TPR above 1", func() error { _, err := ThresholdAtTPR([]float64{0.5}, []bool{true}, 1.01); return err }, false},
+		{"TPR above 1", func() error {
+			_, err := ThresholdAtTPR([]float64{0.5}, []bool{true}, 1.01)
+			return err
+		}, false},
 		{"holdout 0", func() error { _, err := Holdout(5, 0, 1); return err }, false},
 		{"holdout of 2", func() error { _, err := Holdout(2, 0.5, 1); return err }, true},
-		{"temperature, 1 class", func() error { _, err := FitTemperature([]float64{1}, 1, []int{0}); return err }, false},
+		{"temperature, 1 class", func() error {
+			_, err := FitTemperature([]float64{1}, 1, []int{0})
+			return err
+		}, false},
 		{"temperature, no rows", func() error { _, err := FitTemperature(nil, 2, nil); return err }, false},
-		{"temperature, lengths", func() error { _, err := FitTemperature([]float64{1, 2, 3}, 2, []int{0}); return err }, false},
-		{"temperature, label −1", func() error { _, err := FitTemperature([]float64{1, 2}, 2, []int{-1}); return err }, false},
-		{"temperature, Inf", func() error { _, err := FitTemperature([]float64{1, math.Inf(1)}, 2, []int{1}); return err }, false},
+		{"temperature, lengths", func() error {
+			_, err := FitTemperature([]float64{1, 2, 3}, 2, []int{0})
+			return err
+		}, false},
+		{"temperature, label −1", func() error {
+			_, err := FitTemperature([]float64{1, 2}, 2, []int{-1})
+			return err
+		}, false},
+		{"temperature, Inf", func() error {
+			_, err := FitTemperature([]float64{1, math.Inf(1)}, 2, []int{1})
+			return err
+		}, false},
 		{"bounds 0 and 1", func() error { return CheckBounded([]Bounded{{0, 0, true}, {1, 1, true}, {0, 1, false}}) }, true},
 	}
 	for _, tt := range tests {

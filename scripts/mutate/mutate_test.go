@@ -89,10 +89,26 @@ func (v thinnedVirus) Incubate(node ast.Node) []*viruses.Infection {
 	var kept []*viruses.Infection
 	for _, infection := range v.Virus.Incubate(node) {
 		if *v.count++; *v.count%v.k == 0 {
-			kept = append(kept, infection)
+			kept = append(kept, bracket(node, infection))
 		}
 	}
 	return kept
+}
+
+// bracket puts brackets around a number that becomes negative: of 1-0x1p-50 ooze
+// makes 1--1, which is no Go, and stops.
+func bracket(node ast.Node, infection *viruses.Infection) *viruses.Infection {
+	literal, ok := node.(*ast.BasicLit)
+	if !ok {
+		return infection
+	}
+	original, mutated := literal.Value, ""
+	infection.Infect(func() { mutated = literal.Value })
+	if !strings.HasPrefix(mutated, "-") {
+		return infection
+	}
+	return viruses.NewInfection(infection.String(),
+		func() { literal.Value = "(" + mutated + ")" }, func() { literal.Value = original })
 }
 
 // within says whether a file is the target or lies in the target folder itself.
