@@ -165,6 +165,14 @@ func TestADMMReportsItsSteps(t *testing.T) {
 			if step%3 != 0 {
 				softECE = 0
 			}
+			sphere := 0.0
+			for _, a := range s.a {
+				sphere += (a - 0.5) * (a - 0.5)
+			}
+			sphere = math.Abs(math.Sqrt(sphere) - math.Sqrt(float64(50*m))/2)
+			if step%3 == 0 && math.Abs(got.Sphere-sphere) > 1e-12 {
+				t.Errorf("M = %d, step %d: %v from the sphere, want %v", m, step, got.Sphere, sphere)
+			}
 			if math.Abs(got.SoftECE-softECE) > 1e-12 || (got.Unique.Sum != 0) != (step%3 == 0) {
 				t.Errorf("M = %d, step %d: %+v, relaxed error %v", m, step, got, softECE)
 			}
@@ -203,6 +211,45 @@ func TestBestIsTheBestRun(t *testing.T) {
 	}
 }
 
+// One run that was stopped makes the whole search one that was stopped.
+func TestBestSaysThatARunWasStopped(t *testing.T) {
+	samples, clean := certified(rand.New(rand.NewPCG(5, 35)), 10)
+	p := mustProblem(t, samples, clean, mustBins(t, 3))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	none, some := Params{Start: FromBrier}, Params{Start: FromClean, RateZ: 0.01, RateA: 0.1, Growth: 1.01, Steps: 5}
+	for name, grid := range map[string][]Params{
+		"first": {some, none, none}, "second": {none, some, none}, "last": {none, none, some},
+	} {
+		if !p.Best(ctx, grid, nil).Interrupted {
+			t.Errorf("the %s run was stopped, the search was not", name)
+		}
+	}
+	if p.Best(ctx, []Params{none, none}, nil).Interrupted {
+		t.Error("no run was stopped, the search was")
+	}
+}
+
+// A bin without a gap has no sign, so it pulls to neither side.
+func TestNoGapHasNoSign(t *testing.T) {
+	samples, clean := certified(rand.New(rand.NewPCG(5, 36)), 10)
+	p := mustProblem(t, samples, clean, mustBins(t, 3))
+	s := newState(p, Params{})
+	copy(s.gap, []float64{0.5, 0, -0.5})
+	s.takeSigns()
+	for k, want := range []float64{1, 0, -1} {
+		if s.sign[k] != want || s.gap[k] != 0 {
+			t.Errorf("bin %d: sign %v, gap %v", k, s.sign[k], s.gap[k])
+		}
+	}
+	soft := newSoftBins(p)
+	soft.gaps(clean, 0.01)
+	clear(soft.gap)
+	if g := soft.gradient(0, clean[0], 0.01); g != 0 {
+		t.Errorf("gradient %v without gaps", g)
+	}
+}
+
 // Appendix I.1 of Emde et al. 2025.
 func TestGridIsThePapers(t *testing.T) {
 	seen := map[Params]int{}
@@ -236,7 +283,8 @@ func TestClampAndStarts(t *testing.T) {
 			t.Errorf("clamp(%v) = %v", tt[:3], got)
 		}
 	}
-	samples := []calib.Bounded{{Lower: 0.2, Upper: 0.4, Correct: true}, {Lower: 0.2, Upper: 0.4}, {Lower: 0.2, Upper: 0.4}}
+	wrong := calib.Bounded{Lower: 0.2, Upper: 0.4}
+	samples := []calib.Bounded{{Lower: 0.2, Upper: 0.4, Correct: true}, wrong, wrong}
 	p := mustProblem(t, samples, []float64{0.1, 0.3, 0.9}, mustBins(t, 3))
 	for start, want := range map[Start][]float64{FromClean: {0.2, 0.3, 0.4}, FromBrier: {0.2, 0.4, 0.4}} {
 		for n, x := range p.start(start) {
