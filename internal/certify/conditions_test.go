@@ -275,7 +275,7 @@ func TestShiftDownIsBelow(t *testing.T) {
 
 // directedHigh is above its formula by what the roundings can amount to, no less: 4 units of
 // margin + t in the arguments, each magnified |z| + 1 times, besides Φ's own error.
-func TestDirectedHighCoversItsRoundings(t *testing.T) {
+func TestDirectedHighAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin
 		z1, z2 := tt.margin/2-shift, -tt.margin/2-shift
