@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -330,6 +331,29 @@ func TestResumeEndsTheSame(t *testing.T) {
 		sameJSON(t, "votes", again.votes, r.votes)
 		sameJSON(t, "certificates", again.certs, r.certs)
 	}
+}
+
+// A run that is interrupted says how many examples it has and how to go on; what it has is
+// kept.
+func TestInterruptedRunSaysHow(t *testing.T) {
+	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
+	mustCertify(t, p)
+	r := readResults(t, p.Out)
+	p.Resume = true
+	p.Out = rebuild(t, r, func(records []runfolder.Record) []runfolder.Record { return records[:2] })
+	ctx, cancel := context.WithCancel(t.Context())
+	console := new(said).console()
+	console.Note = func(text string) {
+		if strings.HasPrefix(text, "resuming") {
+			cancel()
+		}
+	}
+	_, err := Certify(ctx, p, console)
+	var hint interface{ Hint() string }
+	if want := fmt.Sprintf("2 of 3 examples are in %s; go on with --resume", p.Out); !errors.Is(err, context.Canceled) || !errors.As(err, &hint) || hint.Hint() != want {
+		t.Errorf("error %v, want the hint %q", err, want)
+	}
+	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
 // Records that are whole but not what this run would have found are refused, by the
