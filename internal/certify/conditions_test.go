@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -204,6 +205,12 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 				}
 			}
 			return rows
+		}
+		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: radii, Method: method}}
+		a := startScores(t, p, 50, 1500, 2)
+		a.example.Quantisation = q
+		if attack := a.attackParams().Confidence.Radii; !slices.Equal(attack, wider) {
+			t.Errorf("radii %v, want %v", attack, wider)
 		}
 		got, want := run(radii, q), run(wider, 0)
 		for i, row := range got {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -148,6 +149,9 @@ func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
 	r := readResults(t, p.Out)
+	if r.run.Parameters.Outputs != onnx.Logits { // as told apart
+		t.Errorf("the outputs are described as %v", r.run.Parameters.Outputs)
+	}
 	if len(r.votes) != 3 || len(r.certs) != 3 || r.run.Data.Examples != 3 || r.run.Data.Selected != 3 || r.run.Model.Classes != 4 {
 		t.Fatalf("%d votes, %d certificates, run %+v", len(r.votes), len(r.certs), r.run)
 	}
@@ -202,7 +206,11 @@ func TestVotesAreIndependent(t *testing.T) {
 	}
 	part := quick(t, data, wide, func(p *Plan) { p.Skip, p.Shard, p.Threads, p.Batch = 1, runfolder.Shard{I: 1, K: 2}, 1, 3 })
 	mustCertify(t, part)
-	sameJSON(t, "shard 1/2", readResults(t, part.Out).votes, []certify.Votes{all[1], all[3]})
+	shard := readResults(t, part.Out)
+	sameJSON(t, "shard 1/2", shard.votes, []certify.Votes{all[1], all[3]})
+	if shard.run.Data.Examples != 4 || shard.run.Data.Selected != 2 {
+		t.Errorf("shard 1/2 is described as %+v", shard.run.Data)
+	}
 	other := quick(t, data, wide, func(p *Plan) { seed := uint64(6); p.FixedSeed = &seed })
 	mustCertify(t, other)
 	for i, v := range readResults(t, other.Out).votes {
@@ -434,6 +442,13 @@ func TestStoppedVotes(t *testing.T) {
 	}
 	if drawn != o.SamplesDrawn || !stopped {
 		t.Errorf("%d samples are drawn, %d recorded; stopped early: %v", o.SamplesDrawn, drawn, stopped)
+	}
+	c, err := newCertifiers(r.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := c.stopping.Checkpoints(); at[len(at)-1].N != p.N {
+		t.Errorf("the last checkpoint of n = %d is %d", p.N, at[len(at)-1].N)
 	}
 }
 
