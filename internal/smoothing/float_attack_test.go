@@ -46,9 +46,9 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 }
 
 // With noise in floats the votes at two points 0.43σ apart contradict each other: if class 0 has all votes at one,
-// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With noise
-// on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice points
-// at both.
+// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With
+// noise on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice
+// points at both.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
