@@ -23,6 +23,10 @@ type Outcome struct {
 	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
+	// CleanAccuracy is the model's without noise and SmoothedAccuracy that of the most votes
+	// under noise: estimates, beside what is certified. Nil without labels.
+	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
+	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
@@ -96,10 +100,17 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if r.none > 0 {
 		r.console.warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
-	return Outcome{
+	outcome := Outcome{
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
-	}, nil
+	}
+	if share, ok := r.accuracy.CleanShare(); ok {
+		outcome.CleanAccuracy = &share
+	}
+	if share, ok := r.accuracy.SmoothedShare(); ok {
+		outcome.SmoothedAccuracy = &share
+	}
+	return outcome, nil
 }
 
 // certifiers are the methods of a run.

@@ -87,7 +87,7 @@ func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
 // input is an example with its noise, and what rounding it takes off every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
-		return smoothing.FloatInput{Clean: n.float.clean(example), Scale: n.float.scale}, 0, nil
+		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
 	}
 	values := make([]float32, len(example))
 	n.Arrange(values, example)

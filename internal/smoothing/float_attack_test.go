@@ -68,7 +68,7 @@ func TestFloatAttack(t *testing.T) {
 		return counts
 	}
 	floats := votes(func(point int, s Stream, sample int64) {
-		FloatInput{points[point], scale}.Perturb(noisy, s, sample)
+		FloatInput{Values: points[point], Scale: scale}.Perturb(noisy, s, sample)
 	})
 	if floats[0] != n || floats[1] > n/20 {
 		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)

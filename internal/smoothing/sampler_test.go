@@ -66,7 +66,7 @@ func (r *recorded) scale() []float32 {
 }
 
 func (r *recorded) Goal(t Votes) (int64, error) {
-	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None})
+	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None, t.Clean})
 	for _, g := range r.goals {
 		if g > t.N {
 			return g, nil
@@ -392,5 +392,25 @@ func TestSamplerCancelled(t *testing.T) {
 	}
 	if len(log) == 0 || len(log) > 5 {
 		t.Errorf("%d examples emitted after 40 batches of 8 for 100 samples each", len(log))
+	}
+}
+
+// TestSamplerClean checks that the input without noise is asked for once, and its answer
+// kept apart from the votes.
+func TestSamplerClean(t *testing.T) {
+	for class, values := range [][]float32{{2, 0.3}, {0, 3}, {-3, 0.3}} { // outputs x+1, y, −x−y
+		var log []string
+		e := &observed{recorded{clean: values, sigma: 0.01, goals: []int64{10, 25}, log: &log}}
+		var drawn int64
+		s := Sampler{Classifier: &linear{batch: 4}, Seed: 1, N0: 5, Workers: 1, Progress: func(n int64) { drawn += n }}
+		if err := s.Run(t.Context(), sourceOf([]*observed{e}, true)); err != nil {
+			t.Fatal(err)
+		}
+		if e.final.Clean != class || e.final.N0 != 5 || e.final.N != 25 || drawn != 30 {
+			t.Errorf("clean vote %d of votes %+v, %d samples; want %d", e.final.Clean, *e.final, drawn, class)
+		}
+		if len(e.outputs[Estimation]) != 3*25 {
+			t.Errorf("the observer saw %d outputs", len(e.outputs[Estimation])/3)
+		}
 	}
 }
