@@ -23,6 +23,8 @@ type Runtime struct {
 var opened struct {
 	sync.Mutex
 	*Runtime
+	closed bool     // nobody uses it
+	gone   []string // the paths of libraries that cannot be opened again
 }
 
 // Open opens the library at path for the whole process. Until Close, opening
@@ -31,11 +33,21 @@ var opened struct {
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.Runtime != nil {
-		if opened.path != path {
-			return nil, fmt.Errorf("%s: ONNX Runtime is already open from %s", path, opened.path)
-		}
+	switch {
+	case opened.Runtime == nil:
+	case opened.path == path:
+		opened.closed = false
 		return opened.Runtime, nil
+	case !opened.closed || abandoned.Load():
+		return nil, fmt.Errorf("%s: ONNX Runtime is already open from %s", path, opened.path)
+	default:
+		opened.gone = append(opened.gone, opened.path)
+		if err := opened.destroy(); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(opened.gone, path) {
+		return nil, fmt.Errorf("%s: OpenVINO cannot be opened a second time in one process", path)
 	}
 	if err := regularFile(path); err != nil {
 		return nil, err
@@ -58,7 +70,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r := &Runtime{path: path, version: version, providers: providers}
-	r.cuda = sync.OnceValue(r.cudaWorks)
+	r.cuda = sync.OnceValue(func() error { return r.works(Device{&cudaProvider, "0"}) })
 	opened.Runtime = r
 	return opened.Runtime, nil
 }
@@ -78,16 +90,23 @@ func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 // cannot.
 func (r *Runtime) CUDA() error { return r.cuda() }
 
-// Close ends the runtime. All models must have been closed before.
+// Close ends the runtime. All models must have been closed before. A library
+// with OpenVINO stays loaded until another is opened or the process ends: it
+// crashes when it is unloaded and loaded again.
 func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()
 	if opened.Runtime != r {
 		return nil
 	}
-	if abandoned.Load() {
+	if abandoned.Load() || slices.Contains(r.providers, openvinoProvider.name) {
+		opened.closed = true
 		return nil
 	}
-	opened.Runtime = nil
+	return r.destroy()
+}
+
+func (r *Runtime) destroy() error {
+	opened.Runtime, opened.closed = nil, false
 	return ort.DestroyEnvironment()
 }
