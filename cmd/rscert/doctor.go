@@ -29,7 +29,9 @@ func newDoctor(s streams) *cobra.Command {
 		Use:   "doctor",
 		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
 		Long: `Show what rscert would run a model with: the ONNX Runtime library and how it
-was found, its version and execution providers, the GPU, cores and memory.
+was found, its version and execution providers, the GPU, cores and memory. Times a
+small convolutional net on the CPU, with OpenVINO in each precision if its library
+is there, so that you see what --device openvino --precision bf16 has to gain.
 Exits 1 and says where it looked if there is no library that works.
 
 The library is the file that --onnxruntime names, else the one that
@@ -54,8 +56,11 @@ func libraryFlag(cmd *cobra.Command, path *string) {
 
 // openLibrary finds and opens the ONNX Runtime library. A file that the flag
 // names but that is no such library is wrong input.
-func openLibrary(flag string) (*onnx.Runtime, error) {
-	path, err := onnx.FindLibrary(flag)
+func openLibrary(flag string) (*onnx.Runtime, error) { return openLibraryFor(onnx.Device{}, flag) }
+
+// openLibraryFor is openLibrary for a library that runs models on the device.
+func openLibraryFor(device onnx.Device, flag string) (*onnx.Runtime, error) {
+	path, err := onnx.FindLibraryFor(device, flag)
 	var library *onnx.Runtime
 	if err == nil {
 		library, err = onnx.Open(path)
@@ -75,6 +80,8 @@ type examination struct {
 	Cores   int            `json:"cores"`
 	Memory  uint64         `json:"memory_available_bytes,omitempty"`
 	GPUs    []string       `json:"gpus"`
+	Vector  []string       `json:"processor"` // what speeds up lower precisions, of what there is
+	Speeds  []speedReport  `json:"speeds"`
 	Library *libraryReport `json:"library"` // null: none that works
 	Looked  []placeReport  `json:"looked"`
 }
@@ -88,6 +95,14 @@ type libraryReport struct {
 	CUDAError string   `json:"cuda_error,omitempty"`
 }
 
+// speedReport is the speed of a small convolutional net.
+type speedReport struct {
+	Device    string         `json:"device"`
+	Precision onnx.Precision `json:"precision"`
+	Rate      float64        `json:"samples_per_second,omitempty"`
+	Error     string         `json:"error,omitempty"`
+}
+
 type placeReport struct {
 	Source string `json:"source"`
 	Path   string `json:"path"`
@@ -99,6 +114,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Memory: memory, GPUs: gpus(ctx), Looked: []placeReport{},
+		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range onnx.LibraryPlaces(opts.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
@@ -109,19 +125,51 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 	}
 	library, failed := openLibrary(opts.library)
 	if failed == nil {
-		defer library.Close()
 		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
 		err := library.CUDA()
 		e.Library.CUDA = err == nil
 		if err != nil {
 			e.Library.CUDAError = err.Error()
 		}
+		e.measure(ctx, library, onnx.CPU)
+		failed = library.Close()
 	}
+	e.measureOpenVINO(ctx, opts.library)
 	err := e.write(s.out, opts.json)
 	if failed != nil {
 		return failed
 	}
 	return err
+}
+
+// measure times the device in every precision that it has.
+func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device onnx.Device) {
+	speeds, err := library.MeasureSpeeds(ctx, device, e.Cores)
+	if err != nil {
+		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+	}
+	for _, speed := range speeds {
+		report := speedReport{Device: device.String(), Precision: speed.Precision, Rate: speed.Rate}
+		if speed.Err != nil {
+			report.Error = speed.Err.Error()
+		}
+		e.Speeds = append(e.Speeds, report)
+	}
+}
+
+// measureOpenVINO times OpenVINO, whose library is another one, if it is here.
+func (e *examination) measureOpenVINO(ctx context.Context, flag string) {
+	device, err := onnx.ParseDevice("openvino")
+	if err != nil {
+		return
+	}
+	library, err := openLibraryFor(device, flag)
+	if err != nil {
+		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+		return
+	}
+	defer library.Close()
+	e.measure(ctx, library, device)
 }
 
 func (e examination) write(w io.Writer, asJSON bool) error {
@@ -135,6 +183,7 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 	if e.Memory > 0 {
 		fmt.Fprintf(t, "memory\t%.1f GiB available\n", float64(e.Memory)/(1<<30))
 	}
+	fmt.Fprintf(t, "processor\t%s\n", strings.Join(e.Vector, ", "))
 	if len(e.GPUs) == 0 {
 		fmt.Fprintf(t, "gpu\tno NVIDIA GPU, or no driver for it\n")
 	}
@@ -158,6 +207,13 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 				problem = p.Path + ": does not work"
 			}
 			fmt.Fprintf(t, "\t%s: %s\n", p.Source, problem)
+		}
+	}
+	for _, s := range e.Speeds {
+		if s.Error != "" {
+			fmt.Fprintf(t, "%s %s\tnot measured: %s\n", s.Device, s.Precision, s.Error)
+		} else {
+			fmt.Fprintf(t, "%s %s\t%.0f samples/s of a small convolutional net\n", s.Device, s.Precision, s.Rate)
 		}
 	}
 	return t.Flush()

@@ -2,8 +2,10 @@ package onnx
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
 )
@@ -38,6 +40,40 @@ type provider struct {
 	// strict refuses a model with nodes that the provider hands back to ONNX
 	// Runtime's CPU provider: no silent detour, no second precision.
 	strict bool
+	// oneThread opens and closes sessions on one thread of the system; see
+	// runOnThread.
+	oneThread bool
+}
+
+// systemThread takes functions that a thread of the system runs in turn.
+var systemThread = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+// runOnThread calls f, on the one thread that the provider asks for, if it does.
+//
+// OpenVINO's CPU plugin gives the thread that loads it a larger stack for
+// signals (AMX needs it), and unmaps that stack when the plugin is unloaded, by
+// whatever thread. Go moves goroutines between threads: a thread is then left
+// with a stack that is gone, and dies at the next signal of Go's scheduler.
+func (p *provider) runOnThread(f func()) {
+	if !p.oneThread {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	systemThread() <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
 }
 
 // settings say how a provider runs the sessions of one model.
@@ -113,11 +149,13 @@ func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {
 		return fmt.Errorf("the ONNX Runtime library has no %s provider", strings.TrimSuffix(d.provider.name, "ExecutionProvider"))
 	}
-	o, err := ort.NewSessionOptions()
-	if err != nil {
-		return err
-	}
-	defer o.Destroy()
-	_, err = d.provider.options(o, settings{unit: d.unit, workers: 1})
+	var err error
+	d.provider.runOnThread(func() {
+		var o *ort.SessionOptions
+		if o, err = ort.NewSessionOptions(); err == nil {
+			defer o.Destroy()
+			_, err = d.provider.options(o, settings{unit: d.unit, workers: 1})
+		}
+	})
 	return plain(err)
 }

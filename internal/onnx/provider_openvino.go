@@ -19,7 +19,7 @@ var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
 	library: flavour{version: "1.24.1", suffix: "-openvino", device: "openvino"},
 	units:   []string{"CPU", "GPU", "NPU"}, precisions: []Precision{F32, BF16, F16}, options: appendOpenVINO,
-	reference: 16, batchValues: 1 << 23, batchSamples: 256, fixSizes: true, measured: true, strict: true,
+	reference: 16, batchValues: 1 << 23, batchSamples: 256, fixSizes: true, measured: true, strict: true, oneThread: true,
 	hint: "run 'make onnxruntime DEVICE=openvino' in the rscert sources, or name a library of onnxruntime-openvino with --onnxruntime PATH",
 }
 

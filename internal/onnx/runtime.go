@@ -23,8 +23,6 @@ type Runtime struct {
 var opened struct {
 	sync.Mutex
 	*Runtime
-	closed bool     // nobody uses it
-	gone   []string // the paths of libraries that cannot be opened again
 }
 
 // Open opens the library at path for the whole process. Until Close, opening
@@ -33,21 +31,11 @@ var opened struct {
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	switch {
-	case opened.Runtime == nil:
-	case opened.path == path:
-		opened.closed = false
-		return opened.Runtime, nil
-	case !opened.closed || abandoned.Load():
-		return nil, fmt.Errorf("%s: ONNX Runtime is already open from %s", path, opened.path)
-	default:
-		opened.gone = append(opened.gone, opened.path)
-		if err := opened.destroy(); err != nil {
-			return nil, err
+	if opened.Runtime != nil {
+		if opened.path != path {
+			return nil, fmt.Errorf("%s: ONNX Runtime is already open from %s", path, opened.path)
 		}
-	}
-	if slices.Contains(opened.gone, path) {
-		return nil, fmt.Errorf("%s: OpenVINO cannot be opened a second time in one process", path)
+		return opened.Runtime, nil
 	}
 	if err := regularFile(path); err != nil {
 		return nil, err
@@ -90,23 +78,19 @@ func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 // cannot.
 func (r *Runtime) CUDA() error { return r.cuda() }
 
-// Close ends the runtime. All models must have been closed before. A library
-// with OpenVINO stays loaded until another is opened or the process ends: it
-// crashes when it is unloaded and loaded again.
+// Close ends the runtime. All models must have been closed before.
 func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.Runtime != r {
+	if opened.Runtime != r || abandoned.Load() {
 		return nil
 	}
-	if abandoned.Load() || slices.Contains(r.providers, openvinoProvider.name) {
-		opened.closed = true
-		return nil
+	opened.Runtime = nil
+	thread := &cpuProvider
+	if slices.Contains(r.providers, openvinoProvider.name) {
+		thread = &openvinoProvider
 	}
-	return r.destroy()
-}
-
-func (r *Runtime) destroy() error {
-	opened.Runtime, opened.closed = nil, false
-	return ort.DestroyEnvironment()
+	var err error
+	thread.runOnThread(func() { err = ort.DestroyEnvironment() })
+	return err
 }

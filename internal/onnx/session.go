@@ -15,6 +15,7 @@ import (
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
+	provider  *provider
 	options   map[string]string // that the provider set
 	loops     bool              // the graph has loops, which may not end
 	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
@@ -42,7 +43,12 @@ func openSession(g graph, p *provider, s settings) (*session, error) {
 
 // openProfiled opens a graph that, if strict, must run on the provider as a
 // whole, and writes a profile of its runs to files of the given prefix, if any.
-func openProfiled(g graph, p *provider, s settings, strict bool, profile string) (*session, error) {
+func openProfiled(g graph, p *provider, s settings, strict bool, profile string) (open *session, err error) {
+	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
+	return open, err
+}
+
+func openHere(g graph, p *provider, s settings, strict bool, profile string) (*session, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -72,7 +78,7 @@ func openProfiled(g graph, p *provider, s settings, strict bool, profile string)
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &session{ort: open, loops: g.loops, options: set}, nil
+	return &session{ort: open, provider: p, loops: g.loops, options: set}, nil
 }
 
 // plain strips an error of ONNX Runtime of the place in its sources and of its
@@ -219,5 +225,7 @@ func (s *session) close() error {
 		_ = o.Destroy()
 	}
 	s.free = nil
-	return s.ort.Destroy()
+	var err error
+	s.provider.runOnThread(func() { err = s.ort.Destroy() })
+	return err
 }
