@@ -42,19 +42,6 @@ def cifar_resnet(depth):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
-class Digits(nn.Module):
-    """The bundled CNN, from its file: PyTorch runs the same weights."""
-
-    def __init__(self, path):
-        super().__init__()
-        import onnx
-        from onnx import numpy_helper
-
-        weights = {t.name: torch.tensor(numpy_helper.to_array(t).copy()) for t in onnx.load(path).graph.initializer}
-        self.weights = nn.ParameterDict({name.replace(".", "_"): nn.Parameter(w, requires_grad=False) for name, w in weights.items()
-                                         if w.is_floating_point()})
-
-
 MODELS = {
     "resnet20": (lambda: cifar_resnet(20), (3, 32, 32)),
     "resnet110": (lambda: cifar_resnet(110), (3, 32, 32)),

@@ -105,6 +105,10 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	if len(d.provider.precisions) == 1 {
 		return nil
 	}
+	key := fmt.Sprint(d, precision)
+	if _, checked := r.checked.Load(key); checked {
+		return nil
+	}
 	exact, want, err := runProbe(ctx, CPU, F32, 1)
 	if err != nil {
 		return err
@@ -119,6 +123,7 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 		return &Error{fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
 			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found)}
 	}
+	r.checked.Store(key, true)
 	return nil
 }
 

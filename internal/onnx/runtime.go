@@ -17,6 +17,7 @@ type Runtime struct {
 	path, version string
 	providers     []string
 	cuda          func() error // asked at most once
+	checked       sync.Map     // devices and precisions whose arithmetic was found to be so
 }
 
 // opened is the process's one runtime: ONNX Runtime's environment is global.
