@@ -12,9 +12,8 @@ import (
 // and Intel's GPUs and NPUs.
 //
 // Each batch size has a session of its own, as OpenVINO chooses kernels by
-// shape. The models it compiles are not cached on disk: that takes less than a
-// second for a ResNet-50, and a cached one would be a piece of the classifier
-// that no hash in run.json covers.
+// shape. The models it compiles are not cached on disk: a cached one would be a
+// piece of the classifier that no hash in run.json covers.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
 	library: flavour{version: "1.24.1", suffix: "-openvino", device: "openvino"},
