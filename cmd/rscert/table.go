@@ -57,6 +57,9 @@ func writeConditions(w io.Writer, s certify.Summary) error {
 		_, err = fmt.Fprintf(w, "up to %s has been taken off every radius: the inputs are on no lattice, and rounding them is part of the classifier\n",
 			report.Round(s.Quantisation, report.Up, 0, 4))
 	}
+	if s.Precision != "" && s.Precision != "f32" && err == nil {
+		_, err = fmt.Fprintf(w, "the model is computed in %s: the certificates are about it as computed so\n", s.Precision)
+	}
 	if s.Arithmetic != certify.Exact && err == nil {
 		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the votes do not say how: see docs/what-is-certified.md")
 	}

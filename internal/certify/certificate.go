@@ -62,6 +62,9 @@ type Certificate struct {
 	Sound bool `json:"sound"`
 	// Arithmetic says for which noise it holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
+	// Precision names the numbers that the model was computed in: the certificate is about
+	// the model as computed so.
+	Precision string `json:"precision,omitempty"`
 	// Unbounded says that margin and radius stand for +∞, which JSON cannot hold.
 	// Only an unsound method produces it.
 	Unbounded bool `json:"unbounded,omitempty"`

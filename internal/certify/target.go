@@ -24,6 +24,9 @@ type Target struct {
 	// probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
 	Arithmetic Arithmetic // of the noise
+	// Precision names the numbers that the model was computed in, which are part of it;
+	// empty where it is not known.
+	Precision string
 }
 
 // complete fills in what is not given and checks the rest.
@@ -83,7 +86,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained,
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
-		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
+		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
 	}
 	if !(b.margin > 0) {
 		return cert

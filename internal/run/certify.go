@@ -88,6 +88,13 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
 	}
+	if len(r.certs) == 0 {
+		l, err := r.look(ctx)
+		if err != nil {
+			return Outcome{}, err
+		}
+		r.warn(l)
+	}
 	started := time.Now()
 	if err := r.sample(ctx); err != nil {
 		return Outcome{}, err
@@ -169,11 +176,11 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
 		return badInput(err)
 	}
-	if in.library, err = OpenLibrary(p.Library); err != nil {
+	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
 		return err
 	}
 	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
-		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
+		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
 	})
 	if err != nil {
@@ -193,10 +200,10 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	return err
 }
 
-// OpenLibrary finds and opens the ONNX Runtime library. A file that the user names but
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. A file that the user names but
 // that is no such library is an InputError.
-func OpenLibrary(named string) (*onnx.Runtime, error) {
-	path, err := onnx.FindLibrary(named)
+func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
+	path, err := onnx.FindLibraryFor(device, named)
 	var library *onnx.Runtime
 	if err == nil {
 		library, err = onnx.Open(path)
@@ -221,6 +228,7 @@ func (in *inputs) close() {
 
 // describe is the run.json of the plan with these inputs.
 func (in *inputs) describe(p Plan, selected int) runfolder.Run {
+	settings := in.model.Settings()
 	r := runfolder.Run{
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
@@ -235,6 +243,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
+			Call: settings.Call, Options: settings.Options,
 		},
 	}
 	r.Parameters.Outputs = in.model.Outputs()

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -102,6 +103,25 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	}
 	input, err := n.lattice.Input(integers, n.channel)
 	return input, quantisation, err
+}
+
+// largest is the largest magnitude that the model gets of the data without noise.
+func (n *noise) largest(p Plan) float64 {
+	mean, std := p.Mean, p.Std
+	if len(mean) == 0 {
+		mean = []float64{0}
+	}
+	if len(std) == 0 {
+		std = []float64{1}
+	}
+	most := 0.0
+	for c := range max(len(mean), len(std)) {
+		m, s := mean[min(c, len(mean)-1)], std[min(c, len(std)-1)]
+		for _, x := range []float32{n.data.Low, n.data.High} {
+			most = max(most, math.Abs(float64(x)-m)/s)
+		}
+	}
+	return most
 }
 
 // describe is what run.json says of the noise.

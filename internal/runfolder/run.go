@@ -75,6 +75,10 @@ type Runtime struct {
 	Device   string `json:"device"`
 	Batch    int    `json:"batch"`
 	Threads  int    `json:"threads"`
+	// Call is the number of samples of one call of ONNX Runtime, and Options the
+	// provider's.
+	Call    int               `json:"call,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Read reads dir's run.json.

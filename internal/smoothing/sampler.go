@@ -415,12 +415,12 @@ func (g segment) deliver(outputs []float32, m int, n0 int64) (int, error) {
 	if g.phase == clean {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.active.votes.Clean = vote(outputs)
+		g.active.votes.Clean = Vote(outputs)
 		return 1, nil
 	}
 	votes, nobody := make([]int64, m), int64(0)
 	for i := range g.count {
-		if k := vote(outputs[i*m : (i+1)*m]); k == none {
+		if k := Vote(outputs[i*m : (i+1)*m]); k == none {
 			nobody++
 		} else {
 			votes[k]++
@@ -474,10 +474,10 @@ const none = -1
 // clean is the phase of the one input without noise. It has no stream.
 const clean Phase = 2
 
-// vote returns the class with the largest output; the first of equals. −∞ is the output
+// Vote returns the class with the largest output; the first of equals. −∞ is the output
 // of a class that is masked. A NaN, a +∞ or nothing but −∞ is a vote for nobody: what
 // such an output would mean is not the sampler's to say.
-func vote(outputs []float32) int {
+func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {
 		if v > outputs[best] {

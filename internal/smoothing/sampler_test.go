@@ -276,7 +276,7 @@ func TestVote(t *testing.T) {
 		{[]float32{-inf, nan}, none},
 		{[]float32{-inf, -inf}, none},
 	} {
-		if got := vote(c.outputs); got != c.want {
+		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
 		// Scores have the same rule.
