@@ -17,6 +17,8 @@ import (
 // certifyOptions are the flags of certify.
 type certifyOptions struct {
 	run.Plan
+	check       bool
+	checkImage  string
 	quiet, json bool
 }
 
@@ -35,6 +37,7 @@ The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
@@ -62,6 +65,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	addSamplingFlags(cmd, &o.Parameters)
 	addModelFlags(cmd, &o.Plan)
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
+	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
+	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -111,6 +116,9 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	o.Version = version()
+	if o.check {
+		return runCheck(ctx, s, o)
+	}
 	outcome, err := run.Certify(ctx, o.Plan, s.console(o.quiet))
 	if err != nil {
 		return err

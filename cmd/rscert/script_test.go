@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rscert/rscert/internal/onnx"
 )
 
 // asProgram, set in the environment, makes the test binary be rscert.
@@ -58,9 +60,24 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "document": document},
 		Condition: func(cond string) (bool, error) {
-			return cond == "shared" && haveShared, nil
+			switch cond {
+			case "shared":
+				return haveShared, nil
+			case "openvino":
+				return haveOpenVINO(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
+}
+
+// haveOpenVINO reports whether the library of the OpenVINO provider is here.
+func haveOpenVINO() bool {
+	device, err := onnx.ParseDevice("openvino")
+	if err == nil {
+		_, err = onnx.FindLibraryFor(device, "")
+	}
+	return err == nil
 }
 
 // exits is the script command 'exits CODE PROGRAM ARGS…': like exec, for a

@@ -35,21 +35,44 @@ type Outcome struct {
 // Certify carries out a plan. Errors in what the user gave are InputErrors; an
 // interrupted run can be resumed.
 func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
-	p.Settle()
-	if err := p.validate(); err != nil {
-		return Outcome{}, err
-	}
-	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
-		return Outcome{}, badInput(err) // before the work of opening
-	}
-	if err := p.chooseSeed(console); err != nil {
-		return Outcome{}, err
-	}
-	in, err := openInputs(ctx, p)
+	r, err := prepare(ctx, p, console)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer in.close()
+	defer r.inputs.close()
+	description := r.inputs.describe(r.plan, len(r.positions))
+	if r.certifiers, err = newCertifiers(description); err != nil {
+		return Outcome{}, badInput(err)
+	}
+	if r.folder, err = openFolder(r.plan, description); err != nil {
+		return Outcome{}, err
+	}
+	outcome, err := r.finish(ctx)
+	if closeErr := r.folder.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
+		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
+	}
+	return outcome, err
+}
+
+// prepare opens what a plan names and settles what follows from it.
+func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
+	p.Settle()
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
+		return nil, badInput(err) // before the work of opening
+	}
+	if err := p.chooseSeed(console); err != nil {
+		return nil, err
+	}
+	in, err := openInputs(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
@@ -59,28 +82,12 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	}
 	positions := p.Positions(in.data.Len())
 	if len(positions) == 0 {
+		in.close()
 		whole := p.Parameters
 		whole.Shard = runfolder.Whole
-		return Outcome{}, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
+		return nil, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
 	}
-	description := in.describe(p, len(positions))
-	c, err := newCertifiers(description)
-	if err != nil {
-		return Outcome{}, badInput(err)
-	}
-	folder, err := openFolder(p, description)
-	if err != nil {
-		return Outcome{}, err
-	}
-	r := &running{plan: p, console: console, certifiers: c, inputs: in, positions: positions, folder: folder}
-	outcome, err := r.finish(ctx)
-	if closeErr := folder.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
-		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(positions), p.Out)
-	}
-	return outcome, err
+	return &running{plan: p, console: console, inputs: in, positions: positions}, nil
 }
 
 // finish samples what the folder does not have yet.

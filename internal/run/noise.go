@@ -92,17 +92,22 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	}
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
-	integers := make([]int32, len(values))
-	quantisation := 0.0
-	if n.quantise != nil {
-		quantisation = n.quantise.Quantise(integers, values)
-	} else {
-		for d, x := range values {
-			integers[d] = int32(n.refined * n.data.Index(x))
-		}
-	}
+	integers, quantisation := n.integers(values)
 	input, err := n.lattice.Input(integers, n.channel)
 	return input, quantisation, err
+}
+
+// integers are the lattice points of values, and what rounding to them takes off every
+// radius.
+func (n *noise) integers(values []float32) ([]int32, float64) {
+	integers := make([]int32, len(values))
+	if n.quantise != nil {
+		return integers, n.quantise.Quantise(integers, values)
+	}
+	for d, x := range values {
+		integers[d] = int32(n.refined * n.data.Index(x))
+	}
+	return integers, 0
 }
 
 // largest is the largest magnitude that the model gets of the data without noise.
