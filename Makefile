@@ -88,6 +88,21 @@ fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
 compare-providers: onnxruntime openvino build ## samples a second of every provider and precision beside OpenVINO and PyTorch, in one run
 	scripts/compare_providers.sh
 
+# One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
+# memory, a mutant that appends for ever would take the machine down.
+MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
+MUTATE_EVERY ?= 1
+MUTATE_SKIP ?= Cover|TemperatureLimits|OnAnAtom
+
+.PHONY: mutate
+mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)
+	@set -e; ulimit -v 16000000; \
+	export MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
+	for package in $(MUTATE); do \
+		echo "$$package"; \
+		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \
+	done
+
 .PHONY: compare
 compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run
 	$(COMPARE)/bin/python scripts/compare_python.py
