@@ -68,3 +68,17 @@ func stillThere(path string, file *os.File, size int64) error {
 	}
 	return nil
 }
+
+// openFile opens a file for reading, and nothing else: a pipe may never begin, a device never end.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &Error{fmt.Sprintf("%s: is a folder", path), "name a file"}
+	case !info.Mode().IsRegular():
+		return nil, &Error{fmt.Sprintf("%s: is no regular file", path), "copy what it gives into a file"}
+	}
+	return os.Open(path)
+}
