@@ -51,7 +51,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if closeErr := r.folder.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
+	if err != nil && !hasHint(err) && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
 		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
 	}
 	return outcome, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -63,7 +62,7 @@ type boundRow struct {
 
 // readBounds reads a run folder's own bounds.csv.
 func readBounds(path string) (content[boundRow], error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return content[boundRow]{}, err
 	}
