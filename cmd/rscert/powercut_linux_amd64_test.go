@@ -27,7 +27,7 @@ var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert 
 
 // cutRun is the run that the power cuts interrupt: it writes every file that a run folder can have.
 func cutRun(out string) []string {
-	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
+	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5", "--seed", "1",
 		"--n", "150", "--n0", "20", "--max", "16", "--threads", "1", "--quiet", "--resume", "--out", out}, everything...)
 }
 

@@ -47,6 +47,9 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if r.folder, err = openFolder(r.plan, description); err != nil {
 		return Outcome{}, err
 	}
+	if p.FixedSeed == nil {
+		console.notef("seed: %d; --seed %d repeats the noise", r.plan.Seed, r.plan.Seed)
+	}
 	outcome, err := r.finish(ctx)
 	if closeErr := r.folder.Close(); err == nil {
 		err = closeErr

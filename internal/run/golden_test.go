@@ -24,9 +24,11 @@ func goldenPlan(change func(*Plan)) Plan {
 		Parameters: runfolder.Parameters{
 			Sigma: 1, N: 300, N0: 50, Alpha: 0.001, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
 			Confidence: certify.ConfidenceTangent, ConfidenceBound: certify.Betting, Band: certify.BandBinomial,
-			Temperature: 1, Seed: 1, Skip: 1, Max: 4, Shard: runfolder.Whole,
+			Temperature: 1, Noise: runfolder.Lattice, Skip: 1, Max: 4, Shard: runfolder.Whole,
 		},
 	}
+	seed := uint64(1)
+	p.FixedSeed = &seed
 	change(&p)
 	return p
 }
@@ -86,7 +88,13 @@ func modelRounds(t *testing.T) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch = append(batch, in.norm.clean(example.Values)...)
+		input, _, err := in.noise.input(example.Values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float32, input.Len())
+		input.Clean(values)
+		batch = append(batch, values...)
 	}
 	out := make([]float32, in.model.Batch()*in.model.Classes())
 	if err := in.model.Run(t.Context(), batch, out); err != nil {
