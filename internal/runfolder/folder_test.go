@@ -233,6 +233,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
 		{"a checksum", string(sealed), ""},
+		{"a checksum and none", string(sealed) + strings.Replace(good, `"index":0`, `"index":1`, 1), "votes.jsonl:2: the line has no checksum"},
 		{"no label known", strings.Replace(good, `"label":0`, `"label":-1`, 1), ""},
 		{"not JSON", good + "\nhello\n", "votes.jsonl:2: "},
 		{"blank lines count", good + "\n\n\n{]\n", "votes.jsonl:4: "},

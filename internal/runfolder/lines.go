@@ -101,7 +101,6 @@ type content[T any] struct {
 	values []T
 	lines  []int   // their numbers
 	ends   []int64 // the offsets behind them
-	sealed bool    // all lines carry checksums
 	damage *damage // nil: every line is intact
 }
 
@@ -120,9 +119,19 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 }
 
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
-	c := content[T]{sealed: true}
-	err := scanLines(r, func(l line) error {
+	return collect(r, func(l line) (v T, holds bool, err error) {
 		v, checked, err := f.decode(l)
+		// A file of lines with checksums has one behind every line.
+		f.sealed = f.sealed || (checked && err == nil)
+		return v, true, err
+	})
+}
+
+// collect reads lines up to the first damaged one. decode reads a line and tells whether
+// it holds a value.
+func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error)) (c content[T], err error) {
+	err = scanLines(r, func(l line) error {
+		v, holds, err := decode(l)
 		switch {
 		case c.damage != nil:
 			// Only whether something intact comes after it is still of interest.
@@ -132,8 +141,7 @@ func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 			if bytes.IndexByte(l.text, 0) >= 0 {
 				return errZeros
 			}
-		default:
-			c.sealed = c.sealed && checked
+		case holds:
 			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
 		}
 		return nil
