@@ -168,7 +168,7 @@ func TestChangesDuringRun(t *testing.T) {
 				data = tt.data(dir)
 			}
 			run := filepath.Join(dir, "run")
-			cmd := program(t, "certify", "--model", cnn, "--data", data, "--sigma", "0.5", "--n", "1000", "--n0", "20", "--max", "200",
+			cmd := program(t, "certify", "--model", cnn, "--data", data, "--sigma", "0.5", "--n", "500", "--n0", "20", "--max", "200",
 				"--skip", tt.skip, "--quiet", "--save-scores", "--out", run)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -199,7 +199,7 @@ func TestChangesDuringRun(t *testing.T) {
 }
 
 // TestFlips flips some bits.
-func TestFlips(t *testing.T) { testFlips(t, 10) }
+func TestFlips(t *testing.T) { testFlips(t, 6) }
 
 // testFlips flips so many single bits of each of a finished run's files, one at a time, and runs every command that reads
 // the file: it must fail, or, to resume, make the file again what it was.
@@ -260,7 +260,7 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb is a header and n MiB of zeros, in pieces of 64 MiB that are compressed once.
+// gzipBomb is a header and n MiB of zeros, in pieces of 8 MiB that are compressed once.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {
@@ -272,7 +272,7 @@ func gzipBomb(t *testing.T, header []byte, n int) []byte {
 		}
 		return b.Bytes()
 	}
-	return append(piece(header), bytes.Repeat(piece(make([]byte, 64<<20)), n/64)...)
+	return append(piece(header), bytes.Repeat(piece(make([]byte, 8<<20)), n/8)...)
 }
 
 // npzBomb is an archive with an array x of n MiB of zeros.
@@ -293,14 +293,14 @@ func npzBomb(t *testing.T, n int) []byte {
 	first := bytes.Clone(piece.Bytes())
 	piece.Reset()
 	z.Reset(&piece)
-	if _, err := z.Write(make([]byte, 64<<20)); err != nil {
+	if _, err := z.Write(make([]byte, 8<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	last := []byte{3, 0} // an empty final block
-	body := append(append(first, bytes.Repeat(piece.Bytes(), n/64)...), last...)
+	body := append(append(first, bytes.Repeat(piece.Bytes(), n/8)...), last...)
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
 	w, err := archive.CreateRaw(&zip.FileHeader{
@@ -401,7 +401,8 @@ func TestHostileInputs(t *testing.T) {
 			}
 			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
 				t.Logf("%d kB of file, %d MiB of memory, %v", len(tt.data)>>10, usage.Maxrss>>10, took)
-				if usage.Maxrss>>10 > 1024 {
+				// What this process has counts too: the system takes it over until the program starts.
+				if usage.Maxrss>>10 > 2048 {
 					t.Errorf("took %d MiB of memory", usage.Maxrss>>10)
 				}
 			}

@@ -34,9 +34,9 @@ func cutRun(out string) []string {
 // TestPowerCuts cuts the power of a run at some of its moments.
 func TestPowerCuts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs rscert a hundred times")
+		t.Skip("runs rscert eighty times")
 	}
-	testPowerCuts(t, 1, 90, 1)
+	testPowerCuts(t, 1, 60, 1)
 }
 
 // testPowerCuts records what a run of the real program asks of the disk, cuts the power at moments of it, with so many
