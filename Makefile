@@ -92,7 +92,7 @@ compare-providers: onnxruntime openvino build ## samples a second of every provi
 # memory, a mutant that appends for ever would take the machine down.
 MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
 MUTATE_EVERY ?= 1
-MUTATE_SKIP ?= Cover|TemperatureLimits|OnAnAtom
+MUTATE_SKIP ?= Coverage|IntervalsCover|DeviationCovers|TemperatureLimits|OnAnAtom
 
 .PHONY: mutate
 mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)

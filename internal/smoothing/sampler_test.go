@@ -374,6 +374,20 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	if len(first) != 4*500 {
 		t.Errorf("%d samples were seen", len(first))
 	}
+	// Another seed is other noise, in every sample.
+	again := examples(1, []int64{300}, &log)
+	again[0].clean, again[0].index = []float32{0.1, 0.3}, es[0].index
+	s.Seed = 6
+	if err := s.Run(t.Context(), sourceOf(again, true)); err != nil {
+		t.Fatal(err)
+	}
+	for phase, outputs := range again[0].outputs {
+		for k := 0; k < len(outputs); k += 3 {
+			if other, ok := first[[3]float32(outputs[k:k+3])]; ok {
+				t.Fatalf("with another seed phase %d, sample %d has the noise of %s", phase, k/3, other)
+			}
+		}
+	}
 }
 
 func TestSamplerCancelled(t *testing.T) {
