@@ -47,7 +47,7 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 		return LowerBound{Delta: delta, Sound: true}, nil
 	}
 	lo, hi := 0.0, 1.0
-	for range 50 {
+	for range 26 { // to 2⁻²⁶, from below
 		if m := (lo + hi) / 2; reached(m) {
 			lo = m
 		} else {
