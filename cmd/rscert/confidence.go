@@ -119,6 +119,6 @@ func writeConfidence(w io.Writer, r run.Confidence) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nleft out: the class is not certified at the radius")
-	return err
+	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius")
+	return writeConditions(w, r.Arithmetic, r.Quantisation)
 }

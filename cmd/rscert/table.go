@@ -47,17 +47,17 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 			break
 		}
 	}
-	return writeConditions(w, first)
+	return writeConditions(w, first.Arithmetic, first.Quantisation)
 }
 
 // writeConditions says what the table's certificates rest on beyond their method.
-func writeConditions(w io.Writer, s certify.Summary) error {
+func writeConditions(w io.Writer, arithmetic certify.Arithmetic, quantisation float64) error {
 	var err error
-	if s.Quantisation > 0 {
+	if quantisation > 0 {
 		_, err = fmt.Fprintf(w, "up to %s has been taken off every radius: the inputs are on no lattice, and rounding them is part of the classifier\n",
-			report.Round(s.Quantisation, report.Up, 0, 4))
+			report.Round(quantisation, report.Up, 0, 4))
 	}
-	if s.Arithmetic != certify.Exact && err == nil {
+	if arithmetic != certify.Exact && err == nil {
 		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the votes do not say how: see docs/what-is-certified.md")
 	}
 	return err
