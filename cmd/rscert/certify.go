@@ -124,7 +124,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		return err
 	}
 	if o.json {
-		return printJSON(s.out, outcome)
+		return report.WriteJSON(s.out, outcome)
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err
