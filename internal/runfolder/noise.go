@@ -2,7 +2,6 @@ package runfolder
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -77,10 +76,10 @@ func (r Run) Target(alpha float64) certify.Target {
 	p := r.Parameters
 	t := certify.Target{
 		Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
+		Precision: p.Precision.String(),
 	}
 	if t.Arithmetic == certify.Exact {
-		// 0 would stand for all of alpha; this is refused as below what can be computed.
-		t.Level = max(smoothing.Deflate(alpha, r.Noise.Eta, r.draws()), math.SmallestNonzeroFloat64)
+		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())
 	}
 	return t
 }

@@ -34,7 +34,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
 	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
 		got := r.Target(alpha)
-		want := certify.Target{Margin: certify.FirstMargin, Class: certify.Label, Alpha: alpha, Sigma: 0.25, Lipschitz: 2, Arithmetic: certify.Exact}
+		want := certify.Target{Margin: certify.FirstMargin, Class: certify.Label, Alpha: alpha, Sigma: 0.25, Lipschitz: 2, Arithmetic: certify.Exact, Precision: "f32"}
 		want.Level = got.Level
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -437,9 +437,9 @@ func TestBoundsOfARun(t *testing.T) {
 		n      int
 		want   Bounds
 	}{
-		{same, 4, Bounds{Alpha: 0.001, Examples: 4}},
-		{same, 3, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 1}},
-		{func(r *Run) { r.Parameters.Class = certify.Label }, 1, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 3, Label: true}},
+		{same, 4, Bounds{Alpha: 0.001, Examples: 4, Arithmetic: certify.Exact}},
+		{same, 3, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 1, Arithmetic: certify.Exact}},
+		{func(r *Run) { r.Parameters.Class = certify.Label }, 1, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 3, Label: true, Arithmetic: certify.Exact}},
 	} {
 		e := begin(tt.change, record(0), record(1), record(2), record(3))
 		if tt.n < 4 {
