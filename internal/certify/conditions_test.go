@@ -171,6 +171,12 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
+	// Its arithmetic is exact if that of every certificate is.
+	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
+		if s := Summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
+			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
+		}
+	}
 }
 
 // An attack of radius r on an input that is rounded moves it by up to r + q: the intervals

@@ -299,6 +299,39 @@ func TestCertifyByScores(t *testing.T) {
 	}
 }
 
+// Of data on no lattice rounding is taken off every radius, by votes, by scores and by saved
+// scores.
+func TestQuantisedRuns(t *testing.T) {
+	image := make([]float64, imageSize)
+	for d := range image {
+		image[d] = math.Mod(float64(d)*math.Phi, 1)
+	}
+	data := writeImages(t, image)
+	for name, change := range map[string]func(*Plan){"votes": func(*Plan) {}, "scores": func(p *Plan) { p.SaveScores = true }} {
+		p := quick(t, data, func(p *Plan) { p.N = 400 }, change)
+		mustCertify(t, p)
+		r := readResults(t, p.Out)
+		// 48 coordinates, each moved by half a step of σ/3640 to a whole one.
+		q, half := r.votes[0].Quantisation, math.Sqrt(imageSize)*p.Sigma/3640/2
+		if q < half || q > 2.001*half || r.certs[0].Quantisation != q || !r.run.Noise.Quantised || r.certs[0].Radius == 0 {
+			t.Errorf("%s: quantisation %v, want %v to %v; certificate %+v", name, q, half, 2*half, r.certs[0])
+		}
+		if want := certify.RadiusSecond(r.certs[0].Margin, p.Sigma) - q; math.Abs(r.certs[0].Radius-want) > 1e-7 {
+			t.Errorf("%s: radius %v, want %v", name, r.certs[0].Radius, want)
+		}
+		e := find(t, p.Out)
+		target, err := e.Target(runfolder.Given{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Recertification{Evidence: e, Target: target, Temperature: 1}.Certify(t.Context(), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, name+" again", again[0], r.certs)
+	}
+}
+
 // rebuild writes a folder of the run with the records as changed.
 func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolder.Record) string {
 	t.Helper()
