@@ -242,7 +242,7 @@ func drawCurves(curves [][]curve, path string) error {
 				p.Legend.Add(name, line)
 			}
 		}
-		p.Legend.Top = true
+		p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
 		p.Legend.TextStyle.Font.Size = vg.Points(9)
 		panels[k/2][k%2] = p
 	}
