@@ -53,6 +53,12 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
 	}
+	for _, w := range in.data.Warnings() {
+		console.warnf("%s", w)
+	}
+	if err := p.chooseSelection(in.data, console); err != nil {
+		return Outcome{}, err
+	}
 	positions := p.Positions(in.data.Len())
 	if len(positions) == 0 {
 		whole := p.Parameters
@@ -155,12 +161,13 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	}
 	sum := sha256.Sum256(model)
 	in.modelSum = hex.EncodeToString(sum[:])
-	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
+	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
 		return badInput(err)
 	}
 	if in.library, err = OpenLibrary(p.Library); err != nil {
 		return err
 	}
+	in.data.FitChannels(imageChannels(model))
 	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
 		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
@@ -219,6 +226,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
 			Examples: in.data.Len(), Selected: selected,
+			Options: p.DataOptions, Note: in.data.Note(),
 		},
 		Parameters: p.Parameters, Noise: in.noise.describe(),
 		Runtime: runfolder.Runtime{
@@ -226,6 +234,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 			Batch: in.model.Batch(), Threads: in.threads,
 		},
 	}
+	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()
 	r.Parameters.Outputs = in.model.Outputs()
 	return r
 }
