@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "document": document},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "document": document, "digits": digits, "commands": commands},
 		Condition: func(cond string) (bool, error) {
 			return cond == "shared" && haveShared, nil
 		},

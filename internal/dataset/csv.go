@@ -241,7 +241,7 @@ func notFinite(r *csv.Reader, k int, record []string) error {
 	case r.Comma == ';' && strings.Contains(record[k], ","):
 		return fmt.Errorf("%w; write decimal points, not commas", err)
 	case record[k] == "":
-		return fmt.Errorf("%w: the value is missing", err)
+		return fmt.Errorf("%w; the value is missing", err)
 	}
 	return err
 }

@@ -258,9 +258,17 @@ func (d *Dataset) ClassNames() (from, sum string) {
 	return d.names.from, d.names.sum
 }
 
-// SortedByLabel reports whether the examples stand class by class, so that the first ones are all of one class.
+// SortedByLabel reports whether the examples stand class by class, in whatever order of the classes, so that the first
+// ones are all of one class.
 func (d *Dataset) SortedByLabel() bool {
-	return d.labels[0] != d.labels[len(d.labels)-1] && slices.IsSorted(d.labels)
+	begun := map[int]bool{d.labels[0]: true}
+	for i, label := range d.labels[1:] {
+		if label != d.labels[i] && begun[label] {
+			return false
+		}
+		begun[label] = true
+	}
+	return len(begun) > 1
 }
 
 // Example reads example i, 0 ≤ i < Len. The values are the caller's to keep. They are

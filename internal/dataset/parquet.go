@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (d *Dataset) setParquetLabels(cells []cell, own []string, opt Options) erro
 		if err != nil {
 			return fmt.Errorf("%s: label %w", d.labelAt(i), err)
 		}
-		cells[i].text = own[label]
+		cells[i] = cell{text: own[label], number: math.NaN()}
 	}
 	return d.setLabelsBy(cells, names)
 }
@@ -287,7 +288,9 @@ func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
 	image := encoded{name: fmt.Sprintf("%s: row %d", t.path, len(t.images))}
 	if !v.IsNull() {
 		data := v.ByteArray()
-		image.open = func() (io.ReadCloser, int64, error) { return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil }
+		image.open = func() (io.ReadCloser, int64, error) {
+			return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
+		}
 		if err := image.inspect(); err != nil {
 			return fmt.Errorf("row %d: %w", len(t.images), err)
 		}

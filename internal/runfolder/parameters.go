@@ -101,7 +101,7 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
 // certified, ascending.
 func (p Parameters) Positions(examples int) []int {
 	var positions []int
-	candidates := (examples-1)/p.Skip + 1 // every Skip-th
+	candidates := (examples + p.Skip - 1) / p.Skip // every Skip-th
 	turns := candidates
 	if p.Max > 0 {
 		turns = min(turns, p.Max)
