@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -51,18 +52,18 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
 				}
 			}
-			o.FixedSeed = given(cmd, "seed", &o.Seed)
+			o.FixedSeed, o.FixedSelect = given(cmd, "seed", &o.Seed), given(cmd, "select", &o.Select)
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset: MNIST IDX, CIFAR-10 binary, image `folder`, npz, npy or CSV")
-	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, for IDX and npy data whose labels are not found beside it")
+	f.StringVar(&o.Data, "data", "", "dataset: image `folder`, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (docs/my-data.md)")
 	f.Float64Var(&o.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
 	addSamplingFlags(cmd, &o.Parameters)
+	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o.Plan)
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
@@ -94,6 +95,18 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f.TextVar(&p.Band, "band", certify.BandBinomial, "band of the distribution in cdf: "+names(certify.Bands()))
 }
 
+// addDataFlags adds how the data are read.
+func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
+	f := cmd.Flags()
+	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; default: told from the header")
+	f.IntVar(&o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
+	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
+	f.TextVar(&o.Interpolation, "interpolation", dataset.Bilinear, "of --resize: bilinear or bicubic")
+}
+
 // addModelFlags adds how the model is fed and run, and which examples it gets.
 func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
@@ -106,6 +119,7 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
+	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
 	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
 	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
 	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")

@@ -83,6 +83,13 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
 	}
+	for _, w := range in.data.Warnings() {
+		console.warnf("%s", w)
+	}
+	if err := p.chooseSelection(in.data, console); err != nil {
+		in.close()
+		return nil, err
+	}
 	positions := p.Positions(in.data.Len())
 	if len(positions) == 0 {
 		in.close()
@@ -183,12 +190,13 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	}
 	sum := sha256.Sum256(model)
 	in.modelSum = hex.EncodeToString(sum[:])
-	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
+	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
 		return badInput(err)
 	}
 	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
 		return err
 	}
+	in.data.FitChannels(imageChannels(model))
 	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
 		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
@@ -248,6 +256,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
 			Examples: in.data.Len(), Selected: selected,
+			Options: p.DataOptions, Note: in.data.Note(),
 		},
 		Parameters: p.Parameters, Noise: in.noise.describe(),
 		Runtime: runfolder.Runtime{
@@ -256,6 +265,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 			Call: settings.Call, Options: settings.Options,
 		},
 	}
+	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()
 	r.Parameters.Outputs = in.model.Outputs()
 	return r
 }

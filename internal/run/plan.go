@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -19,9 +20,11 @@ import (
 // Plan is all that a run of certify is asked to do.
 type Plan struct {
 	Model, Data string // paths
-	Labels      string // path of the labels, where they are apart from the data; or empty
 	Out         string // run folder
 	Version     string // of rscert, for run.json
+
+	// DataOptions are how the data are read.
+	DataOptions dataset.Options
 
 	// Parameters determine the results.
 	runfolder.Parameters
@@ -29,6 +32,8 @@ type Plan struct {
 	// FixedSeed repeats the noise of another run; nil draws a seed from the system, or
 	// resumes with the run's.
 	FixedSeed *uint64
+	// FixedSelect is which examples Max takes; nil chooses by the data, or resumes with the run's.
+	FixedSelect *runfolder.Selection
 
 	Library string // path of ONNX Runtime; empty: found
 	Device  onnx.Device

@@ -630,6 +630,50 @@ func FuzzShard(f *testing.F) {
 	})
 }
 
+// TestSpread checks that the examples that --max takes are spread over all.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
+		p := Parameters{Skip: c.skip, Max: c.max, Shard: Whole, Select: Spread}
+		got := p.Positions(c.examples)
+		candidates := (c.examples-1)/c.skip + 1
+		turns := min(c.max, candidates)
+		if len(got) != turns {
+			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
+		}
+		for turn, i := range got {
+			// One of each part, so of each class where parts are no larger.
+			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
+				t.Errorf("%+v: position %d at turn %d", c, i, turn)
+			}
+		}
+		var joined []int
+		for i := range 3 {
+			p.Shard = Shard{i, 3}
+			joined = append(joined, p.Positions(c.examples)...)
+		}
+		slices.Sort(joined)
+		if !slices.Equal(joined, got) {
+			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
+		}
+	}
+	// Fixed: a run must find its examples again with another version.
+	p := Parameters{Skip: 1, Max: 5, Shard: Whole, Select: Spread}
+	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
+		t.Errorf("positions %v, want %v", got, want)
+	}
+}
+
+// TestSelectionRecorded checks that the first examples are recorded as nothing, as before there was a choice, so that
+// run folders of that time can be resumed.
+func TestSelectionRecorded(t *testing.T) {
+	for selection, want := range map[Selection]bool{First: false, Spread: true} {
+		doc, err := encode(Parameters{Select: selection}, "")
+		if err != nil || bytes.Contains(doc, []byte(`"select":"spread"`)) != want || bytes.Contains(doc, []byte(`"select"`)) != want {
+			t.Errorf("%v: %s, %v", selection, doc, err)
+		}
+	}
+}
+
 // TestShards checks that shards part the examples.
 func TestShards(t *testing.T) {
 	p := Parameters{Skip: 3, Max: 7, Shard: Whole}

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
 )
 
@@ -65,7 +66,12 @@ type Data struct {
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
 	Examples int    `json:"examples"` // in the dataset
-	Selected int    `json:"selected"` // of them in the run, by skip, max and shard
+	Selected int    `json:"selected"` // of them in the run, by skip, max, select and shard
+
+	Options          dataset.Options `json:"options,omitzero"`             // how the data were read
+	Note             string          `json:"note,omitempty"`               // what was decided in reading
+	ClassNames       string          `json:"class-names,omitempty"`        // where the names of the classes are from
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of that file
 }
 
 // Runtime is what the model ran on. Threads and Batch do not change results.
