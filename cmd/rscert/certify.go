@@ -10,6 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -17,6 +18,8 @@ import (
 // certifyOptions are the flags of certify.
 type certifyOptions struct {
 	run.Plan
+	check       bool
+	checkImage  string
 	quiet, json bool
 }
 
@@ -35,6 +38,7 @@ The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
@@ -62,6 +66,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o.Plan)
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
+	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
+	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -115,7 +121,8 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
 	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
 	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
-	f.TextVar(&p.Device, "device", onnx.Device{}, "auto, cpu or cuda[:i]")
+	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
+	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")
 	f.IntVar(&p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
 	f.IntVar(&p.Threads, "threads", 0, "threads; 0 = one a core")
 	libraryFlag(cmd, &p.Library)
@@ -123,15 +130,22 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	o.Version = version()
+	if o.check {
+		return runCheck(ctx, s, o)
+	}
 	outcome, err := run.Certify(ctx, o.Plan, s.console(o.quiet))
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return printJSON(s.out, outcome)
+		return report.WriteJSON(s.out, outcome)
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err
+	}
+	if clean, smoothed := outcome.CleanAccuracy, outcome.SmoothedAccuracy; clean != nil && smoothed != nil {
+		fmt.Fprintf(s.out, "\naccuracy %s %% without noise, %s %% of the smoothed classifier (estimates)\n",
+			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
 	}
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {

@@ -242,6 +242,11 @@ func readPredictions(
 		p, err := readVotePredictions(path)
 		return p, nil, badInput(err)
 	}
+	if runfolder.Owns(path) {
+		if _, err := runfolder.Find(path); err != nil { // of a run that cannot be read, neither can its files
+			return nil, nil, badInput(err)
+		}
+	}
 	t, err := readTable(ctx, s, path, quiet, predictions.Columns())
 	if err != nil {
 		return nil, nil, err

@@ -128,6 +128,7 @@ const (
 	streamSech
 	streamBootstrap
 	streamHoldout
+	streamBets
 )
 
 func newStream(seed, stream uint64) *splitMix {

@@ -83,6 +83,11 @@ func withHint(err error, format string, args ...any) error {
 	return hintedError{err, fmt.Sprintf(format, args...)}
 }
 
+func hasHint(err error) bool {
+	var h interface{ Hint() string }
+	return errors.As(err, &h)
+}
+
 // Idle is a flag that plays no part without another.
 type Idle struct{ Flag, Without string }
 

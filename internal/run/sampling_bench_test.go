@@ -44,7 +44,7 @@ func (counting) Emit() error                           { return nil }
 // op is a sample; %outside-ort is the part of the workers' time that is not spent
 // in ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
-	ort, err := OpenLibrary("")
+	ort, err := OpenLibrary(onnx.Device{}, "")
 	if err != nil {
 		b.Fatal(err)
 	}

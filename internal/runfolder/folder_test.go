@@ -233,6 +233,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
 		{"a checksum", string(sealed), ""},
+		{"a checksum and none", string(sealed) + strings.Replace(good, `"index":0`, `"index":1`, 1), "votes.jsonl:2: the line has no checksum"},
 		{"no label known", strings.Replace(good, `"label":0`, `"label":-1`, 1), ""},
 		{"not JSON", good + "\nhello\n", "votes.jsonl:2: "},
 		{"blank lines count", good + "\n\n\n{]\n", "votes.jsonl:4: "},
@@ -248,6 +249,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		{"other classes", good + "\n" + `{"index":1,"label":0,"n":3,"counts":[2,1,0]}`, "votes.jsonl:2: counts has 3 classes, the lines before have 2"},
 		{"changed", strings.Replace(string(sealed), "[2,1]", "[1,2]", 1), "votes.jsonl:1: the line has changed"},
 		{"two objects", good + good, "votes.jsonl:1: text behind"},
+		{"deep", `{"index":` + strings.Repeat("[", 1<<22), `votes.jsonl:1: "index": is nested more than 100 deep`},
 		{"a line of noise", strings.Repeat("x", 1<<20), "votes.jsonl:1: "},
 	} {
 		path := filepath.Join(t.TempDir(), VotesFile)

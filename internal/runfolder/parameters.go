@@ -31,6 +31,7 @@ type Parameters struct {
 	Temperature     float64                  `json:"temperature"`
 	Outputs         onnx.OutputKind          `json:"outputs"`       // logits, probabilities; as told apart
 	ScoresOutput    string                   `json:"scores-output"` // empty = the only one
+	Precision       onnx.Precision           `json:"precision"`
 	Layout          onnx.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`

@@ -15,8 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -81,12 +81,16 @@ type Runtime struct {
 	Device   string `json:"device"`
 	Batch    int    `json:"batch"`
 	Threads  int    `json:"threads"`
+	// Call is the number of samples of one call of ONNX Runtime, and Options the
+	// provider's.
+	Call    int               `json:"call,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Read reads dir's run.json.
 func Read(dir string) (Run, error) {
 	path := filepath.Join(dir, RunFile)
-	data, err := os.ReadFile(path)
+	data, err := readWhole(path)
 	if err != nil {
 		return Run{}, err
 	}
@@ -95,6 +99,20 @@ func Read(dir string) (Run, error) {
 		return Run{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
+}
+
+// readWhole reads a file that is no longer than a line may be.
+func readWhole(path string) ([]byte, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLine+1))
+	if err == nil && len(data) > maxLine {
+		err = fmt.Errorf("%s: has more than %d MiB", path, maxLine>>20)
+	}
+	return data, err
 }
 
 // decodeRun reads run.json. The version comes first: a newer one may differ in all else.
