@@ -31,8 +31,8 @@ type digit struct {
 // digitNames sort in another order than the digits.
 var digitNames = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
-// digits is the script command 'digits': it writes the first bundled digits in the formats that people have them in.
-func digits(ts *testscript.TestScript, neg bool, args []string) {
+// writeDigits is the script command 'digits': it writes the first bundled digits in the formats that people have them in.
+func writeDigits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: digits")
 	}

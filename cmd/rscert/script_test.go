@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": digits, "commands": commands,
+			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": writeDigits, "commands": commands,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {

@@ -30,6 +30,11 @@ const (
 func writeImages(t *testing.T, images ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
+	b.WriteString("label") // rows that count would be an index
+	for d := range images[0] {
+		fmt.Fprintf(&b, ",v%d", d)
+	}
+	b.WriteByte('\n')
 	for label, image := range images {
 		fmt.Fprint(&b, label%4)
 		for _, v := range image {
