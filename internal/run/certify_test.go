@@ -253,7 +253,7 @@ func TestCertifyCountsNone(t *testing.T) {
 // the same certificates and the same bounds.
 func TestCertifyByScores(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01}, 0.5, 200
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // none is certified at 5
 	})
 	mustCertify(t, p)
 	r := readResults(t, p.Out)
@@ -265,7 +265,7 @@ func TestCertifyByScores(t *testing.T) {
 	params := certify.ScoreParams{
 		Target: target, Bound: certify.Betting, Combine: certify.Directed,
 		Confidence: certify.ConfidenceParams{
-			Radii: []float64{0, 0.01}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
+			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
 	// They were saved at the run's temperature: 1 leaves them as they are.
 	c, err := BoundConfidence(t.Context(), SavedScores{e, params, 0, 1}, quiet)
@@ -623,7 +623,7 @@ func TestSeeds(t *testing.T) {
 // The first n0 of the samples are taken for the selection, the others for the estimation,
 // and every probability p becomes p^(1/T), normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
-	const n, n0, temperature = 200, 37, 2.5
+	const n, n0, temperature = 5000, 4200, 2.5 // more than is read at once
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, n, 0, certify.Label, 0.5
 	})
@@ -684,7 +684,7 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]SavedScores{
-		"--n0 200: want a part":    {e, params, n, 1},
+		"--n0 5000: want a part":   {e, params, n, 1},
 		"--n0 -1: want a part":     {e, params, -1, 1},
 		"--temperature 0: ":        {e, params, n0, 0},
 		`--temperature \+Inf: `:    {e, params, n0, math.Inf(1)},
