@@ -47,7 +47,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if r.folder, err = openFolder(r.plan, description); err != nil {
 		return Outcome{}, err
 	}
-	if p.FixedSeed == nil {
+	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
 		console.notef("seed: %d; --seed %d repeats the noise", r.plan.Seed, r.plan.Seed)
 	}
 	outcome, err := r.finish(ctx)

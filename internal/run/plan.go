@@ -4,6 +4,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,6 +95,7 @@ type Idle struct{ Flag, Without string }
 // Settle fills in what follows from other parameters and resets what plays no part to
 // its zero value: it is no parameter of the run. It returns the flags that were reset.
 func (p *Plan) Settle() (idle []Idle) {
+	p.Noise = cmp.Or(p.Noise, runfolder.Lattice)
 	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
 	if !p.Method.Given() {
 		p.Method = runfolder.ByVotes(certify.ExactMargin)

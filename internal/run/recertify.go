@@ -116,7 +116,7 @@ type SavedScores struct {
 	// N0, if above 0, takes so many of the estimation samples as selection samples:
 	// for files that have none.
 	N0          int64
-	Temperature float64 // of the probabilities, which were saved at 1
+	Temperature float64 // relative to the one that the probabilities were saved with
 }
 
 // CertifyScores certifies every example of saved scores and gives take what is found.
