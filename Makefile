@@ -14,12 +14,15 @@ RACE := ./cmd/... ./internal/onnx/... ./internal/progress/... ./internal/runfold
 # Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
 
+# The tests of internal/smoothing that compare bits with test vectors.
+BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
+
 # Packages with heavy statistics and a little sharing: their short tests do.
 RACE_SHORT := ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools:
@@ -102,6 +105,25 @@ mutate: onnxruntime tools ## changes of operators and numbers that no test notic
 		echo "$$package"; \
 		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \
 	done
+
+.PHONY: studies
+studies: onnxruntime build ## sample the bundled model and make the tables of docs/ that rest on it (half an hour)
+	scripts/studies.sh
+	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
+	mv out/studies/terminal.svg docs/img/terminal.svg
+
+# RSCERT_BENCH_MODELS names the folder that scripts/bench_models.py filled; without it two bundled models are measured.
+.PHONY: bench-sampling
+bench-sampling: onnxruntime tools ## sampling beside ONNX Runtime alone, and the noise by size of table
+	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
+	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/run
+
+.PHONY: arm64
+arm64: ## the noise on arm64, by qemu-user (Debian: apt-get install qemu-user-static), and with the instructions of GOAMD64=v3
+	@mkdir -p out
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o out/smoothing.arm64 ./internal/smoothing
+	cd internal/smoothing && qemu-aarch64-static ../../out/smoothing.arm64 -test.run '$(BITS)'
+	GOAMD64=v3 $(GO) test -run '$(BITS)' ./internal/smoothing
 
 .PHONY: compare
 compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run

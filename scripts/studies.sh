@@ -36,3 +36,6 @@ go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
 go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bounds.csv" 0.5 "$runs/acce-1/bounds.csv" 1 >"$runs/acce.txt"
+
+# docs/calibration-error.md
+go run ./studies/calibration >"$runs/calibration.txt"

@@ -38,8 +38,8 @@ func writeFile(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// digits is the bundled data: images of 28×28 bytes and a label for each.
-func digits(t *testing.T) (pixels, labels []byte) {
+// unpackDigits is the bundled data: images of 28×28 bytes and a label for each.
+func unpackDigits(t *testing.T) (pixels, labels []byte) {
 	t.Helper()
 	unpack := func(name string, header int) []byte {
 		f, err := os.Open(filepath.Join("../../testdata/mnist", name))
@@ -70,7 +70,7 @@ func npyHeader(shape string) []byte {
 // digitsNPZ is the digits as numpy.savez stores them, five times: more than is read at once.
 func digitsNPZ(t *testing.T) []byte {
 	t.Helper()
-	pixels, labels := digits(t)
+	pixels, labels := unpackDigits(t)
 	pixels, labels = bytes.Repeat(pixels, 5), bytes.Repeat(labels, 5)
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -95,7 +95,7 @@ func digitsNPZ(t *testing.T) []byte {
 // digitFolder writes the first digits as a folder of images.
 func digitFolder(t *testing.T, dir string, n int) string {
 	t.Helper()
-	pixels, labels := digits(t)
+	pixels, labels := unpackDigits(t)
 	for i := range n {
 		picture := &image.Gray{Pix: pixels[i*784 : (i+1)*784], Stride: 28, Rect: image.Rect(0, 0, 28, 28)}
 		var b bytes.Buffer

@@ -89,7 +89,7 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 
 // The wealth at the truth is 1 at most on average, also where σ can learn nothing.
 func TestBettingWealthIsFair(t *testing.T) {
-	const n, trials = 60, 600
+	const n, trials = 60, 200
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[18], pairLaws()[20], pairLaws()[13]} {
 		sum, squares := 0.0, 0.0
 		for trial := range uint64(trials) {

@@ -119,7 +119,8 @@ func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 				}
 			}
 		}
-		t.Logf("δ = %v: worst share of false statements over δ: %.2v", delta, worst)
+		t.Logf("δ = %v: worst share of false statements over δ: upper %.2f, of sample %.2f, lower %.2f, curve %.2f",
+			delta, worst["upper"], worst["of sample"], worst["lower"], worst["curve"])
 	}
 }
 

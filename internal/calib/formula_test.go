@@ -333,7 +333,10 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b1, b2 := math.Tanh(1/h)/(2*h), 1.5*math.Pow(math.Tanh(1/h)/h, 2)
+				b1, b2 := math.Tanh(1/h)/(2*h), 0.5*math.Pow(math.Tanh(1/h)/h, 2)
+				if kind == Printed {
+					b2 *= 3 // as in the paper
+				}
 				fold := assignFolds(s.N(), 2, 7)
 				var terms, chosen Terms
 				rounding := 0.0

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -170,6 +171,12 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
+	// Its arithmetic is exact if that of every certificate is.
+	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
+		if s := Summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
+			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
+		}
+	}
 }
 
 // An attack of radius r on an input that is rounded moves it by up to r + q: the intervals
@@ -204,6 +211,12 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 				}
 			}
 			return rows
+		}
+		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: radii, Method: method}}
+		a := startScores(t, p, 50, 1500, 2)
+		a.example.Quantisation = q
+		if attack := a.attackParams().Confidence.Radii; !slices.Equal(attack, wider) {
+			t.Errorf("radii %v, want %v", attack, wider)
 		}
 		got, want := run(radii, q), run(wider, 0)
 		for i, row := range got {

@@ -211,6 +211,9 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && len(t.rows) > 1
 }
 
+// fewRows may well be labelled 0, 1, 2, … in this order: one example of each class.
+const fewRows = 10
+
 // guess returns which of the first and the last column, t.watched, holds the labels. index is one that does not.
 func (t *csvTable) guess(index int) (int, error) {
 	const settle = "; say which by --label-column first, last, NAME or INDEX"
@@ -229,7 +232,7 @@ func (t *csvTable) guess(index int) (int, error) {
 		return 0, nil // labelsOf knows names
 	case last.named:
 		return 0, fmt.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
-	case t.header == nil && len(t.rows) > 2 && t.counts(0):
+	case t.header == nil && len(t.rows) > fewRows && t.counts(0):
 		return 0, fmt.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
 	case last.rivals(first):
 		return 0, fmt.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)

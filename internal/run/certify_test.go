@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -153,6 +154,9 @@ func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
 	r := readResults(t, p.Out)
+	if r.run.Parameters.Outputs != onnx.Logits { // as told apart
+		t.Errorf("the outputs are described as %v", r.run.Parameters.Outputs)
+	}
 	if len(r.votes) != 3 || len(r.certs) != 3 || r.run.Data.Examples != 3 || r.run.Data.Selected != 3 || r.run.Model.Classes != 4 {
 		t.Fatalf("%d votes, %d certificates, run %+v", len(r.votes), len(r.certs), r.run)
 	}
@@ -210,7 +214,11 @@ func TestVotesAreIndependent(t *testing.T) {
 	}
 	part := quick(t, data, wide, func(p *Plan) { p.Skip, p.Shard, p.Threads, p.Batch = 1, runfolder.Shard{I: 1, K: 2}, 1, 3 })
 	mustCertify(t, part)
-	sameJSON(t, "shard 1/2", readResults(t, part.Out).votes, []certify.Votes{all[1], all[3]})
+	shard := readResults(t, part.Out)
+	sameJSON(t, "shard 1/2", shard.votes, []certify.Votes{all[1], all[3]})
+	if shard.run.Data.Examples != 4 || shard.run.Data.Selected != 2 {
+		t.Errorf("shard 1/2 is described as %+v", shard.run.Data)
+	}
 	other := quick(t, data, wide, func(p *Plan) { seed := uint64(6); p.FixedSeed = &seed })
 	mustCertify(t, other)
 	for i, v := range readResults(t, other.Out).votes {
@@ -245,7 +253,7 @@ func TestCertifyCountsNone(t *testing.T) {
 // the same certificates and the same bounds.
 func TestCertifyByScores(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01}, 0.5, 200
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // none is certified at 5
 	})
 	mustCertify(t, p)
 	r := readResults(t, p.Out)
@@ -257,7 +265,7 @@ func TestCertifyByScores(t *testing.T) {
 	params := certify.ScoreParams{
 		Target: target, Bound: certify.Betting, Combine: certify.Directed,
 		Confidence: certify.ConfidenceParams{
-			Radii: []float64{0, 0.01}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
+			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
 	// They were saved at the run's temperature: 1 leaves them as they are.
 	c, err := BoundConfidence(t.Context(), SavedScores{e, params, 0, 1}, quiet)
@@ -293,6 +301,39 @@ func TestCertifyByScores(t *testing.T) {
 		if n > 0 && (math.Abs(at.Lower-lower/n) > 1e-12 || math.Abs(at.Upper-upper/n) > 1e-12 || math.Abs(at.Width-(upper-lower)/n) > 1e-12) {
 			t.Errorf("%+v, want means %v and %v", at, lower/n, upper/n)
 		}
+	}
+}
+
+// Of data on no lattice rounding is taken off every radius, by votes, by scores and by saved
+// scores.
+func TestQuantisedRuns(t *testing.T) {
+	image := make([]float64, imageSize)
+	for d := range image {
+		image[d] = math.Mod(float64(d)*math.Phi, 1)
+	}
+	data := writeImages(t, image)
+	for name, change := range map[string]func(*Plan){"votes": func(*Plan) {}, "scores": func(p *Plan) { p.SaveScores = true }} {
+		p := quick(t, data, func(p *Plan) { p.N = 400 }, change)
+		mustCertify(t, p)
+		r := readResults(t, p.Out)
+		// 48 coordinates, each moved by half a step of σ/3640 to a whole one.
+		q, half := r.votes[0].Quantisation, math.Sqrt(imageSize)*p.Sigma/3640/2
+		if q < half || q > 2.001*half || r.certs[0].Quantisation != q || !r.run.Noise.Quantised || r.certs[0].Radius == 0 {
+			t.Errorf("%s: quantisation %v, want %v to %v; certificate %+v", name, q, half, 2*half, r.certs[0])
+		}
+		if want := certify.RadiusSecond(r.certs[0].Margin, p.Sigma) - q; math.Abs(r.certs[0].Radius-want) > 1e-7 {
+			t.Errorf("%s: radius %v, want %v", name, r.certs[0].Radius, want)
+		}
+		e := find(t, p.Out)
+		target, err := e.Target(runfolder.Given{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Recertification{Evidence: e, Target: target, Temperature: 1}.Certify(t.Context(), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, name+" again", again[0], r.certs)
 	}
 }
 
@@ -443,6 +484,13 @@ func TestStoppedVotes(t *testing.T) {
 	if drawn != o.SamplesDrawn || !stopped {
 		t.Errorf("%d samples are drawn, %d recorded; stopped early: %v", o.SamplesDrawn, drawn, stopped)
 	}
+	c, err := newCertifiers(r.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := c.stopping.Checkpoints(); at[len(at)-1].N != p.N {
+		t.Errorf("the last checkpoint of n = %d is %d", p.N, at[len(at)-1].N)
+	}
 }
 
 // What a plan cannot be is refused before anything is opened, and named.
@@ -575,7 +623,7 @@ func TestSeeds(t *testing.T) {
 // The first n0 of the samples are taken for the selection, the others for the estimation,
 // and every probability p becomes p^(1/T), normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
-	const n, n0, temperature = 200, 37, 2.5
+	const n, n0, temperature = 5000, 4200, 2.5 // more than is read at once
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, n, 0, certify.Label, 0.5
 	})
@@ -636,7 +684,7 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]SavedScores{
-		"--n0 200: want a part":    {e, params, n, 1},
+		"--n0 5000: want a part":   {e, params, n, 1},
 		"--n0 -1: want a part":     {e, params, -1, 1},
 		"--temperature 0: ":        {e, params, n0, 0},
 		`--temperature \+Inf: `:    {e, params, n0, math.Inf(1)},

@@ -295,6 +295,15 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 			t.Errorf("%q: damage %+v, want %v", data[len(boundsHeader)+1:], c.damage, want)
 		}
 	}
+	lines := func(sealed bool) fileFormat[votesLine] {
+		return fileFormat[votesLine]{keys: []string{"index"}, sealed: sealed, valid: func(votesLine) error { return nil }}
+	}
+	if c, err := lines(true).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 0 || c.damage == nil || c.damage.err != errUnsealed {
+		t.Errorf("a line without a checksum where there must be one: %+v, %v", c, err)
+	}
+	if c, err := lines(false).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 1 || c.damage != nil {
+		t.Errorf("a line without a checksum: %+v, %v", c, err)
+	}
 	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9" {
 		t.Errorf("a row without a label is %q", got)
 	}

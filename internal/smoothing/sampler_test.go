@@ -129,7 +129,7 @@ func sourceOf(es []*observed, observe bool) func() (Experiment, error) {
 // TestSamplerIndependent checks that votes, goals, outputs and the order of
 // emission are the same for every batch size and number of workers.
 func TestSamplerIndependent(t *testing.T) {
-	for _, goals := range [][]int64{{1000}, {10, 37, 1000}} {
+	for _, goals := range [][]int64{{1000}, {10, 11, 37, 1000}} {
 		var want []string
 		var wantExamples []*observed
 		for _, batch := range []int{64, 1, 7, 5000} {
@@ -240,6 +240,9 @@ func TestSamplerErrors(t *testing.T) {
 			es[0].clean = []float32{1}
 			return sourceOf(es, false)
 		}, "example 0: input has 1 values, the model wants 2"},
+		{"no samples", &linear{batch: 8}, func(log *[]string) func() (Experiment, error) {
+			return sourceOf(examples(1, nil, log), false)
+		}, "example 0: no samples asked for"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -408,6 +411,32 @@ func TestNoiseIsNeverShared(t *testing.T) {
 					t.Fatalf("with another seed phase %d, sample %d has the noise of %s", phase, k/3, other)
 				}
 			}
+		}
+	}
+}
+
+// padded writes down the inputs of its last call.
+type padded struct {
+	linear
+	last []float32
+}
+
+func (c *padded) Run(ctx context.Context, in, out []float32) error {
+	c.last = append(c.last[:0], in...)
+	return c.linear.Run(ctx, in, out)
+}
+
+// What a batch has no samples for is zeros, not the samples of the batch before. There are 20 samples and the clean
+// input: 16 and 5.
+func TestPaddingIsZeros(t *testing.T) {
+	var log []string
+	c := &padded{linear: linear{batch: 16}}
+	if err := (Sampler{Classifier: c, Workers: 1}).Run(t.Context(), sourceOf(examples(1, []int64{20}, &log), false)); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range c.last {
+		if (x == 0) != (i >= 2*5) {
+			t.Errorf("value %d of the last batch, of 5 inputs, is %v", i, x)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -210,6 +211,9 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
+// drawn are the methods of the figure: those to use, and the best of the paper's of each kind.
+var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
+
 // drawCurves writes the four panels of Figure 3.
 func drawCurves(curves [][]curve, path string) error {
 	const width, height = 18 * vg.Centimeter, 16 * vg.Centimeter
@@ -221,9 +225,9 @@ func drawCurves(curves [][]curve, path string) error {
 		p.X.Label.Text, p.Y.Label.Text = "n", "gap"
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
-		p.Y.Min, p.Y.Max = 1e-4, 3 // the same in all panels, with room for the legend
-		for m, name := range methods {
-			c := curves[k][m]
+		p.Y.Min, p.Y.Max = 1e-4, 100 // the same in all panels, with room for the legend
+		for m, name := range drawn {
+			c := curves[k][slices.Index(methods, name)]
 			points := make(plotter.XYs, len(c.n))
 			for i := range points {
 				points[i].X, points[i].Y = c.n[i], c.gap[i]
@@ -238,7 +242,7 @@ func drawCurves(curves [][]curve, path string) error {
 				p.Legend.Add(name, line)
 			}
 		}
-		p.Legend.Left = true
+		p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
 		p.Legend.TextStyle.Font.Size = vg.Points(9)
 		panels[k/2][k%2] = p
 	}
