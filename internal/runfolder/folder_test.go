@@ -656,6 +656,14 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
 		}
 	}
+	for _, p := range []Parameters{{}, {Skip: 1}, {Skip: 1, Max: 3, Shard: Whole, Select: Spread}} {
+		if got := p.Positions(0); got != nil {
+			t.Errorf("%+v: positions %v in nothing", p, got)
+		}
+	}
+	if got := (Parameters{}).Positions(9); got != nil {
+		t.Errorf("positions %v of a run that does not say which", got)
+	}
 	// Fixed: a run must find its examples again with another version.
 	p := Parameters{Skip: 1, Max: 5, Shard: Whole, Select: Spread}
 	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
