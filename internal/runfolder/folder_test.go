@@ -417,6 +417,34 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
+// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not
+// taken for a damaged one and cut back.
+func TestOldFormat(t *testing.T) {
+	dir := wholeRun(t)
+	before := contents(t, dir)
+	old := testRun
+	old.Schema = 1
+	doc, err := encode(old, "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, RunFile), doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var mismatch *MismatchError
+	if f, err := Resume(dir, testRun); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "the folder's format was 1, now 2") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {
+		if contents(t, dir)[name] != before[name] {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}
+
 // TestDamageInTheMiddle checks that what no power cut does is refused, with a way out.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
