@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -414,6 +415,24 @@ func TestRepairs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStrippedChecksums checks that lines which a program wrote anew, without their
+// checksums, are refused and not cut off as what a power cut left.
+func TestStrippedChecksums(t *testing.T) {
+	dir := wholeRun(t)
+	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
+	overwrite(t, dir, VotesFile, func(s string) string { return strip.ReplaceAllString(s, "") })
+	before := contents(t, dir)
+	if f, err := Resume(dir, testRun); err == nil || !strings.Contains(err.Error(), "votes.jsonl:1: the line has no checksum") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	if contents(t, dir)[VotesFile] != before[VotesFile] {
+		t.Error("the votes were changed")
 	}
 }
 
