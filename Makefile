@@ -14,12 +14,15 @@ RACE := ./cmd/... ./internal/onnx/... ./internal/progress/... ./internal/runfold
 # Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
 
+# The tests of internal/smoothing that compare bits with test vectors.
+BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
+
 # Packages with heavy statistics and a little sharing: their short tests do.
 RACE_SHORT := ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools:
@@ -28,8 +31,13 @@ tools:
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "cgo is off, and ONNX Runtime is called through it; run 'go env -w CGO_ENABLED=1' or unset CGO_ENABLED" >&2; exit 1; }
 
 .PHONY: onnxruntime
-onnxruntime: ## fetch ONNX Runtime into the user's cache (once)
-	@scripts/onnxruntime.sh >/dev/null
+onnxruntime: ## fetch ONNX Runtime into the user's cache (once); with DEVICE=openvino the build that has it
+	@scripts/onnxruntime.sh $(DEVICE) >/dev/null
+
+# The tests of OpenVINO skip where it cannot be had: on other systems, or without a network.
+.PHONY: openvino
+openvino:
+	@scripts/onnxruntime.sh openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
 
 .PHONY: build
 build: tools ## build bin/rscert
@@ -41,7 +49,7 @@ demo: onnxruntime build ## certify bundled MNIST digits with the bundled CNN and
 	bin/rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 10000 --max 100 --seed 1 --out out/demo-$$(date +%Y%m%d-%H%M%S)
 
 .PHONY: test
-test: onnxruntime check test-race test-plain ## everything that must pass, in about ten minutes on two cores
+test: onnxruntime openvino check test-race test-plain ## everything that must pass, in about ten minutes on two cores
 
 .PHONY: check
 check: tools
@@ -78,6 +86,44 @@ fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: compare-providers
+compare-providers: onnxruntime openvino build ## samples a second of every provider and precision beside OpenVINO and PyTorch, in one run
+	scripts/compare_providers.sh
+
+# One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
+# memory, a mutant that appends for ever would take the machine down.
+MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
+MUTATE_EVERY ?= 1
+MUTATE_SKIP ?= Coverage|IntervalsCover|DeviationCovers|TemperatureLimits|OnAnAtom
+
+.PHONY: mutate
+mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)
+	@set -e; ulimit -v 16000000; \
+	export MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
+	for package in $(MUTATE); do \
+		echo "$$package"; \
+		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \
+	done
+
+.PHONY: studies
+studies: onnxruntime build ## sample the bundled model and make the tables of docs/ that rest on it (half an hour)
+	scripts/studies.sh
+	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
+	mv out/studies/terminal.svg docs/img/terminal.svg
+
+# RSCERT_BENCH_MODELS names the folder that scripts/bench_models.py filled; without it two bundled models are measured.
+.PHONY: bench-sampling
+bench-sampling: onnxruntime tools ## sampling beside ONNX Runtime alone, and the noise by size of table
+	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
+	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/run
+
+.PHONY: arm64
+arm64: ## the noise on arm64, by qemu-user (Debian: apt-get install qemu-user-static), and with the instructions of GOAMD64=v3
+	@mkdir -p out
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o out/smoothing.arm64 ./internal/smoothing
+	cd internal/smoothing && qemu-aarch64-static ../../out/smoothing.arm64 -test.run '$(BITS)'
+	GOAMD64=v3 $(GO) test -run '$(BITS)' ./internal/smoothing
 
 .PHONY: compare
 compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run

@@ -1,11 +1,15 @@
 #!/bin/sh
 # Fetch the ONNX Runtime library into the user's cache, where rscert looks for it, and print its path.
 #
-#   scripts/onnxruntime.sh
+#   scripts/onnxruntime.sh             the usual build
+#   scripts/onnxruntime.sh openvino    the build with Intel's OpenVINO, for x86-64 Linux: PyPI's onnxruntime-openvino (84 MB)
 #
 # Nothing is downloaded where the right library is in the cache already. Else the sources below are tried in turn with
 # whichever tools are there: pip (20 MB), curl or wget (11 MB), npm (112 MB). Whatever the source, the
 # library is installed only if its SHA-256 is one of those in internal/onnx/libraries.sha256, where rscert too has them from.
+#
+# OpenVINO's wheel is fetched by pip, or by curl or wget from the index that PIP_INDEX_URL or pip's configuration names,
+# and unpacked by unzip, bsdtar, busybox or 7z; Python, which pip needs, unpacks it only where there is none of these.
 #
 #   RSCERT_ONNXRUNTIME_FROM=pip|download|npm   try this source only
 #   RSCERT_ONNXRUNTIME_URL=URL                 fetch this only: a wheel, npm package, release archive or library; a
@@ -16,7 +20,15 @@
 
 set -eu
 
-version=1.29.0
+flavour=${1:-}
+case $flavour in
+'' | cpu) version=1.29.0 flavour= ;;
+openvino) version=1.24.1-openvino ;;
+*)
+	printf "onnxruntime: no build is known for DEVICE=%s: want cpu or openvino\n" "$flavour" >&2
+	exit 1
+	;;
+esac
 pins=$(dirname "$0")/../internal/onnx/libraries.sha256
 
 # What is fetched will run inside rscert: nobody else may write it.
@@ -58,6 +70,9 @@ platform() {
 			"build it from source and name it with RSCERT_ONNXRUNTIME; on Windows, use WSL"
 		;;
 	esac
+	if [ -n "$flavour" ] && [ "$platform" != linux-amd64 ]; then
+		die "OpenVINO is fetched for Linux on x86-64 only" "build ONNX Runtime with it and name it with RSCERT_ONNXRUNTIME"
+	fi
 	case $platform in
 	linux-*)
 		if [ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ] && [ -z "$(ls /lib*/ld-linux-*.so.* 2>/dev/null)" ]; then
@@ -97,8 +112,8 @@ sha256() {
 # is_pinned FILE NAME: FILE is the published NAME of this platform.
 is_pinned() {
 	found=$(sha256 "$1")
-	while read -r hash name _; do
-		if [ "$hash" = "$found" ] && [ "$name" = "$version/$platform/$2" ]; then return 0; fi
+	while read -r hash place _; do
+		if [ "$hash" = "$found" ] && [ "$place" = "$version/$platform/$2" ]; then return 0; fi
 	done <"$pins"
 	return 1
 }
@@ -130,7 +145,8 @@ unpack() {
 	tar -xzOf "$1" "$2" >"$tmp/library"
 }
 
-from_pip() {
+# find_pip sets pip to the command that runs it.
+find_pip() {
 	pip=
 	for candidate in pip3 pip 'python3 -m pip' 'python -m pip'; do
 		# shellcheck disable=SC2086 # two words are meant to be two
@@ -139,7 +155,11 @@ from_pip() {
 			break
 		fi
 	done
-	[ -n "$pip" ] || return 2
+	[ -n "$pip" ]
+}
+
+from_pip() {
+	find_pip || return 2
 	say "fetching $version with $pip"
 	# Only unpacked, for the platform and a Python named here: the Python that runs pip does not matter.
 	# shellcheck disable=SC2086
@@ -196,14 +216,99 @@ from_url() {
 	esac
 }
 
+# The wheel with OpenVINO. Any Python's has the same libraries; this one's hash is pinned.
+openvino_wheel=onnxruntime_openvino-1.24.1-cp312-cp312-manylinux_2_28_x86_64.whl
+openvino_sha256=d617fac2f59a6ab5ea59a788c3e1592240a129642519aaeaa774761dfe35150e
+
+# fetch_wheel SOURCE: the wheel becomes $tmp/$openvino_wheel.
+fetch_wheel() {
+	case $1 in
+	url) get "$RSCERT_ONNXRUNTIME_URL" "$tmp/$openvino_wheel" ;;
+	pip)
+		find_pip || return 2
+		say "fetching $openvino_wheel with $pip"
+		# shellcheck disable=SC2086
+		$pip download --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps --only-binary=:all: --implementation cp \
+			--python-version 3.12 --platform manylinux_2_28_x86_64 --dest "$tmp" onnxruntime-openvino==1.24.1 >&2
+		;;
+	download)
+		have curl || have wget || return 2
+		index=${PIP_INDEX_URL:-}
+		for config in "${PIP_CONFIG_FILE:-}" "${HOME:-}/.config/pip/pip.conf" "${HOME:-}/.pip/pip.conf" /etc/pip.conf; do
+			if [ -z "$index" ] && [ -f "$config" ]; then index=$(sed -n 's/^ *index-url *= *//p' "$config" | tail -n 1); fi
+		done
+		[ -n "$index" ] || return 1
+		get "${index%/}/onnxruntime-openvino/" "$tmp/index" || return 1
+		link=$(sed -n "s|.*href=\"\([^\"#]*$openvino_wheel\)[\"#].*|\1|p" "$tmp/index" | head -n 1)
+		case $link in
+		'') return 1 ;;
+		*://*) ;;
+		*) link=${index%/}/onnxruntime-openvino/$link ;;
+		esac
+		say "fetching $openvino_wheel"
+		get "$link" "$tmp/$openvino_wheel"
+		;;
+	*) return 2 ;;
+	esac
+}
+
+# unzip_wheel FOLDER
+unzip_wheel() {
+	if have unzip; then
+		unzip -q -o "$tmp/$openvino_wheel" 'onnxruntime/capi/*.so*' -d "$1"
+	elif have bsdtar; then
+		mkdir -p "$1" && bsdtar -xf "$tmp/$openvino_wheel" -C "$1"
+	elif have busybox; then
+		busybox unzip -q -o "$tmp/$openvino_wheel" -d "$1"
+	elif have 7z; then
+		7z x -bd -y -o"$1" "$tmp/$openvino_wheel" >/dev/null
+	elif have python3; then
+		python3 -m zipfile -e "$tmp/$openvino_wheel" "$1"
+	else
+		die "nothing here can unpack a wheel" "install unzip, bsdtar, busybox or 7z"
+	fi
+}
+
+# install_openvino SOURCE: puts all of its libraries into $folder, the one that rscert looks for last.
+install_openvino() {
+	fetch_wheel "$1" || return
+	found=$(sha256 "$tmp/$openvino_wheel")
+	if [ "$found" != "$openvino_sha256" ]; then
+		say "refused the wheel from $1: its SHA-256 is $found, not $openvino_sha256"
+		return 1
+	fi
+	unzip_wheel "$tmp/wheel" || return 1
+	mv "$tmp/wheel/onnxruntime/capi/libonnxruntime.so.1.24.1" "$tmp/wheel/onnxruntime/capi/$file" || return 1
+	for name in $openvino_files $file; do
+		is_pinned "$tmp/wheel/onnxruntime/capi/$name" "$name" || return 1
+		mv -f "$tmp/wheel/onnxruntime/capi/$name" "$folder/$name" || return 1
+	done
+}
+
+# complete: all the libraries of the flavour are there, as they were published.
+complete() {
+	for name in $openvino_files $file; do
+		[ -f "$folder/$name" ] && is_pinned "$folder/$name" "$name" || return 1
+	done
+}
+
 platform
 cache
 folder=$cache/rscert/onnxruntime/$version/$platform
 library=$folder/$file
 
 if [ -d "$cache/rscert" ]; then chmod 700 "$cache/rscert"; fi # made by an earlier version
+openvino_files=
+if [ -n "$flavour" ]; then
+	while read -r _ name _; do
+		case $name in
+		"$version/$platform/$file") ;;
+		"$version/$platform/"*) openvino_files="$openvino_files ${name##*/}" ;;
+		esac
+	done <"$pins"
+fi
 if [ -f "$library" ]; then
-	if is_pinned "$library" "$file"; then
+	if complete; then
 		printf '%s\n' "$library"
 		exit 0
 	fi
@@ -220,6 +325,7 @@ if [ -n "${RSCERT_ONNXRUNTIME_URL:-}" ]; then
 	sources=url
 else
 	sources=${RSCERT_ONNXRUNTIME_FROM:-pip download npm}
+	[ -z "$flavour" ] || sources=${RSCERT_ONNXRUNTIME_FROM:-pip download}
 fi
 tried=
 for source in $sources; do
@@ -228,7 +334,15 @@ for source in $sources; do
 	*) die "RSCERT_ONNXRUNTIME_FROM is '$source', not pip, download or npm" ;;
 	esac
 	status=0
-	"from_$source" || status=$?
+	if [ -n "$flavour" ]; then
+		install_openvino "$source" || status=$?
+		if [ "$status" = 0 ]; then
+			printf '%s\n' "$library"
+			exit 0
+		fi
+	else
+		"from_$source" || status=$?
+	fi
 	if [ "$status" = 0 ] && [ -s "$tmp/library" ]; then
 		if is_pinned "$tmp/library" "$file"; then
 			mv -f "$tmp/library" "$library"

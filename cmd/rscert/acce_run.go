@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -27,6 +28,9 @@ func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
 	}
 	if bounds.Unfinished > 0 {
 		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are not sampled yet\n", path, bounds.Unfinished)
+	}
+	if evidence.Run != nil && bounds.Arithmetic != certify.Exact {
+		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds are of idealised arithmetic\n", path)
 	}
 	return bounds, nil
 }

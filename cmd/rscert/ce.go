@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -10,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/tabular"
 )
 
 // ceOptions are the flags of ce.
@@ -20,52 +24,69 @@ type ceOptions struct {
 	methods []calib.BoundMethod
 	chosen  bool // by --method
 	calib.BoundParams
-	joint, perturb, json, quiet bool
+	varies                                bool // --variation or --monotone is given
+	monotone, joint, perturb, json, quiet bool
+	curve                                 string
 }
 
 func newCE(s streams) *cobra.Command {
 	var o ceOptions
 	cmd := &cobra.Command{
-		Use:   "ce scores.csv",
-		Short: "Bound the calibration error of a binary classifier from above",
-		Long: `CE bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
-above, with probability at least 1 − delta, for any distribution of the scores
-(Ciosek et al. 2025). Each method has an assumption, without which no bound from
-finite data exists: that P(y=1|s) has total variation at most --variation (1 if it
-only ascends or only descends in s), or that the scores were perturbed with the
-sech kernel of bandwidth --bandwidth ('rscert perturb', or --perturb here). In the
-second case the bound is on the calibration error of the perturbed scores, so these
-are the ones to use the classifier with.
+		Use:   "ce scores.csv --monotone",
+		Short: "Bound the calibration error of a binary classifier, above and below",
+		Long: `CE bounds the calibration error E|s − P(y=1|s)| of a binary classifier from above
+and from below, each with probability at least 1 − delta, for any distribution of the
+scores. The lower bound assumes nothing. Of the upper bound no method can do without
+an assumption:
+
+  --monotone      P(y=1|s) only ascends, or only descends, in s
+  --variation V   P(y=1|s) moves by V in total as s goes from 0 to 1 (1 if it is monotone)
+  --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h. 'rscert
+                  perturb' does that and records h in the file; --perturb does it here. Then
+                  nothing has to be believed of P(y=1|s), and the bounds are for the
+                  perturbed scores, so these are the ones to use the classifier with
+
+The first two nobody can check; scores that cannot have been perturbed are refused.
 
 ` + describeBoundMethods() + `
-Each method's bound holds with probability 1 − delta for itself; with --joint
-delta is divided among the methods, so that all hold at once, and with them the
-smallest. Choose the method, the bandwidth and the variation before you look at
-the bounds, or use --joint.
+Without --method, the binned bound of each assumption that is made. Beside the bounds
+stand an estimate, which has no guarantee, and a bound on the error of this data set,
+the mean of |s − P(y=1|s)| over its own scores.
+
+Each bound holds with probability 1 − delta for itself; with --joint delta is divided
+among them, lower bound and curve included, so that all hold at once. Choose the method, the
+bandwidth, the variation and the seed before you look at the bounds.
+
+--curve FILE writes the calibration curve as CSV: the mean label in bins of neighbouring
+scores, and limits that hold the mean of P(y=1|s) over each bin's scores, in all bins
+at once with probability 1 − delta, whatever P(y=1|s) is.
 
 The file has columns score (in [0,1]) and label (0 or 1); for a classifier of
 more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`,
-		Example: `  rscert ce scores.csv
+		Example: `  rscert ce scores.csv --monotone
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
-  rscert ce perturbed.csv --bandwidth 0.015625
+  rscert ce perturbed.csv
   rscert ce scores.csv --method nw --bandwidth 0.015625 --perturb --json`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.chosen = given(cmd, "method", &o.methods) != nil
+			o.varies = o.monotone || given(cmd, "variation", &o.Variation) != nil
 			return runCE(cmd.Context(), s, args[0], o)
 		},
 	}
 	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
-	textListVar(f, &o.methods, "method", defaultBoundMethods(), "`bounds` to compute")
+	textListVar(f, &o.methods, "method", defaultBoundMethods(), "upper `bounds` to compute")
 	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
-	f.Float64Var(&o.Variation, "variation", 1, "assumed total variation of P(y=1|s), for tv")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "`h` with which the scores were perturbed, for nw and lipschitz")
-	f.IntVar(&o.Folds, "folds", 5, "folds of the cross-fitting, for tv and nw")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of the folds, and of --perturb")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the methods: all bounds hold at once")
+	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only ascends or only descends: --variation 1")
+	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "`h` with which the scores were perturbed, where the file does not say")
 	f.BoolVar(&o.perturb, "perturb", false, "perturb the scores with --bandwidth first, as 'rscert perturb' does")
+	f.IntVar(&o.Folds, "folds", 5, "folds of the cross-fitting, for tv and nw")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the lower bound's order, of the folds and of --perturb")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds: all hold at once")
+	f.StringVar(&o.curve, "curve", "", "CSV `file` for the calibration curve")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -99,6 +120,8 @@ func (o ceOptions) check() error {
 		return badInputf("--bandwidth %v: want a positive number", o.Bandwidth)
 	case !(o.Variation >= 0) || math.IsInf(o.Variation, 0):
 		return badInputf("--variation %v: want a number from 0 on", o.Variation)
+	case o.monotone && o.Variation != 0 && o.Variation != 1:
+		return badInputf("--monotone is --variation 1: leave one of them away")
 	case o.Folds < 2 || o.Folds > 255:
 		return badInputf("--folds %d: want 2 to 255", o.Folds)
 	case o.perturb && o.Bandwidth == 0:
@@ -107,91 +130,115 @@ func (o ceOptions) check() error {
 	return nil
 }
 
-// supported are the methods whose assumption can hold: without --bandwidth the scores are not known to be perturbed.
-func (o ceOptions) supported() ([]calib.BoundMethod, error) {
-	if o.Bandwidth > 0 {
-		return o.methods, nil
-	}
-	var methods []calib.BoundMethod
+const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows what a bandwidth costs"
+
+// supported are the methods whose assumption is made.
+func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
 	for _, m := range o.methods {
-		switch {
-		case m.Assumption != calib.PerturbedScores:
-			methods = append(methods, m)
-		case o.chosen:
-			return nil, withHint(badInputf("--method %s needs --bandwidth", m.Name),
-				"perturb the scores with 'rscert perturb' or --perturb; 'rscert perturb --auroc' shows what a bandwidth costs")
+		made := o.varies
+		if m.Assumption == calib.PerturbedScores {
+			made = o.Bandwidth > 0
 		}
+		switch {
+		case made:
+			methods = append(methods, m)
+		case o.chosen && m.Assumption == calib.PerturbedScores:
+			return nil, withHint(badInputf("--method %s needs --bandwidth", m.Name), perturbHint)
+		case o.chosen:
+			return nil, withHint(badInputf("--method %s needs --monotone or --variation", m.Name),
+				"--monotone says that P(y=1|s) only ascends or only descends in s")
+		}
+	}
+	if len(methods) == 0 {
+		return nil, withHint(badInputf("%s: no finite data bound the calibration error from above without an assumption: "+
+			"want --monotone, --variation V, or perturbed scores", displayPath(path)),
+			"--monotone if P(y=1|s) only ascends or only descends in s; "+
+				"--perturb --bandwidth 0.015625 assumes nothing, and bounds the error of the perturbed scores")
 	}
 	return methods, nil
 }
 
 // ceReport is what --json prints.
 type ceReport struct {
-	N         int                    `json:"n"`
-	Delta     float64                `json:"delta"`
-	Joint     bool                   `json:"joint"`
-	Folds     int                    `json:"folds"`
-	Seed      uint64                 `json:"seed"`
-	Variation float64                `json:"variation"`
-	Bandwidth float64                `json:"bandwidth,omitempty"`
-	Perturbed bool                   `json:"perturbed"` // by this command
-	Bounds    map[string]calib.Bound `json:"bounds"`
+	N         int      `json:"n"`
+	Delta     float64  `json:"delta"`
+	Joint     bool     `json:"joint"`
+	Folds     int      `json:"folds"`
+	Seed      uint64   `json:"seed"`
+	Variation *float64 `json:"variation,omitempty"` // assumed
+	Bandwidth float64  `json:"bandwidth,omitempty"`
+	Perturbed bool     `json:"perturbed"` // by this command
+	// Recorded says that the file records the bandwidth.
+	Recorded   bool                        `json:"recorded"`
+	Assumption string                      `json:"assumption"`
+	Estimate   float64                     `json:"estimate"` // without a guarantee
+	Lower      map[string]calib.LowerBound `json:"lower"`
+	Bounds     map[string]calib.Bound      `json:"bounds"`
+	parts      int                         // among which --joint divides delta
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	methods, err := o.supported()
+	if err := checkOutput("curve", o.curve, path); err != nil {
+		return err
+	}
+	if o.monotone {
+		o.Variation = 1
+	}
+	r := ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb,
+		Lower: map[string]calib.LowerBound{}, Bounds: map[string]calib.Bound{}}
+	sample, err := r.readSample(ctx, s, path, &o)
 	if err != nil {
 		return err
 	}
-	sample, err := readSample(ctx, s, path, o)
+	methods, err := o.supported(path)
 	if err != nil {
 		return err
 	}
-	r := ceReport{N: sample.N(), Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Variation: o.Variation,
-		Bandwidth: o.Bandwidth, Perturbed: o.perturb, Bounds: map[string]calib.Bound{}}
-	params := o.BoundParams
-	if o.joint {
-		params.Delta /= float64(len(methods))
+	if err := r.checkSample(sample, methods, path, o); err != nil {
+		return err
 	}
-	bar := progress.Start(s.progress(o.quiet), "bounds", int64(len(methods)), 0)
-	defer bar.Finish()
-	for _, m := range methods {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		b, err := m.Compute(sample, params)
-		if err != nil {
-			// Flags are checked: what is left is too few rows.
-			return badInput(fmt.Errorf("%s: %s: %w", displayPath(path), m.Name, err))
-		}
-		r.Bounds[m.Name] = b
-		bar.Add(1, m.Name)
+	if o.varies {
+		r.Variation = &o.Variation
 	}
-	bar.Finish()
+	r.N, r.Bandwidth = sample.N(), o.Bandwidth
+	r.Assumption = r.describeAssumptions(methods)
+	if err := r.compute(ctx, s, sample, methods, path, o); err != nil {
+		return err
+	}
 	if o.json {
 		return report.WriteJSON(s.out, r)
 	}
-	if err := r.print(s, methods); err != nil {
-		return err
-	}
-	if o.Bandwidth == 0 && len(o.methods) > len(methods) {
-		fmt.Fprintln(s.err, "rscert: nw and lipschitz need scores perturbed with a known --bandwidth: not computed")
-	}
-	return nil
+	return r.print(s.out, methods)
 }
 
-// readSample reads the scores, perturbed if --perturb says so. What it read is freed with it, but for the sample.
-func readSample(ctx context.Context, s streams, path string, o ceOptions) (*calib.Sample, error) {
-	table, err := readTable(ctx, s, path, o.quiet, predictions.ScoreColumns())
+// readSample reads the scores, perturbed if --perturb says so, and takes the bandwidth that the file records. What else
+// it read is freed.
+func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
+	columns := predictions.ScoreColumns()
+	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
+	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return nil, err
 	}
 	score, label, err := predictions.Scores(table)
 	if err != nil {
 		return nil, badInput(err)
+	}
+	recorded, err := predictions.Perturbation(table)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	switch {
+	case recorded == 0:
+	case o.perturb:
+		return nil, badInputf("%s: its scores are perturbed already: leave --perturb away", table.Path)
+	case o.Bandwidth != 0 && o.Bandwidth != recorded:
+		return nil, badInputf("%s: --bandwidth %v, but its scores were perturbed with %v", table.Path, o.Bandwidth, recorded)
+	default:
+		o.Bandwidth, r.Recorded = recorded, true
 	}
 	if o.perturb {
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
@@ -205,38 +252,142 @@ func readSample(ctx context.Context, s streams, path string, o ceOptions) (*cali
 	return sample, nil
 }
 
-func (r ceReport) print(s streams, methods []calib.BoundMethod) error {
-	each := "each holds for itself"
-	if r.Joint {
-		each = "all hold at once"
+// checkSample refuses scores that no bound is for.
+func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod, path string, o ceOptions) error {
+	if sample.N() == 0 {
+		return badInputf("%s: no rows", displayPath(path))
 	}
-	if len(methods) == 1 {
-		each = "it holds"
+	if !assume(methods, calib.PerturbedScores) {
+		return nil
 	}
-	fmt.Fprintf(s.out, "upper bounds on the calibration error E|s − P(y=1|s)|, %d scores; %s with probability ≥ 1 − %g\n\n", r.N, each, r.Delta)
+	if err := calib.CheckPerturbed(sample, o.Bandwidth); err != nil {
+		return withHint(badInputf("%s: these are no perturbed scores: %v", displayPath(path), err), perturbHint)
+	}
+	return nil
+}
+
+// assume reports whether one of the methods makes the assumption.
+func assume(methods []calib.BoundMethod, a calib.Assumption) bool {
+	return slices.ContainsFunc(methods, func(m calib.BoundMethod) bool { return m.Assumption == a })
+}
+
+// compute fills in the bounds and writes the curve.
+func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
+	o ceOptions) error {
+	params := o.BoundParams
+	r.parts = len(methods) + 1
+	if o.curve != "" {
+		r.parts++
+	}
+	if o.joint {
+		params.Delta /= float64(r.parts)
+	}
+	bar := progress.Start(s.progress(o.quiet), "bounds", int64(r.parts), 0)
+	defer bar.Finish()
+	for _, m := range methods {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := m.Compute(sample, params)
+		if err != nil {
+			// Flags are checked: what is left is too few rows.
+			return badInput(fmt.Errorf("%s: %s: %w", displayPath(path), m.Name, err))
+		}
+		r.Bounds[m.Name] = b
+		bar.Add(1, m.Name)
+	}
+	lower, err := calib.BettingLower(sample, params.Delta, o.Seed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", displayPath(path), err)
+	}
+	r.Lower["betting"] = lower
+	r.Estimate = calib.EstimateError(sample)
+	bar.Add(1, "betting")
+	if o.curve == "" {
+		return nil
+	}
+	curve, err := calib.Curve(sample, params.Delta)
+	if err != nil {
+		return fmt.Errorf("%s: %w", displayPath(path), err)
+	}
+	return writeCurve(o.curve, curve)
+}
+
+// writeCurve writes the curve as CSV.
+func writeCurve(path string, curve []calib.CurvePoint) error {
+	var b bytes.Buffer
+	w := tabular.NewWriter(&b)
+	w.Header("score", "eta", "lower", "upper", "n", "from", "to")
+	for _, p := range curve {
+		w.Float(p.Score)
+		w.Float(p.Eta)
+		w.Float(p.Lower)
+		w.Float(p.Upper)
+		w.Int(p.N)
+		w.Float(p.From)
+		w.Float(p.To)
+		w.EndRow()
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, b.Bytes())
+}
+
+// describeAssumptions is what has to be true for the bounds.
+func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
+	var all []string
+	if assume(methods, calib.BoundedVariation) {
+		if *r.Variation == 1 {
+			all = append(all, "if P(y=1|s) is monotone in s")
+		} else {
+			all = append(all, fmt.Sprintf("if P(y=1|s) has total variation ≤ %g", *r.Variation))
+		}
+	}
+	if assume(methods, calib.PerturbedScores) {
+		switch {
+		case r.Perturbed:
+			all = append(all, fmt.Sprintf("for the scores perturbed here with bandwidth %g", r.Bandwidth))
+		case r.Recorded:
+			all = append(all, fmt.Sprintf("for scores perturbed with bandwidth %g, as the file records", r.Bandwidth))
+		default:
+			all = append(all, fmt.Sprintf("if the scores were perturbed with bandwidth %g, which the file does not record",
+				r.Bandwidth))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
+	fmt.Fprintf(out, "calibration error E|s − P(y=1|s)|, %d scores, %s\n\n", r.N, r.Assumption)
 	t := report.Table{Columns: []report.Column{
-		report.TextColumn(""), {Round: report.Up, Decimals: 4}, report.TextColumn(""),
+		report.TextColumn(""), {Round: report.Up, Decimals: 4}, report.TextColumn(""), report.TextColumn(""),
 	}}
 	for _, m := range methods {
 		b := r.Bounds[m.Name]
-		t.AddRow(report.Text(nameMethod(m.Name, b.Sound)), report.Number(b.Value), report.Text("= "+describeTerms(b.Terms)))
+		t.AddRow(report.Text("at most"), report.Number(b.Value), report.Text(nameMethod(m.Name, b.Sound)),
+			report.Text("= "+describeTerms(b.Terms)))
 	}
-	if err := t.WriteText(s.out); err != nil {
+	lower := report.Round(r.Lower["betting"].Value, report.Down, 0, 4)
+	t.AddRow(report.Text("at least"), report.Text(lower), report.Text("betting"), report.Text("whatever P(y=1|s) is"))
+	estimate := report.Round(r.Estimate, report.Nearest, 0, 4)
+	t.AddRow(report.Text("estimate"), report.Text(estimate), report.Text("bins"), report.Text("no guarantee"))
+	if err := t.WriteText(out); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.out)
-	assumes := func(a calib.Assumption) bool {
-		return slices.ContainsFunc(methods, func(m calib.BoundMethod) bool { return m.Assumption == a })
+	if r.Joint {
+		fmt.Fprintf(out, "\nAll bounds hold at once with probability ≥ 1 − %g.\n", r.Delta)
+	} else {
+		fmt.Fprintf(out, "\nEach bound holds with probability ≥ 1 − %g for itself; --joint makes all of them hold at once.\n", r.Delta)
 	}
-	if assumes(calib.BoundedVariation) {
-		fmt.Fprintf(s.out, "tv assumes that P(y=1|s) has total variation ≤ %g.\n", r.Variation)
-	}
-	if assumes(calib.PerturbedScores) {
-		who := "were perturbed"
-		if r.Perturbed {
-			who = "are perturbed here"
+	for _, m := range methods {
+		if b := r.Bounds[m.Name]; b.OfSample > 0 {
+			_, err := fmt.Fprintf(out, "The mean of |s − P(y=1|s)| over these %d scores themselves is at most %s (%s, for itself).\n",
+				r.N, report.Round(b.OfSample, report.Up, 0, 4), m.Name)
+			if err != nil {
+				return err
+			}
 		}
-		fmt.Fprintf(s.out, "The scores %s with the sech kernel of bandwidth %g: the bounds are for the perturbed scores.\n", who, r.Bandwidth)
 	}
 	return nil
 }
@@ -246,7 +397,7 @@ func describeTerms(terms calib.Terms) string {
 	var sum []string
 	for _, term := range terms {
 		if term.Name != "rounding" {
-			sum = append(sum, strings.ReplaceAll(term.Name, "_", " ")+" "+report.Round(term.Value, report.Nearest, 0, 4))
+			sum = append(sum, strings.ReplaceAll(term.Name, "_", " ")+" "+report.Round(term.Value, report.Up, 0, 4))
 		}
 	}
 	return strings.Join(sum, " + ")

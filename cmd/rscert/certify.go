@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -16,6 +18,8 @@ import (
 // certifyOptions are the flags of certify.
 type certifyOptions struct {
 	run.Plan
+	check       bool
+	checkImage  string
 	quiet, json bool
 }
 
@@ -34,6 +38,7 @@ The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
@@ -47,20 +52,22 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
 				}
 			}
-			o.FixedSeed = given(cmd, "seed", &o.Seed)
+			o.FixedSeed, o.FixedSelect = given(cmd, "seed", &o.Seed), given(cmd, "select", &o.Select)
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset: MNIST IDX, CIFAR-10 binary, image `folder`, npz, npy or CSV")
-	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, for IDX and npy data whose labels are not found beside it")
+	f.StringVar(&o.Data, "data", "", "dataset: image `folder`, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (docs/my-data.md)")
 	f.Float64Var(&o.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
 	addSamplingFlags(cmd, &o.Parameters)
+	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o.Plan)
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
+	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
+	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -88,6 +95,18 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f.TextVar(&p.Band, "band", certify.BandBinomial, "band of the distribution in cdf: "+names(certify.Bands()))
 }
 
+// addDataFlags adds how the data are read.
+func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
+	f := cmd.Flags()
+	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; default: told from the header")
+	f.IntVar(&o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
+	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
+	f.TextVar(&o.Interpolation, "interpolation", dataset.Bilinear, "of --resize: bilinear or bicubic")
+}
+
 // addModelFlags adds how the model is fed and run, and which examples it gets.
 func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
@@ -100,8 +119,10 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
+	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
 	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
-	f.TextVar(&p.Device, "device", onnx.Device{}, "auto, cpu or cuda[:i]")
+	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
+	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")
 	f.IntVar(&p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
 	f.IntVar(&p.Threads, "threads", 0, "threads; 0 = one a core")
 	libraryFlag(cmd, &p.Library)
@@ -109,15 +130,22 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	o.Version = version()
+	if o.check {
+		return runCheck(ctx, s, o)
+	}
 	outcome, err := run.Certify(ctx, o.Plan, s.console(o.quiet))
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return printJSON(s.out, outcome)
+		return report.WriteJSON(s.out, outcome)
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err
+	}
+	if clean, smoothed := outcome.CleanAccuracy, outcome.SmoothedAccuracy; clean != nil && smoothed != nil {
+		fmt.Fprintf(s.out, "\naccuracy %s %% without noise, %s %% of the smoothed classifier (estimates)\n",
+			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
 	}
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -98,7 +97,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		}
 	}
 	if o.json {
-		return printJSON(s.out, found)
+		return report.WriteJSON(s.out, found)
 	}
 	return writeConfidence(s.out, found)
 }
@@ -106,19 +105,21 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 func writeConfidence(w io.Writer, r run.Confidence) error {
 	fmt.Fprintf(w, "confidence of the certified class under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
 		r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "radius\tcertified\tleft out\tmean lower\tmean upper\tmean width\t\n")
+	t := report.Table{Columns: []report.Column{
+		report.ExactColumn("radius"), report.ExactColumn("certified"), report.ExactColumn("left out"),
+		report.RoundedColumn("mean lower", report.Down, 4), report.RoundedColumn("mean upper", report.Up, 4),
+		report.RoundedColumn("mean width", report.Nearest, 4),
+	}}
 	for _, at := range r.Radii {
-		fmt.Fprintf(t, "%g\t%d\t%d\t", at.Radius, at.Certified, at.LeftOut)
-		if at.Certified == 0 {
-			fmt.Fprint(t, "–\t–\t–\t\n")
-			continue
+		row := []report.Cell{report.Number(at.Radius), report.Count(at.Certified), report.Count(at.LeftOut), nil, nil, nil}
+		if at.Certified > 0 {
+			row = append(row[:3], report.Number(at.Lower), report.Number(at.Upper), report.Number(at.Width))
 		}
-		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t\n", floorDecimals(at.Lower, 4), math.Ceil(at.Upper*1e4)/1e4, at.Width)
+		t.AddRow(row...)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.WriteText(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nleft out: the class is not certified at the radius")
-	return err
+	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius")
+	return conditions{r.Arithmetic, r.Precision, r.Quantisation}.write(w)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
 )
 
 type doctorOptions struct {
@@ -29,7 +30,9 @@ func newDoctor(s streams) *cobra.Command {
 		Use:   "doctor",
 		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
 		Long: `Show what rscert would run a model with: the ONNX Runtime library and how it
-was found, its version and execution providers, the GPU, cores and memory.
+was found, its version and execution providers, the GPU, cores and memory. Times a
+small convolutional net on the CPU, with OpenVINO in each precision if its library
+is there, so that you see what --device openvino --precision bf16 has to gain.
 Exits 1 and says where it looked if there is no library that works.
 
 The library is the file that --onnxruntime names, else the one that
@@ -52,20 +55,6 @@ func libraryFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+onnx.LibraryEnv+", the cache, system folders)")
 }
 
-// openLibrary finds and opens the ONNX Runtime library. A file that the flag
-// names but that is no such library is wrong input.
-func openLibrary(flag string) (*onnx.Runtime, error) {
-	path, err := onnx.FindLibrary(flag)
-	var library *onnx.Runtime
-	if err == nil {
-		library, err = onnx.Open(path)
-	}
-	if flag != "" {
-		err = badInput(err)
-	}
-	return library, err
-}
-
 // examination is what doctor finds, in the words of its JSON document.
 type examination struct {
 	Version string         `json:"rscert"`
@@ -75,6 +64,8 @@ type examination struct {
 	Cores   int            `json:"cores"`
 	Memory  uint64         `json:"memory_available_bytes,omitempty"`
 	GPUs    []string       `json:"gpus"`
+	Vector  []string       `json:"processor"` // what speeds up lower precisions, of what there is
+	Speeds  []speedReport  `json:"speeds"`
 	Library *libraryReport `json:"library"` // null: none that works
 	Looked  []placeReport  `json:"looked"`
 }
@@ -88,6 +79,14 @@ type libraryReport struct {
 	CUDAError string   `json:"cuda_error,omitempty"`
 }
 
+// speedReport is the speed of a small convolutional net.
+type speedReport struct {
+	Device    string         `json:"device"`
+	Precision onnx.Precision `json:"precision"`
+	Rate      float64        `json:"samples_per_second,omitempty"`
+	Error     string         `json:"error,omitempty"`
+}
+
 type placeReport struct {
 	Source string `json:"source"`
 	Path   string `json:"path"`
@@ -99,6 +98,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Memory: memory, GPUs: gpus(ctx), Looked: []placeReport{},
+		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range onnx.LibraryPlaces(opts.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
@@ -107,21 +107,53 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		}
 		e.Looked = append(e.Looked, report)
 	}
-	library, failed := openLibrary(opts.library)
+	library, failed := run.OpenLibrary(onnx.Device{}, opts.library)
 	if failed == nil {
-		defer library.Close()
 		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
 		err := library.CUDA()
 		e.Library.CUDA = err == nil
 		if err != nil {
 			e.Library.CUDAError = err.Error()
 		}
+		e.measure(ctx, library, onnx.CPU)
+		failed = library.Close()
 	}
+	e.measureOpenVINO(ctx, opts.library)
 	err := e.write(s.out, opts.json)
 	if failed != nil {
 		return failed
 	}
 	return err
+}
+
+// measure times the device in every precision that it has.
+func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device onnx.Device) {
+	speeds, err := library.MeasureSpeeds(ctx, device, e.Cores)
+	if err != nil {
+		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+	}
+	for _, speed := range speeds {
+		report := speedReport{Device: device.String(), Precision: speed.Precision, Rate: speed.Rate}
+		if speed.Err != nil {
+			report.Error = speed.Err.Error()
+		}
+		e.Speeds = append(e.Speeds, report)
+	}
+}
+
+// measureOpenVINO times OpenVINO, whose library is another one, if it is here.
+func (e *examination) measureOpenVINO(ctx context.Context, flag string) {
+	device, err := onnx.ParseDevice("openvino")
+	if err != nil {
+		return
+	}
+	library, err := run.OpenLibrary(device, flag)
+	if err != nil {
+		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+		return
+	}
+	defer library.Close()
+	e.measure(ctx, library, device)
 }
 
 func (e examination) write(w io.Writer, asJSON bool) error {
@@ -138,6 +170,7 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 	if e.Memory > 0 {
 		add("memory", "%.1f GiB available", float64(e.Memory)/(1<<30))
 	}
+	add("processor", "%s", strings.Join(e.Vector, ", "))
 	if len(e.GPUs) == 0 {
 		add("gpu", "no NVIDIA GPU, or no driver for it")
 	}
@@ -154,6 +187,13 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 				problem = p.Path + ": does not work"
 			}
 			add("", "%s: %s", p.Source, problem)
+		}
+	}
+	for _, s := range e.Speeds {
+		if s.Error != "" {
+			add(fmt.Sprintf("%s %s", s.Device, s.Precision), "not measured: %s", s.Error)
+		} else {
+			add(fmt.Sprintf("%s %s", s.Device, s.Precision), "%.0f samples/s of a small convolutional net", s.Rate)
 		}
 	}
 	return t.WriteText(w)

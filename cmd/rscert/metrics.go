@@ -338,6 +338,11 @@ func readPredictions(
 		}
 		return p, nil, badInput(err)
 	}
+	if runfolder.Owns(path) {
+		if _, err := runfolder.Find(path); err != nil { // of a run that cannot be read, neither can its files
+			return nil, nil, badInput(err)
+		}
+	}
 	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
 	if err != nil {
 		return nil, nil, err

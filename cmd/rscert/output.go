@@ -1,11 +1,9 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -37,6 +35,3 @@ func checkOutput(flag, path string, inputs ...string) error {
 	}
 	return nil
 }
-
-// printJSON prints v as one indented document.
-func printJSON(w io.Writer, v any) error { return report.WriteJSON(w, v) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,8 +37,8 @@ func newPerturb(s streams) *cobra.Command {
 		Long: `Perturb replaces each score by a random one near it, drawn with the hyperbolic
 secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025, equation 8). Whatever
 the classifier, P(y=1|s) of the perturbed score is smooth, with derivative at
-most 1/(2h): that is what 'rscert ce --method nw' and 'lipschitz' need. The
-bounds are then for the perturbed classifier, which is the one to use.
+most 1/(2h): that is what the bounds of 'rscert ce' on perturbed scores need. They
+are then for the perturbed classifier, which is the one to use.
 
 A larger h makes the bounds less uncertain and the classifier worse. --auroc
 shows how much worse: the area under the ROC curve before and after, for a list
@@ -50,11 +51,12 @@ get the same random number: the bounds do not hold for scores perturbed so. Give
 each file of one dataset (shards, requests as they come) its own --first-row or
 --seed.
 
-Columns score and label (or confidence and correct) come out; label is needed
-only for --auroc. The output is CSV on stdout or in --out.`,
+Columns score and label (or confidence and correct) come out, and sech_bandwidth,
+sech_seed and sech_row, by which 'rscert ce' knows how the scores were made; label is
+needed only for --auroc. The output is CSV on stdout or in --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
-  rscert perturb scores.csv --bandwidth 0.015625 | rscert ce - --bandwidth 0.015625`,
+  rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPerturb(cmd.Context(), s, args[0], o) },
 	}
@@ -125,28 +127,31 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 		return err
 	}
 	if o.out == "" {
-		return writeScores(s.out, table, names, score)
+		return o.writeScores(s.out, table, names, score)
 	}
 	var b bytes.Buffer
-	if err := writeScores(&b, table, names, score); err != nil {
+	if err := o.writeScores(&b, table, names, score); err != nil {
 		return err
 	}
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores, and the labels as they were where the input has them.
-func writeScores(out io.Writer, t *tabular.Table, names []string, score []float64) error {
+// writeScores writes the perturbed scores, the labels as they were where the input has them, and how each row was made.
+func (o perturbOptions) writeScores(out io.Writer, t *tabular.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {
 		names = names[:1]
 	}
 	w := tabular.NewWriter(out)
-	w.Header(names...)
+	w.Header(slices.Concat(names, predictions.PerturbationColumns)...)
 	for i, x := range score {
 		w.Float(x)
 		if labelled {
 			w.Float(label[i])
 		}
+		w.Float(o.bandwidth)
+		w.Uint(o.seed)
+		w.Int(o.firstRow + i)
 		w.EndRow()
 	}
 	return w.Flush()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -113,14 +114,14 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	if len(radii) == 0 {
 		radii = certify.SummaryRadii(sets...)
 	}
-	report := radiusReport{File: path}
+	found := radiusReport{File: path}
 	for _, certs := range sets {
-		report.Methods = append(report.Methods, certify.Summarize(certs, radii))
+		found.Methods = append(found.Methods, certify.Summarize(certs, radii))
 	}
 	if o.json {
-		return printJSON(s.out, report)
+		return report.WriteJSON(s.out, found)
 	}
-	return writeSummaries(s.out, report.Methods)
+	return writeSummaries(s.out, found.Methods)
 }
 
 // radiusReport is what radius --json prints.

@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/onnx"
 )
 
 // asProgram, set in the environment, makes the test binary be rscert.
@@ -56,11 +61,28 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "document": document},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": writeDigits, "commands": commands,
+		},
 		Condition: func(cond string) (bool, error) {
-			return cond == "shared" && haveShared, nil
+			switch cond {
+			case "shared":
+				return haveShared, nil
+			case "openvino":
+				return haveOpenVINO(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
+}
+
+// haveOpenVINO reports whether the library of the OpenVINO provider is here.
+func haveOpenVINO() bool {
+	device, err := onnx.ParseDevice("openvino")
+	if err == nil {
+		_, err = onnx.FindLibraryFor(device, "")
+	}
+	return err == nil
 }
 
 // exits is the script command 'exits CODE PROGRAM ARGS…': like exec, for a
@@ -96,5 +118,34 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if pattern.Match(compact.Bytes()) == neg {
 		ts.Fatalf("match of %s is %v, want %v:\n%s", pattern, neg, !neg, &compact)
+	}
+}
+
+// reseal is the script command 'reseal FILE': it gives every line of a file of JSON lines the checksum that is right for
+// it, as someone who edits it on purpose can.
+func reseal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: reseal file")
+	}
+	var sealed []byte
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		body, _ := checksum.VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
+		sealed = append(append(sealed, checksum.AppendJSON(body)...), '\n')
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
+}
+
+// short is the script command 'short': the last command printed one line of error, not longer than three of a terminal's,
+// besides a hint.
+func short(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: short")
+	}
+	lines := strings.Split(strings.TrimSuffix(ts.ReadFile("stderr"), "\n"), "\n")
+	if len(lines) > 1 && strings.HasPrefix(lines[1], "hint: ") {
+		lines = append(lines[:1], lines[2:]...)
+	}
+	if len(lines) != 1 || !strings.HasPrefix(lines[0], "rscert: ") || len(lines[0]) > 240 {
+		ts.Fatalf("want one line of error, not\n%.2000s", ts.ReadFile("stderr"))
 	}
 }

@@ -47,17 +47,26 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 			break
 		}
 	}
-	return writeConditions(w, first)
+	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 
-// writeConditions says what the table's certificates rest on beyond their method.
-func writeConditions(w io.Writer, s certify.Summary) error {
+// conditions are what certificates rest on beyond their method.
+type conditions struct {
+	arithmetic   certify.Arithmetic
+	precision    string
+	quantisation float64
+}
+
+func (c conditions) write(w io.Writer) error {
 	var err error
-	if s.Quantisation > 0 {
+	if c.quantisation > 0 {
 		_, err = fmt.Fprintf(w, "up to %s has been taken off every radius: the inputs are on no lattice, and rounding them is part of the classifier\n",
-			report.Round(s.Quantisation, report.Up, 0, 4))
+			report.Round(c.quantisation, report.Up, 0, 4))
 	}
-	if s.Arithmetic != certify.Exact && err == nil {
+	if c.precision != "" && c.precision != "f32" && err == nil {
+		_, err = fmt.Fprintf(w, "the model is computed in %s: the certificates are about it as computed so\n", c.precision)
+	}
+	if c.arithmetic != certify.Exact && err == nil {
 		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the votes do not say how: see docs/what-is-certified.md")
 	}
 	return err
@@ -70,6 +79,3 @@ func nameMethod(name string, sound bool) string {
 	}
 	return name
 }
-
-// floorDecimals prints x rounded down.
-func floorDecimals(x float64, decimals int) string { return report.Round(x, report.Down, 0, decimals) }

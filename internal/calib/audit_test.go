@@ -46,3 +46,9 @@ func TestAuditAtom(t *testing.T) {
 		t.Errorf("printed: only %d of %d", printed, trials)
 	}
 }
+
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples of more sizes.
+func TestAuditBinnedCoverage(t *testing.T) {
+	checkBinnedCoverage(t, []int{20, 400, 3000}, 2000)
+	checkSecondOrderCoverage(t, 30_000, 1000)
+}

@@ -57,7 +57,7 @@ type bettingRounds [][bettingCells + 1]float64
 func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	last := max(0, bits.Len(uint(n/firstRound))-1)
 	rounds := make(bettingRounds, last+1)
-	r := newStream(seed, streamBetting)
+	r := newStream(seed, streamRounds)
 	for i := range n {
 		at := x(i) * bettingCells
 		k := min(int(at), bettingCells-1)

@@ -18,9 +18,12 @@ import (
 type Bound struct {
 	// Value is the bound: the sum of Terms, or 1 if that is less.
 	Value float64 `json:"value"`
-	Delta float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
-	Sound bool    `json:"sound"`
-	Terms Terms   `json:"terms"`
+	// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of these very scores, at the same Delta for itself; 0 where a
+	// method says nothing of it.
+	OfSample float64 `json:"of_sample,omitempty"`
+	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
+	Sound    bool    `json:"sound"`
+	Terms    Terms   `json:"terms"`
 	// Chosen are the quantities the method chose for itself, by name.
 	Chosen Terms `json:"chosen"`
 }

@@ -33,12 +33,16 @@ type BoundMethod struct {
 
 // BoundMethods are all of them.
 var BoundMethods = []BoundMethod{
-	{"tv", true, "total variation denoising", BoundedVariation, true,
+	{"binned-tv", true, "bin means of the labels, one concentration step", BoundedVariation, true,
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
+	{"binned-lipschitz", true, "bin means or lines, one concentration step", PerturbedScores, true,
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
+	{"tv", true, "total variation denoising", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
-	{"nw", true, "Nadaraya–Watson smoothing", PerturbedScores, true, nadarayaWatson(Repaired)},
+	{"nw", true, "Nadaraya–Watson smoothing", PerturbedScores, false, nadarayaWatson(Repaired)},
 	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", PerturbedScores, false,
 		nadarayaWatson(SecondOrder)},
-	{"lipschitz", true, "sums over buckets of scores", PerturbedScores, true,
+	{"lipschitz", true, "sums over buckets of scores", PerturbedScores, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
 	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", PerturbedScores, false,
 		nadarayaWatson(Printed)},

@@ -11,11 +11,13 @@ func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25}
 	want := map[string]func() (Bound, error){
-		"tv":              func() (Bound, error) { return TotalVariation(sample, p.CrossFit, 0.25) },
-		"nw":              func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Repaired) },
-		"nw-second-order": func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, SecondOrder) },
-		"ciosek-nw":       func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Printed) },
-		"lipschitz":       func() (Bound, error) { return Lipschitz(sample, 0.05, 0.25) },
+		"binned-tv":        func() (Bound, error) { return BinnedVariation(sample, 0.05, 0.25) },
+		"binned-lipschitz": func() (Bound, error) { return BinnedLipschitz(sample, 0.05, 0.25) },
+		"tv":               func() (Bound, error) { return TotalVariation(sample, p.CrossFit, 0.25) },
+		"nw":               func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Repaired) },
+		"nw-second-order":  func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, SecondOrder) },
+		"ciosek-nw":        func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Printed) },
+		"lipschitz":        func() (Bound, error) { return Lipschitz(sample, 0.05, 0.25) },
 	}
 	if len(BoundMethods) != len(want) {
 		t.Errorf("%d methods, %d are tested", len(BoundMethods), len(want))
@@ -57,7 +59,7 @@ func TestBoundMethodText(t *testing.T) {
 		}
 	}
 	var m BoundMethod
-	if err := m.UnmarshalText([]byte("nonsense")); err == nil || !strings.Contains(err.Error(), `"nonsense": want tv, nw, nw-second-order, lipschitz, ciosek-nw`) {
+	if err := m.UnmarshalText([]byte("nonsense")); err == nil || !strings.Contains(err.Error(), `"nonsense": want binned-tv, binned-lipschitz, tv, nw, nw-second-order, lipschitz, ciosek-nw`) {
 		t.Errorf("error %v", err)
 	}
 	for _, e := range []Edge{UpperClosed, LowerClosed} {

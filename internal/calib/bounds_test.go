@@ -203,11 +203,15 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	sample := draw(600, 9, uniform, func(s float64) float64 { return s * s })
 	cf := CrossFit{Delta: 0.1, Folds: 3, Seed: 4}
 	const h = 0.1
-	b1, b2 := math.Tanh(1/h)/(2*h), 1.5*math.Pow(math.Tanh(1/h)/h, 2)
+	b1 := math.Tanh(1/h) / (2 * h)
 	for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder, Printed} {
 		got, err := NadarayaWatson(sample, cf, h, kind)
 		if err != nil {
 			t.Fatal(err)
+		}
+		b2 := 0.5 * math.Pow(math.Tanh(1/h)/h, 2)
+		if kind == Printed {
+			b2 *= 3
 		}
 		fold := assignFolds(600, 3, 4)
 		var gap, smoothing float64

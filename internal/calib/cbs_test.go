@@ -136,6 +136,15 @@ func TestCBSBadIntervals(t *testing.T) {
 			t.Errorf("%v: error %v", v, err)
 		}
 	}
+	for want, v := range map[string]Bounded{
+		"lower 1.5 is outside [0, 1]":   {1.5, 2, true},
+		"upper 2 is outside [0, 1]":     {0.5, 2, true},
+		"lower 0.5 is above upper 0.25": {0.5, 0.25, true},
+	} {
+		if err := v.Check(); err == nil || err.Error() != want {
+			t.Errorf("%v: error %v, want %s", v, err, want)
+		}
+	}
 	if _, err := CBS(nil); err == nil {
 		t.Error("no intervals: no error")
 	}
@@ -191,6 +200,57 @@ func TestMeanWithFailures(t *testing.T) {
 		}
 		if bound > cbs+float64(k)/float64(n)+1e-15 || bound > 1 {
 			t.Fatalf("CBS %v with %d of %d failures: %v", cbs, k, n, bound)
+		}
+	}
+}
+
+// Ends that are no multiples of 2⁻⁶³ are rounded against the classifier: any
+// other rounding of these is below the true maximum.
+func TestCBSRoundsEndsOutward(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		intervals []Bounded
+		want      float64
+	}{
+		{"upper end", []Bounded{{0, 0x1p-70, false}}, 0x1p-63},
+		{"square", []Bounded{{0, 0x1p-40, false}}, 0x1p-63},
+		// (1 − 2⁻⁷⁰)² + 2⁻⁶⁴ is above 1; from a lower end of 2⁻⁶³ it would be 1.
+		{"lower end", []Bounded{{0x1p-70, 1, true}, {0, 0x1p-32, false}}, 0.5 + 0x1p-53},
+	} {
+		got, err := CBS(tt.intervals)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// The share of failures and the sum are each rounded up: the result is not
+// below the exact one, and by two units in the last place above it at most.
+func TestMeanWithFailuresRoundsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 4))
+	for range 2000 {
+		n := 1 + r.IntN(1000)
+		k := r.IntN(n + 1)
+		mean := r.Float64() * math.Exp2(-float64(r.IntN(40)))
+		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(mean), big.NewRat(int64(k), int64(n)))
+		got := MeanWithFailures(mean, int64(k), n)
+		if exact.Cmp(big.NewRat(1, 1)) >= 0 {
+			if got != 1 {
+				t.Fatalf("%v + %d/%d: %v", mean, k, n, got)
+			}
+			continue
+		}
+		nearest, _ := exact.Float64()
+		most := nearest
+		for range 3 {
+			most = math.Nextafter(most, 2)
+		}
+		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 || got > most {
+			t.Fatalf("%v + %d/%d: %v, to the nearest %v", mean, k, n, got, nearest)
+		}
+		share := math.Nextafter(float64(k)/float64(n), 2)
+		if want := math.Nextafter(mean+share, 2); got != min(1, want) {
+			t.Fatalf("%v + %d/%d: %v, want %v", mean, k, n, got, want)
 		}
 	}
 }

@@ -60,16 +60,16 @@ type calibration struct {
 	name      string
 	eta       func(float64) float64
 	variation float64
-	bandwidth float64 // h such that |η′| ≤ 1/(2h), |η″| ≤ 3/(2h²); 0 if not smooth
+	bandwidth float64 // h such that |η′| ≤ b1, |η″| ≤ b2; 0 if not smooth
 }
 
 // smooth functions: |η′| and |η″| are at most (2, 2), (0, 0), (0.1·40π,
-// 0.1·(40π)²) = (12.6, 1579), against b1 = 16, b2 = 1536 for h = 1/32 and
-// (20, 2400) for h = 1/40.
+// 0.1·(40π)²) = (12.6, 1579), against b1 = 2, b2 = 8 for h = ¼ and (30, 1800) for
+// h = 1/60.
 var calibrations = []calibration{
 	{"square", func(s float64) float64 { return s * s }, 1, 0.25},
 	{"constant", func(float64) float64 { return 0.5 }, 0, 1},
-	{"wave", func(s float64) float64 { return 0.5 + 0.1*math.Sin(40*math.Pi*s) }, 8, 1.0 / 40},
+	{"wave", func(s float64) float64 { return 0.5 + 0.1*math.Sin(40*math.Pi*s) }, 8, 1.0 / 60},
 	{"jump", func(s float64) float64 { return 0.1 + 0.8*math.Round(s) }, 0.8, 0},
 	{"staircase", func(s float64) float64 { return 0.9 * math.Mod(math.Floor(10*s), 2) }, 9, 0},
 }
@@ -82,16 +82,17 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	failures := map[string]int{}
 	for trial := range uint64(trials) {
 		s := draw(n, trial+1, law.draw, c.eta)
-		for method, bound := range boundsOf(s, CrossFit{delta, folds, trial}, c.bandwidth, c.variation) {
-			if method == "ciosek-nw" || (method != "tv" && c.bandwidth == 0) {
+		p := BoundParams{CrossFit{delta, folds, trial}, c.variation, c.bandwidth}
+		for _, m := range BoundMethods {
+			if !m.Sound || m.Assumption == PerturbedScores && c.bandwidth == 0 {
 				continue
 			}
-			b, err := bound()
+			b, err := m.Compute(s, p)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if b.Sum() < truth {
-				failures[method]++
+				failures[m.Name]++
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // samples, in half of these to the side that makes the bound too small, however
 // small δ is. So Printed is not sound. It keeps R = b1h′ + ½b2h′² + ½ and falls
 // back to the nearest training score where no weight is positive; each of its
-// inequalities has δ/2K.
+// inequalities has δ/2K, and b2 is the paper's, three times that of derivatives.
 //
 // Repaired adds what is missing. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -100,6 +100,9 @@ type smoother struct {
 
 func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smoother {
 	b1, b2 := derivatives(bandwidth)
+	if kind == Printed {
+		b2 = paperSecondDerivative(bandwidth)
+	}
 	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
 }
 

@@ -24,10 +24,10 @@ func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64,
 		return 0, errors.New("no correct answer to set the threshold by")
 	}
 	slices.Sort(c)
-	// The most answers that may be lost: the largest k with n−k ≥ tpr·n.
+	// The most answers that may be lost: the largest k with n−k ≥ tpr·n; k < n, as tpr·n > 0.
 	n := len(c)
 	k := n - int(math.Ceil(tpr*float64(n)*(1-0x1p-50)))
-	return c[min(k, n-1)], nil
+	return c[k], nil
 }
 
 // Attacked is a classifier's answer on an example before and after an attack.

@@ -128,7 +128,8 @@ const (
 	streamSech
 	streamBootstrap
 	streamHoldout
-	streamBetting
+	streamBets
+	streamRounds
 )
 
 func newStream(seed, stream uint64) *splitMix {

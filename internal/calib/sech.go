@@ -33,12 +33,25 @@ func (k Sech) uniform(row int) float64 {
 	return (float64(mix64(base+uint64(row)*0x9e3779b97f4a7c15)>>11) + 0.5) / (1 << 53)
 }
 
-// derivatives are the bounds on |η′| and |η″| that the perturbation ensures:
+// derivatives are bounds on |η′| and |η″| that the perturbation ensures:
 //
-//	b1 = tanh(1/h)/(2h),  b2 = (3/2)tanh²(1/h)/h²
+//	b1 = tanh(1/h)/(2h),  b2 = tanh²(1/h)/(2h²).
 //
-// (Ciosek et al. 2025, Lemma 1 and Corollary 4).
+// b1 is Ciosek et al. 2025, Lemma 1; b2 a third of theirs. Let t be the original score, η₀(t) = P(y=1|t), and
+// u = −tanh((s−t)/h)/h the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the distribution of t
+// given s, d/ds E[f] = E[f_s] + Cov(f, u), so η = E[η₀] has η′ = Cov(η₀, u), and as u_s = u² − 1/h²,
+//
+//	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.
+//
+// sd(u) ≤ a and sd(η₀) ≤ ½ give b1. Var f ≤ a⁴: take a = 1; then
+// 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0, and its expectation is 1 − E(f−1)² ≤ 1 − Var f.
 func derivatives(h float64) (b1, b2 float64) {
-	t := math.Tanh(1 / h)
-	return t / (2 * h), 1.5 * t * t / (h * h)
+	a := math.Tanh(1/h) / h
+	return a / 2, a * a / 2
+}
+
+// paperSecondDerivative is the bound on |η″| of Ciosek et al. 2025, Corollary 4: (3/2)tanh²(1/h)/h².
+func paperSecondDerivative(h float64) float64 {
+	_, b2 := derivatives(h)
+	return 3 * b2
 }

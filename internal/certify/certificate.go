@@ -32,6 +32,9 @@ type Votes struct {
 	AlphaShare float64  `json:"alpha_share,omitempty"`
 	// Quantisation is what rounding the input to a lattice takes off every radius.
 	Quantisation float64 `json:"quantisation,omitempty"`
+	// Clean is the class that the model gives the input without noise, −1 for none; nil
+	// where nobody asked. Nothing is certified from it.
+	Clean *int `json:"clean,omitempty"`
 }
 
 // Certificate is what is known of one example, a line of certificates.jsonl.
@@ -59,6 +62,9 @@ type Certificate struct {
 	Sound bool `json:"sound"`
 	// Arithmetic says for which noise it holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
+	// Precision names the numbers that the model was computed in: the certificate is about
+	// the model as computed so.
+	Precision string `json:"precision,omitempty"`
 	// Unbounded says that margin and radius stand for +∞, which JSON cannot hold.
 	// Only an unsound method produces it.
 	Unbounded bool `json:"unbounded,omitempty"`

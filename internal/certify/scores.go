@@ -53,6 +53,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its alpha is %v, the run's %v", cert.Alpha, t.Alpha)
 	case cert.MarginKind != t.Margin || cert.Lipschitz != t.Lipschitz:
 		return fmt.Errorf("its margin is the %s (lipschitz %v), the run's the %s (lipschitz %v)", cert.MarginKind, cert.Lipschitz, t.Margin, t.Lipschitz)
+	case cert.Precision != t.Precision:
+		return fmt.Errorf("its precision is %q, the run's %q", cert.Precision, t.Precision)
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
 	case cert.Radius > lessQuantisation(t.radius(cert.Margin), cert.Quantisation)*(1+1e-8): // both are rounded to nine digits

@@ -12,6 +12,7 @@ type Summary struct {
 	Sound  bool   `json:"sound"`
 	// Arithmetic is exact only if that of all certificates is.
 	Arithmetic Arithmetic `json:"arithmetic"`
+	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
 	Sigma      float64    `json:"sigma"`
 	Examples   int        `json:"examples"`
@@ -48,7 +49,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	s := Summary{Examples: len(certs)}
 	if len(certs) > 0 {
 		c := certs[0]
-		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic
+		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic, s.Precision = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic, c.Precision
 	}
 	if s.Sound {
 		if k, err := binomial.FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {

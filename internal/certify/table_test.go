@@ -118,7 +118,7 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {
 		for _, kind := range names(MarginKinds()) {
-			p := VoteParams{Target: Target{Margin: kind, Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}, Method: row.Name}
+			p := VoteParams{Target: Target{Margin: kind, Class: Label, Alpha: 0.01, Level: 0.009, Sigma: 0.5, Arithmetic: Exact}, Method: row.Name}
 			if kind == FirstMargin {
 				p.Lipschitz = 3
 			}
@@ -154,6 +154,68 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	var read Certificate
 	if err := json.Unmarshal(line, &read); err != nil || read.Stop != (StopRule{stopAtRadius, 0.5}) || read.Arithmetic != Exact {
 		t.Errorf("read as %+v (%v)", read, err)
+	}
+}
+
+// Exact noise is drawn from finite words, which take a part of α. Where they take all of it nothing can be certified;
+// before, a level of 0 stood for all of α here too.
+func TestExactNeedsALevel(t *testing.T) {
+	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
+	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+		t.Errorf("votes: error %v", err)
+	}
+	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+		t.Errorf("scores: error %v", err)
+	}
+	// Every bound is that of an idealised target whose α is the level.
+	target.Level = 0.002
+	ideal := Target{Class: Label, Alpha: 0.002, Sigma: 0.5}
+	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
+	for _, row := range VoteMethods() {
+		got, err := mustVotes(t, VoteParams{Target: target, Method: row.Name}).Certify(votes)
+		want, err2 := mustVotes(t, VoteParams{Target: ideal, Method: row.Name}).Certify(votes)
+		if err != nil || err2 != nil || got.Radius != want.Radius || got.Alpha != 0.01 || want.Alpha != 0.002 {
+			t.Errorf("%s: %+v (%v), want the radius of %+v (%v)", row.Name, got, err, want, err2)
+		}
+	}
+	for _, rule := range []string{"radius>=0.5", "precision=0.2"} {
+		r, err := ParseStop(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := NewStopping(VoteParams{Target: target}, r, 10_000)
+		want, err2 := NewStopping(VoteParams{Target: ideal}, r, 10_000)
+		if err != nil || err2 != nil || !reflect.DeepEqual(got.Checkpoints(), want.Checkpoints()) {
+			t.Errorf("%s: checkpoints %v (%v), want %v (%v)", rule, got, err, want, err2)
+		}
+	}
+	for _, row := range ConfidenceMethods() {
+		bounds := func(target Target) (Certificate, []ConfidenceBound) {
+			a := startScores(t, ScoreParams{Target: target, Confidence: ConfidenceParams{Radii: []float64{0.1}, Method: row.Name}}, 50, 2000, 2)
+			var selection, estimation []float32
+			for i := range 2050 {
+				p := 0.9 + 0.1*float32(i%10)/10
+				if i < 50 {
+					selection = append(selection, p, 1-p)
+				} else {
+					estimation = append(estimation, p, 1-p)
+				}
+			}
+			feed(t, a, selection, estimation)
+			cert, err := a.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cert, a.Confidence(cert)
+		}
+		got, gotBounds := bounds(target)
+		want, wantBounds := bounds(ideal)
+		if len(gotBounds) != 1 || len(wantBounds) != 1 {
+			t.Fatalf("%s: %d and %d bounds", row.Name, len(gotBounds), len(wantBounds))
+		}
+		if got.Radius != want.Radius || gotBounds[0].Lower != wantBounds[0].Lower || gotBounds[0].Upper != wantBounds[0].Upper {
+			t.Errorf("%s: %+v %+v, want %+v %+v", row.Name, got, gotBounds, want, wantBounds)
+		}
 	}
 }
 

@@ -17,13 +17,16 @@ type Target struct {
 	// Alpha is the failure probability of all that is stated of an example, in (0, 1).
 	Alpha float64
 	// Level is what the bounds may spend of Alpha, where the noise is drawn from finite
-	// words (smoothing.Deflate); 0 = all of it.
+	// words (smoothing.Deflate). Idealised noise needs none: 0 = all of it.
 	Level float64
 	Sigma float64 // standard deviation of the noise, in the units of the data
 	// Lipschitz is a known L2 Lipschitz constant of the vector of smoothed vote
 	// probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
 	Arithmetic Arithmetic // of the noise
+	// Precision names the numbers that the model was computed in, which are part of it;
+	// empty where it is not known.
+	Precision string
 }
 
 // complete fills in what is not given and checks the rest.
@@ -36,6 +39,8 @@ func (t *Target) complete() error {
 		return fmt.Errorf("alpha %v is outside (0, 1)", t.Alpha)
 	case !(t.Level >= 0 && t.Level <= t.Alpha):
 		return fmt.Errorf("level %v is outside [0, alpha = %v]", t.Level, t.Alpha)
+	case t.Arithmetic == Exact && t.Level == 0:
+		return errors.New("finite words leave nothing of alpha for so many draws: fewer samples, or a coarser lattice")
 	case t.level() < binomial.MinLevel:
 		return fmt.Errorf("alpha %v is below %v", t.level(), binomial.MinLevel)
 	case !(t.Sigma > 0) || math.IsInf(t.Sigma, 1):
@@ -83,7 +88,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained,
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
-		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
+		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
 	}
 	if !(b.margin > 0) {
 		return cert

@@ -27,6 +27,8 @@ func (v Votes) Validate() error {
 		return fmt.Errorf("n is %d, above %d", v.N, int64(MaxVotes))
 	case !(v.Quantisation >= 0) || math.IsInf(v.Quantisation, 1):
 		return fmt.Errorf("quantisation is %v, want a number from 0", v.Quantisation)
+	case v.Clean != nil && (*v.Clean < -1 || *v.Clean >= m):
+		return fmt.Errorf("clean is %d, not one of the %d classes", *v.Clean, m)
 	case v.Label < UnknownLabel || v.Label >= m:
 		return fmt.Errorf("label %d is not one of the %d classes", v.Label, m)
 	}

@@ -13,7 +13,7 @@ const cifarPixels = 3 * 32 * 32
 // openCIFAR reads a binary batch of CIFAR-10, records of a label and 3·32·32
 // bytes [C,H,W], or of CIFAR-100, where a coarse label comes before the fine one,
 // which is the one used. Krizhevsky's page describes both.
-func openCIFAR(ctx context.Context, path string) (*Dataset, error) {
+func openCIFAR(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	data, err := openContents(ctx, path, func(io.Reader) (int64, error) { return -1, nil })
 	if err != nil {
 		return nil, err

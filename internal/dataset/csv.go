@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,13 +19,13 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// openCSV reads a label and then values in every line, after an optional header.
+// openCSV reads a label and values in every line, after an optional header. labelcolumn.go tells which column is which.
 //
 // If all values of the file are integers from 0 to 255 and one is above 1, they
 // are bytes and are scaled to [0,1]; otherwise they are taken as they are. (All
 // 0 or 1 may be a binary image in either unit, and is left alone.) Note says
 // what was decided.
-func openCSV(ctx context.Context, path string) (*Dataset, error) {
+func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
@@ -34,18 +35,19 @@ func openCSV(ctx context.Context, path string) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	t := csvTable{path: path, text: &lineLimit{r: in}, isBytes: true, limit: memory.Limit()}
-	if err := t.read(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
+	t := csvTable{path: path, opt: opt, limit: memory.Limit()}
+	err = t.read(in)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
 		return nil, err
 	}
-	return t.dataset(), nil
+	return t.dataset(ctx)
 }
 
 // plainText returns what a file holds, without compression and byte order mark.
-func plainText(file io.Reader) (io.Reader, error) {
+func plainText(file io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(file, 1<<16)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, gzipMagic) {
 		z, err := gzip.NewReader(in)
@@ -81,26 +83,67 @@ func (l *lineLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// separator tells from the first line what separates the fields: tabs, semicolons (a spreadsheet's, where the comma is
+// the decimal point) or commas.
+func separator(path string, in *bufio.Reader) (rune, error) {
+	line, _ := in.Peek(in.Size())
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	quoted := false
+	seen := map[rune]bool{}
+	for _, r := range string(line) {
+		quoted = quoted != (r == '"')
+		seen[r] = seen[r] || !quoted
+	}
+	switch {
+	case seen['\t']:
+		return '\t', nil
+	case seen[';']:
+		return ';', nil
+	case !seen[','] && len(bytes.Fields(line)) > 1:
+		return 0, fmt.Errorf("%s: line 1: fields separated by spaces; write them with commas: numpy.savetxt(FILE, a, delimiter=\",\")", path)
+	}
+	return ',', nil
+}
+
 // csvTable is what is read of a CSV file.
 type csvTable struct {
 	path  string
+	opt   Options
 	text  *lineLimit
 	limit int64 // bytes of the rows
 
+	header  []string // nil: none
 	columns int
-	labels  []int
-	lines   []int // of the labels
-	rows    [][]float32
-	isBytes bool // so far
-	top     float32
+	watched []int // columns that may hold the labels, ascending
+	rows    []csvRow
 }
 
-func (t *csvTable) read() error {
+// csvRow is a line. A watched column's value is NaN if it is not a number.
+type csvRow struct {
+	line   int
+	values []float32
+	cells  []cell // of the watched columns
+}
+
+// cell is a field that may be a label.
+type cell struct {
+	text   string
+	number float64 // NaN if it is none
+	column int     // where it is in its line, in bytes from 1; 0 if not known
+}
+
+func (t *csvTable) read(in *bufio.Reader) error {
+	comma, err := separator(t.path, in)
+	if err != nil {
+		return err
+	}
+	t.text = &lineLimit{r: in}
 	r := csv.NewReader(t.text)
+	r.Comma = comma
 	r.ReuseRecord = true
 	r.FieldsPerRecord = -1
-	r.TrimLeadingSpace = true
-	for first := true; ; first = false {
+	r.TrimLeadingSpace = comma != '\t'
+	for {
 		record, err := r.Read()
 		t.text.through = r.InputOffset()
 		if err == io.EOF {
@@ -114,14 +157,10 @@ func (t *csvTable) read() error {
 			return fmt.Errorf("%s: byte %d: %w", t.path, t.text.n, err)
 		}
 		line, _ := r.FieldPos(0)
-		if first {
-			t.columns = len(record)
-			if t.columns < 2 {
-				return fmt.Errorf("%s: line %d: one field; a line is a label, then values, separated by commas", t.path, line)
-			}
-			header, err := isHeader(record)
+		if t.columns == 0 {
+			header, err := t.begin(line, record)
 			if err != nil {
-				return fmt.Errorf("%s: line %d: %w", t.path, line, err)
+				return err
 			}
 			if header {
 				continue
@@ -136,35 +175,102 @@ func (t *csvTable) read() error {
 	}
 }
 
+// begin looks at the first line and reports whether it is a header.
+func (t *csvTable) begin(line int, record []string) (header bool, err error) {
+	t.columns = len(record)
+	if t.columns < 2 && t.opt.LabelColumn != "none" {
+		return false, fmt.Errorf("%s: line %d: one field; a line is a label and values, separated by commas, semicolons or tabs", t.path, line)
+	}
+	if header, err = isHeader(record); err != nil {
+		return false, fmt.Errorf("%s: line %d: %w", t.path, line, err)
+	}
+	if header {
+		for _, name := range record {
+			t.header = append(t.header, strings.TrimSpace(name))
+		}
+	}
+	if t.watched, err = watchedColumns(t.header, t.columns, t.opt.LabelColumn); err != nil {
+		return false, fmt.Errorf("%s: line %d: %w", t.path, line, err)
+	}
+	return header, nil
+}
+
 // add adds a row. line is where it begins.
 func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
-	label, err := parseLabel(record[0])
-	if err != nil {
-		return fmt.Errorf("%s: line %d: %w", t.path, line, err)
+	const overhead, cellSize = 128, 48 // of a row: its line, its slices, and what the list of them leaves when it grows
+	t.limit -= overhead + 4*int64(len(record)) + cellSize*int64(len(t.watched))
+	row := csvRow{line: line, values: make([]float32, len(record)), cells: make([]cell, 0, len(t.watched))}
+	for k, field := range record {
+		field = strings.TrimSpace(field)
+		v, err := strconv.ParseFloat(field, 64)
+		if slices.Contains(t.watched, k) {
+			if err != nil {
+				v = math.NaN()
+			}
+			_, column := r.FieldPos(k)
+			row.cells = append(row.cells, cell{strings.Clone(field), v, column})
+			t.limit -= int64(len(field))
+		} else if v32 := float32(v); err != nil || !finite(v32) {
+			return fmt.Errorf("%s: %w", t.path, notFinite(r, k, record))
+		}
+		row.values[k] = narrow(field, v)
 	}
-	const overhead = 128 // of a row: its label, its line, its slice, and what the lists of them leave when they grow
-	if t.limit -= overhead + 4*int64(len(record)); t.limit < 0 {
+	if t.limit < 0 {
 		return fmt.Errorf("%s: line %d: %w", t.path, line, memory.Check(-1))
 	}
-	row := make([]float32, len(record)-1)
-	for k, field := range record[1:] {
-		v, err := strconv.ParseFloat(strings.TrimSpace(field), 32)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			line, column := r.FieldPos(k + 1)
-			return fmt.Errorf("%s: line %d, column %d: %s is not a finite number", t.path, line, column, quote.Field(field))
-		}
-		t.isBytes = t.isBytes && v >= 0 && v <= 255 && v == math.Trunc(v)
-		t.top = max(t.top, float32(v))
-		row[k] = float32(v)
-	}
-	t.labels, t.lines, t.rows = append(t.labels, label), append(t.lines, line), append(t.rows, row)
+	t.rows = append(t.rows, row)
 	return nil
 }
 
-func (t *csvTable) dataset() *Dataset {
-	d := &Dataset{format: "CSV", shape: []int{t.columns - 1}, labels: t.labels}
-	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
-	scaled := t.isBytes && t.top > 1
+// narrow is the float32 nearest to the number that is written; v is it as a float64, which is exact for short integers.
+func narrow(field string, v float64) float32 {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
+		return float32(v)
+	}
+	v32, _ := strconv.ParseFloat(field, 32) // rounded once
+	if math.IsNaN(v) {
+		v32 = v
+	}
+	return float32(v32)
+}
+
+func notFinite(r *csv.Reader, k int, record []string) error {
+	line, column := r.FieldPos(k)
+	err := fmt.Errorf("line %d, column %d: %s is not a finite number", line, column, quote.Field(record[k]))
+	switch {
+	case r.Comma == ';' && strings.Contains(record[k], ","):
+		return fmt.Errorf("%w; write decimal points, not commas", err)
+	case record[k] == "":
+		return fmt.Errorf("%w; the value is missing", err)
+	}
+	return err
+}
+
+// dataset joins values and labels.
+func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
+	d := &Dataset{format: "CSV", table: true}
+	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.rows[i].line) }
+	if len(t.rows) == 0 {
+		return d, nil // refused by the caller
+	}
+	used, err := t.takeLabels(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	var columns []int // of the values
+	for k := range t.columns {
+		if !slices.Contains(used, k) {
+			columns = append(columns, k)
+		}
+	}
+	if len(columns) == 0 {
+		return nil, fmt.Errorf("%s: no column of values beside the labels", t.path)
+	}
+	d.shape = []int{len(columns)}
+	scaled, err := t.scaled(columns)
+	if err != nil {
+		return nil, err
+	}
 	if scaled {
 		d.bytes = true
 		d.addNote("%s, all values are whole numbers from 0 to 255: bytes, scaled to [0,1]", filepath.Base(t.path))
@@ -172,52 +278,34 @@ func (t *csvTable) dataset() *Dataset {
 		d.addNote("%s, values as they are", filepath.Base(t.path))
 	}
 	d.values = func(i int, dst []float32) error {
-		for k, v := range t.rows[i] {
+		for j, k := range columns {
+			v := t.rows[i].values[k]
 			if scaled {
 				v = unit[uint8(v)]
 			}
-			dst[k] = v
+			dst[j] = v
 		}
 		return nil
 	}
-	return d
+	return d, nil
 }
 
-// isHeader reports whether the first line names the columns. A line is not
-// dropped because its label is damaged: in a header no other field is a number
-// either, or they are the running numbers that pandas writes.
-func isHeader(record []string) (bool, error) {
-	if _, err := strconv.ParseFloat(strings.TrimSpace(record[0]), 64); err == nil {
-		return false, nil
-	}
-	if record[0] == "" {
-		return false, errors.New("the first column has no name, as when pandas writes its index: write the file with index=False")
-	}
-	offset := 0
-	for k, field := range record[1:] {
-		v, err := strconv.Atoi(strings.TrimSpace(field))
-		if k == 0 && err == nil {
-			offset = v
-		}
-		numbered := err == nil && v == k+offset && (offset == 0 || offset == 1)
-		if _, err := strconv.ParseFloat(strings.TrimSpace(field), 64); err == nil && !numbered {
-			return false, fmt.Errorf("label %s is not a number", quote.Field(record[0]))
+// scaled reports whether all values are bytes, and one is above 1. Watched columns that turned out to hold values are
+// checked here.
+func (t *csvTable) scaled(columns []int) (bool, error) {
+	isBytes, top := true, float32(0)
+	for _, row := range t.rows {
+		for _, k := range columns {
+			v := row.values[k]
+			if !finite(v) {
+				c := row.cells[slices.Index(t.watched, k)]
+				return false, fmt.Errorf("%s: line %d, column %d: %s is not a finite number", t.path, row.line, c.column, quote.Field(c.text))
+			}
+			isBytes = isBytes && v >= 0 && v <= 255 && v == float32(math.Trunc(float64(v)))
+			top = max(top, v)
 		}
 	}
-	return true, nil
-}
-
-// parseLabel accepts 7 and, because numpy.savetxt writes it, 7.0e+00.
-func parseLabel(field string) (int, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
-	if err != nil {
-		return 0, fmt.Errorf("label %s is not a number", quote.Field(field))
-	}
-	label, err := wholeLabel(v)
-	if err != nil {
-		return 0, fmt.Errorf("label %s %w", quote.Field(field), err)
-	}
-	return label, nil
+	return isBytes && top > 1, nil
 }
 
 // wholeLabel returns v as a label if it is one; NaN is not.

@@ -17,9 +17,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
@@ -41,18 +39,19 @@ type Dataset struct {
 	labels []int
 	sum    string
 	bytes  bool // the values are bytes over 255
+
+	table    bool        // has columns
+	cropped  bool        // Resize and Crop have been done
+	names    *classNames // of the model's classes; nil: not given
+	byName   bool        // the labels are written as names
+	root     string      // the folder of folders
+	folders  int         // classes that were numbered in the order of their folders' names; 0: labels are given
+	warnings []string
 	// values fills dst with example i, or says what is wrong with it and where.
 	values func(i int, dst []float32) error
 	// labelAt says where the label of example i is written.
 	labelAt func(i int) string
 	closer  io.Closer
-}
-
-// Options say what a path alone does not.
-type Options struct {
-	// Labels is the file of the labels, for formats that keep them apart (IDX,
-	// .npy, .npz without labels). Empty: looked for beside the data.
-	Labels string
 }
 
 // Open reads the dataset at path, a file or a folder; its format is told from
@@ -66,6 +65,9 @@ func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 }
 
 func openChecking(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fileError(err)
@@ -78,7 +80,7 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 		err = fmt.Errorf("%s: no examples", path)
 	} else if err = checkExample(d.shape); err != nil {
 		err = fmt.Errorf("%s: an example of shape %v %w", path, d.shape, err)
-	} else if d.sum == "" {
+	} else if err = d.settle(opt); err == nil && d.sum == "" {
 		err = d.read(ctx)
 	}
 	if err != nil {
@@ -99,63 +101,6 @@ func checkExample(shape []int) error {
 		size *= int64(n)
 	}
 	return memory.Check(bytes * size)
-}
-
-func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
-	name := strings.ToLower(filepath.Base(path))
-	csv := strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".csv.gz")
-	cifar := strings.HasSuffix(name, ".bin")
-	switch {
-	case dir:
-		return openFolder(ctx, path, opt)
-	case (csv || cifar) && opt.Labels != "":
-		return nil, fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
-	case csv:
-		return openCSV(ctx, path)
-	case cifar:
-		return openCIFAR(ctx, path)
-	case strings.HasSuffix(name, ".npz"):
-		return openNPZ(ctx, path, opt.Labels)
-	case strings.HasSuffix(name, ".npy"):
-		return openNPY(ctx, path, opt.Labels)
-	default:
-		return openIDX(ctx, path, opt.Labels)
-	}
-}
-
-// openFolder tells what a folder holds, looking also where torchvision and the
-// published archives put the files.
-func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
-	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
-		dir := filepath.Join(path, filepath.FromSlash(sub))
-		file, err := idxImagesIn(dir)
-		if err != nil {
-			return nil, err
-		}
-		if file != "" {
-			return openIDX(ctx, file, opt.Labels)
-		}
-	}
-	if opt.Labels != "" {
-		return nil, fmt.Errorf("%s: no IDX images in this folder for the labels in %s", path, opt.Labels)
-	}
-	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary"} {
-		dir := filepath.Join(path, sub)
-		for _, name := range []string{"test_batch.bin", "test.bin"} {
-			if file := filepath.Join(dir, name); exists(file) {
-				return openCIFAR(ctx, file)
-			}
-		}
-	}
-	if exists(filepath.Join(path, "data_batch_1.bin")) {
-		return nil, fmt.Errorf("%s: has CIFAR-10 training batches but no test_batch.bin; name the batch to read", path)
-	}
-	return openImages(ctx, path)
-}
-
-func exists(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && !info.IsDir()
 }
 
 // read goes through all examples, so that what is wrong is found before the
@@ -224,18 +169,106 @@ func (d *Dataset) Note() string { return quote.Line(d.note) }
 // are not all decoded, it is that of the labels and the images' files.
 func (d *Dataset) SHA256() string { return d.sum }
 
-// Classes is the least number of classes that the labels allow.
-func (d *Dataset) Classes() int { return slices.Max(d.labels) + 1 }
-
-// CheckLabels says where the first label is that a model of so many classes
-// does not have.
-func (d *Dataset) CheckLabels(classes int) error {
-	for i, label := range d.labels {
-		if label >= classes {
-			return quote.Error(fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1))
+// settle does what options ask of every format.
+func (d *Dataset) settle(opt Options) (err error) {
+	if opt.LabelColumn != "" && !d.table {
+		return fmt.Errorf("--label-column %s: %s data have no columns", quote.Name(opt.LabelColumn), d.format)
+	}
+	if d.names == nil {
+		if d.names, err = readClassNames(opt.ClassNames); err != nil {
+			return err
 		}
 	}
+	if !d.cropped {
+		if err := d.resize(opt); err != nil {
+			return err
+		}
+	}
+	return d.countFrom(opt.FirstLabel)
+}
+
+// countFrom makes the label first that of the model's class 0, and looks for labels that may have been meant so.
+func (d *Dataset) countFrom(first int) error {
+	low := slices.Min(d.labels)
+	switch {
+	case first == 0 && low == 1 && !d.byName && d.folders == 0 && slices.Max(d.labels) > 1:
+		d.warnings = append(d.warnings, "no label is 0; if 1 is the first class, --first-label 1 says so")
+		return nil
+	case first == 0:
+		return nil
+	case d.byName || d.folders > 0:
+		return fmt.Errorf("--first-label %d: the labels are names and count from nothing", first)
+	}
+	for i := range d.labels {
+		if d.labels[i] -= first; d.labels[i] < 0 {
+			return fmt.Errorf("%s: label %d, but --first-label is %d", d.labelAt(i), d.labels[i]+first, first)
+		}
+	}
+	d.addNote("labels count from %d", first)
 	return nil
+}
+
+// Classes is the least number of classes that a model of these labels has.
+func (d *Dataset) Classes() int {
+	classes := max(slices.Max(d.labels)+1, d.folders)
+	if d.names != nil {
+		classes = max(classes, d.names.count)
+	}
+	return classes
+}
+
+// CheckLabels returns an error if the labels are not those of a model of so many classes: it says where the first label
+// is that the model does not have, and refuses labels that come of counting folders if a folder may be missing.
+func (d *Dataset) CheckLabels(classes int) error {
+	if d.names != nil && d.names.count != classes {
+		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.from, d.names.count, classes))
+	}
+	if d.folders > 0 && d.folders != classes {
+		return quote.Error(fmt.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
+			"--class-names FILE gives the names of the model's classes in its order", d.root, d.folders, classes))
+	}
+	for i, label := range d.labels {
+		if label < classes {
+			continue
+		}
+		err := fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1)
+		if label == classes && slices.Max(d.labels) == classes && slices.Min(d.labels) == 1 {
+			err = fmt.Errorf("%w; labels run from 1 to %d: if they count from 1, --first-label 1 says so", err, classes)
+		}
+		return quote.Error(err)
+	}
+	return nil
+}
+
+// Warnings say, a line each, what may be other than its reader means.
+func (d *Dataset) Warnings() []string {
+	var lines []string
+	for _, w := range d.warnings {
+		lines = append(lines, quote.Line(w))
+	}
+	return lines
+}
+
+// ClassNames is where the names of the model's classes are from and the SHA-256 of their file, in hex; empty if the
+// labels are numbers or follow from the order of folders.
+func (d *Dataset) ClassNames() (from, sum string) {
+	if d.names == nil {
+		return "", ""
+	}
+	return d.names.from, d.names.sum
+}
+
+// SortedByLabel reports whether the examples stand class by class, in whatever order of the classes, so that the first
+// ones are all of one class.
+func (d *Dataset) SortedByLabel() bool {
+	begun := map[int]bool{d.labels[0]: true}
+	for i, label := range d.labels[1:] {
+		if label != d.labels[i] && begun[label] {
+			return false
+		}
+		begun[label] = true
+	}
+	return len(begun) > 1
 }
 
 // Example reads example i, 0 ≤ i < Len. The values are the caller's to keep. They are

@@ -478,7 +478,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"nothing there":      {open: "no.csv", want: "%s/no.csv: no such file or directory"},
 		"empty folder":       {files: map[string][]byte{"d/readme": nil}, open: "d", want: "%s/d: no data in this folder"},
-		"unknown file":       {files: map[string][]byte{"d.dat": []byte("hello")}, open: "d.dat", want: "%s/d.dat: byte 0: 68 65 6c 6c is not how"},
+		"unknown file":       {files: map[string][]byte{"d.what": []byte("hello")}, open: "d.what", want: "%s/d.what: byte 0: 68 65 6c 6c is not how"},
 		"idx empty":          {files: map[string][]byte{tiny: nil}, open: tiny, want: "%s/" + tiny + ": byte 0: ends within the header"},
 		"idx header":         {files: map[string][]byte{tiny: images[:9]}, open: tiny, want: "%s/" + tiny + ": byte 9: ends within the header"},
 		"idx truncated":      {files: map[string][]byte{tiny: images[:20]}, open: tiny, want: "%s/" + tiny + ": byte 20: ends before the data"},
@@ -511,14 +511,14 @@ func TestErrors(t *testing.T) {
 		"csv label":          {files: map[string][]byte{"d.csv": []byte("1,2,3\n1.5,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 2: label "1.5" is not an integer`},
 		"csv negative label": {files: map[string][]byte{"d.csv": []byte("-1,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 1: label "-1" is negative`},
 		"csv huge label":     {files: map[string][]byte{"d.csv": []byte("1e300,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 1: label "1e300" is too large`},
-		"csv nan label":      {files: map[string][]byte{"d.csv": []byte("NaN,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 1: label "NaN" is not an integer`},
+		"csv nan label":      {files: map[string][]byte{"d.csv": []byte("NaN,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 1: label "NaN" is not a number`},
 		"csv text label":     {files: map[string][]byte{"d.csv": []byte("1,2,3\ncat,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 2: label "cat" is not a number`},
 		"csv damaged first":  {files: map[string][]byte{"d.csv": []byte("x7,2,3\n1,2,3\n")}, open: "d.csv", want: `%s/d.csv: line 1: label "x7" is not a number`},
 		"csv pandas index":   {files: map[string][]byte{"d.csv": []byte(",label,0\n0,1,2\n")}, open: "d.csv", want: "index=False"},
 		"csv quote":          {files: map[string][]byte{"d.csv": []byte("1,2\n1,\"2\n")}, open: "d.csv", want: "%s/d.csv: line 2, column 6: extraneous"},
 
 		"npy no labels":     {files: map[string][]byte{"x.npy": floats(1, 2)}, open: "x.npy", want: "%s/x.npy: no labels file y.npy beside it"},
-		"npy odd name":      {files: map[string][]byte{"data.npy": floats(1, 2)}, open: "data.npy", want: "%s/data.npy: cannot tell the labels file"},
+		"npy odd name":      {files: map[string][]byte{"mine.npy": floats(1, 2)}, open: "mine.npy", want: "%s/mine.npy: cannot tell the labels file"},
 		"npy magic":         {files: map[string][]byte{"x.npy": []byte("not numpy at all"), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 0: not a .npy file"},
 		"npy version":       {files: map[string][]byte{"x.npy": append([]byte("\x93NUMPY\x09"), floats(1, 2)[7:]...), "y.npy": y2}, open: "x.npy", want: "byte 6: .npy version 9.0"},
 		"npy truncated":     {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4)[:140], "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 140: ends before the data of an array of shape (2, 2)"},
@@ -535,7 +535,7 @@ func TestErrors(t *testing.T) {
 		"npy label count":   {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4, 5, 6), "y.npy": y2}, open: "x.npy", want: "%s/y.npy: byte 144: 2 labels for the 3 inputs of %s/x.npy"},
 		"npy label":         {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<f8", "2,", []float64{1, 0.5})}, open: "x.npy", want: "%s/y.npy: byte 136: label 0.5 is not an integer"},
 		"npy negative":      {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2,", []int32{1, -2})}, open: "x.npy", want: "%s/y.npy: byte 132: label -2 is negative"},
-		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2, 2", []int32{1, 0, 0, 1})}, open: "x.npy", want: "%s/y.npy: labels of shape [2 2]"},
+		"npy one-hot":       {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4), "y.npy": npyFile("<i4", "2, 2", []int32{1, 0, 1, 1})}, open: "x.npy", want: "%s/y.npy: byte 136: a label by columns is one 1"},
 
 		"npz truncated":  {files: map[string][]byte{"d.npz": whole[:len(whole)-30]}, open: "d.npz", want: "%s/d.npz: not a whole .npz file"},
 		"npz names":      {files: map[string][]byte{"d.npz": npz(t, zip.Store, "arr_0", floats(1, 2), "arr_1", y2)}, open: "d.npz", want: "%s/d.npz: has no arrays x and y, but arr_0, arr_1"},
@@ -549,7 +549,7 @@ func TestErrors(t *testing.T) {
 			want: "%s/d/b/2.png: 4×2 pixels, but %s/d/a/1.png has 3×2"},
 		"images damaged": {files: map[string][]byte{"d/a/1.png": []byte("not an image")}, open: "d", want: "%s/d/a/1.png: image: unknown format"},
 		"images huge":    {files: map[string][]byte{"d/a/1.png": huge}, open: "d", want: "%s/d/a/1.png: 65536×65536 pixels; at most"},
-		"images format":  {files: map[string][]byte{"d/a/1.png": pngBytes(small(3)), "d/a/2.gif": []byte("GIF89a")}, open: "d", want: "%s/d/a/2.gif: only PNG and JPEG"},
+		"images format":  {files: map[string][]byte{"d/a/1.png": pngBytes(small(3)), "d/a/2.gif": []byte("GIF89a")}, open: "d", want: "%s/d/a/2.gif: only PNG, JPEG"},
 		"images flat":    {files: map[string][]byte{"d/1.png": pngBytes(small(3))}, open: "d", want: "%s/d: no data in this folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,8 +106,14 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
+// errBefore is what an archive that says so of a member asks for.
+var errBefore = errors.New("reads before the beginning of the file")
+
 // ReadAt implements io.ReaderAt.
 func (c *checkedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	if offset < 0 {
+		return 0, errBefore
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n < len(p) {
@@ -252,6 +258,9 @@ func (m pieces) Close() error { return nil }
 
 // ReadAt implements io.ReaderAt.
 func (m pieces) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < 0 {
+		return 0, errBefore
+	}
 	n := 0
 	for n < len(p) {
 		k := int((offset + int64(n)) / pieceSize)

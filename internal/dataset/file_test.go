@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -241,6 +242,27 @@ func TestBlocks(t *testing.T) {
 }
 
 // What is no file is refused in a line, at once.
+// An archive can say that a member begins before the file does: an error, not a crash.
+func TestReadBeforeTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file, err := openChecked(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for name, r := range map[string]io.ReaderAt{"file": file, "pieces": pieces{[]byte("0123456789")}} {
+		if n, err := r.ReadAt(make([]byte, 5), -3); n != 0 || err == nil {
+			t.Errorf("%s: %d bytes from −3 on, error %v", name, n, err)
+		}
+		if n, err := r.ReadAt(make([]byte, 5), 3); n != 5 || err != nil {
+			t.Errorf("%s: %d bytes from 3 on, error %v", name, n, err)
+		}
+	}
+}
+
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe := func(name string) string {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // fuzz opens arbitrary bytes under a name. They are refused with one line that
@@ -27,6 +29,13 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 			write(t, filepath.Join(dir, strings.Replace(name, "images-idx3", "labels-idx1", 1)), idx([]byte{1, 2, 3}, 3))
 		case name == "x.npy":
 			write(t, filepath.Join(dir, "y.npy"), npyFile("|u1", "2,", []byte{1, 2}))
+		case name == "names.txt":
+			open = write(t, filepath.Join(dir, "d.csv"), []byte("label,a\ncat,1\n"))
+			labels.ClassNames = path
+		case name == "labels.csv":
+			open = filepath.Join(dir, "flat")
+			write(t, filepath.Join(open, "a.png"), testFile(t, "images/ant/b.png"))
+			labels.Labels = path
 		case strings.Contains(name, "/"):
 			open = dir
 		}
@@ -47,7 +56,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		for i := range d.Len() {
 			e, err := d.Example(i)
 			if err != nil {
-				if d.Format() != "image folder" { // decoded only now
+				if !d.cropped { // no image, which is decoded only now
 					t.Error(err)
 				}
 				continue
@@ -96,5 +105,59 @@ func FuzzNPZ(f *testing.F) {
 }
 
 func FuzzImage(f *testing.F) {
-	fuzz(f, "a/1.png", files(f, "images/ant/b.png", "images/bee/a.PNG", "images/bee/b.png", "images/bee/c.png", "images/cat/a.png", "images/cat/b.jpg", "images/cat/d.JPEG", "jpeg/0/420.jpg", "jpeg/0/422.jpg")...)
+	fuzz(f, "a/1.png", files(f, "images/ant/b.png", "images/bee/a.PNG", "images/bee/b.png", "images/bee/c.png", "images/cat/a.png", "images/cat/b.jpg", "images/cat/d.JPEG", "jpeg/0/420.jpg", "jpeg/0/422.jpg",
+		"formats/0/even.webp", "formats/0/alpha.webp", "formats/0/lossless.webp", "formats/0/rgb.bmp", "formats/0/palette.bmp")...)
+}
+
+func FuzzTar(f *testing.F) {
+	png := string(files(f, "images/bee/b.png")[0])
+	fuzz(f, "d.tar", tarFile(f, "0.png", png, "0.cls", "3"), tarFile(f, "x/0.png", png, "x/0.json", `{"label": 3, "w": 2}`))
+}
+
+func FuzzParquet(f *testing.F) {
+	png := files(f, "images/bee/b.png")[0]
+	fuzz(f, "d.parquet", parquetFile(f, hfRows(png, png)), parquetFile(f, hfRows(png), parquet.Compression(&parquet.Snappy)),
+		parquetFile(f, hfRows(png), parquet.DataPageVersion(1)))
+}
+
+func FuzzClassNames(f *testing.F) {
+	fuzz(f, "names.txt", []byte("cat\ndog\n"), []byte(`{"0": ["n01440764", "cat"], "1": "dog"}`), []byte("n01440764 cat\nn01443537 dog"))
+}
+
+func FuzzImageLabels(f *testing.F) {
+	fuzz(f, "labels.csv", []byte("filename,label\na.png,3\n"), []byte("a.png;2\n"), []byte("4\n"), []byte("image\tclass\na\tn01440764 1 2\n"))
+}
+
+// FuzzSize checks that sizes read back, and that resizing ends within its limits.
+func FuzzSize(f *testing.F) {
+	for _, s := range []string{"256", "8x5", "0", "-1x2", "8192x8192", "1x"} {
+		f.Add(s, uint8(7), uint8(9))
+	}
+	f.Fuzz(func(t *testing.T, s string, h, w uint8) {
+		var size, again Size
+		if size.UnmarshalText([]byte(s)) != nil {
+			return
+		}
+		if err := again.UnmarshalText([]byte(size.String())); err != nil || again != size {
+			t.Errorf("%q does not read back: %v, %v", s, again, err)
+		}
+		opt := Options{Resize: size, Interpolation: Interpolation(h % 2)}
+		height, width, err := opt.finalSize(int(h)+1, int(w)+1)
+		if err != nil || height > 64 || width > 64 || height < 1 || width < 1 {
+			return
+		}
+		in := make([]float32, (int(h)+1)*(int(w)+1))
+		for i := range in {
+			in[i] = 1
+		}
+		out := make([]float32, height*width)
+		if err := opt.apply(out, in, 1, int(h)+1, int(w)+1); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range out {
+			if v != 1 {
+				t.Fatalf("a white image has %v at %d", v, i)
+			}
+		}
+	})
 }

@@ -79,7 +79,8 @@ func idxLabelsFor(images string) (string, error) {
 	return "", fmt.Errorf("%s: no labels file %s beside it", images, m[1]+"labels"+m[2]+"idx1-ubyte")
 }
 
-func openIDX(ctx context.Context, images, labels string) (_ *Dataset, err error) {
+func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err error) {
+	labels := opt.Labels
 	pixels, err := openIDXFile(ctx, images)
 	if err != nil {
 		return nil, err

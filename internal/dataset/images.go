@@ -12,25 +12,26 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 
+	_ "golang.org/x/image/bmp"
+	_ "golang.org/x/image/webp"
 	"golang.org/x/sync/errgroup"
 )
 
-// imageFile is what is known of an image before it is decoded.
-type imageFile struct {
-	path   string
-	label  int
-	width  int
-	height int
-	grey   bool
-	size   int64             // of the file
-	digest [sha256.Size]byte // of the file
+// encoded is an image in its file's format, and what is known of it before it is decoded.
+type encoded struct {
+	name  string
+	label int
+	// open opens the image's bytes, from their beginning. size is how many they are.
+	open func() (r io.ReadCloser, size int64, err error)
+
+	width, height int
+	grey, deep    bool              // deep: more than 8 bits a channel
+	size          int64             // of the file
+	digest        [sha256.Size]byte // of the file
 }
 
 // The most that an image may have: a damaged header must not claim all memory. No encoder writes a file larger than
@@ -40,28 +41,41 @@ const (
 	maxImageFile = 8*maxPixels + 1<<20
 )
 
-// openImages reads a folder with a subfolder of PNG or JPEG images for every
-// class. Classes are numbered in the order of their names (bytewise, as Python's
-// sorted does), or by their names where all of these are numbers. If all images
-// are grey, they have one channel, otherwise three. As Pillow's convert("RGB")
-// does, grey is repeated and transparency dropped. Values are divided by 255, in
-// 16-bit images by 65,535.
-//
-// Files are read once to check their sizes and for the digest; an image is
-// decoded each time it is asked for, from bytes of the same digest.
-func openImages(ctx context.Context, root string) (*Dataset, error) {
-	files, classes, err := listImages(root)
-	if err != nil {
-		return nil, err
+// imageSuffixes are those of the formats that are decoded, unreadSuffixes of some that are not.
+var (
+	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}
+)
+
+// isImage refuses an image of a format that is not decoded, and reports whether a name is that of an image.
+func isImage(name string) (bool, error) {
+	lower := strings.ToLower(filepath.Base(name))
+	if strings.HasPrefix(lower, ".") {
+		return false, nil
 	}
+	if hasSuffix(lower, unreadSuffixes) {
+		return false, fmt.Errorf("%s: only PNG, JPEG, BMP and WebP images are read; Pillow converts it: Image.open(FILE).save(FILE + \".png\")", name)
+	}
+	return hasSuffix(lower, imageSuffixes), nil
+}
+
+// assemble makes a dataset of images. If all are grey, they have one channel, otherwise three. As Pillow's
+// convert("RGB") does, grey is repeated and transparency dropped. Values are divided by 255, in 16-bit images by 65,535.
+//
+// Files are read once to check their sizes and for the digest; an image is decoded each time it is asked for, from
+// bytes of the same digest.
+func assemble(ctx context.Context, format string, images []encoded, opt Options) (*Dataset, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
-	for i := range files {
+	for i := range images {
 		group.Go(func() error {
 			if err := groupCtx.Err(); err != nil {
 				return err
 			}
-			return files[i].inspect()
+			if err := images[i].inspect(); err != nil {
+				return fmt.Errorf("%s: %w", images[i].name, err)
+			}
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -70,107 +84,98 @@ func openImages(ctx context.Context, root string) (*Dataset, error) {
 		}
 		return nil, err
 	}
+	return join(format, images, opt)
+}
 
-	first, grey := files[0], true
+// join makes a dataset of inspected images.
+func join(format string, images []encoded, opt Options) (*Dataset, error) {
+	first, grey, deep := &images[0], true, false
+	height, width, err := finalSize(first, opt)
+	if err != nil {
+		return nil, err
+	}
 	hash := sha256.New()
-	fmt.Fprintf(hash, "rscert images 1\n%d\n", len(files))
-	labels := make([]int, len(files))
-	for i, f := range files {
-		if f.width != first.width || f.height != first.height {
-			return nil, fmt.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained",
-				f.path, f.width, f.height, first.path, first.width, first.height)
+	fmt.Fprintf(hash, "rscert images 1\n%d\n", len(images))
+	labels := make([]int, len(images))
+	for i := range images {
+		f := &images[i]
+		if h, w, err := finalSize(f, opt); err != nil {
+			return nil, err
+		} else if h != height || w != width {
+			return nil, fmt.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained: --resize 256 --crop 224",
+				f.name, w, h, first.name, width, height)
 		}
-		grey = grey && f.grey
+		grey, deep = grey && f.grey, deep || f.deep
 		labels[i] = f.label
 		hash.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.label)))
 		hash.Write(f.digest[:])
 	}
 	d := &Dataset{
-		format:  "image folder",
-		shape:   []int{3, first.height, first.width},
+		format:  format,
+		shape:   []int{3, height, width},
 		labels:  labels,
-		labelAt: func(i int) string { return files[i].path },
-		sum:     hex.EncodeToString(hash.Sum(nil)),
+		labelAt: func(i int) string { return images[i].name },
+		bytes:   !deep,
+		cropped: true,
 	}
 	if grey {
 		d.shape[0] = 1
 	}
-	d.values = func(i int, dst []float32) error { return files[i].decode(dst, d.shape) }
-	d.bytes = true
-	d.addNote("%d classes from %s to %s, channels scaled to [0,1]", len(classes), classes[0], classes[len(classes)-1])
+	if opt.resizes() {
+		fmt.Fprintf(hash, "resize %s %s crop %s\n", opt.Resize, opt.Interpolation, opt.Crop)
+		d.addNote("%s", opt.resizing())
+	}
+	d.sum = hex.EncodeToString(hash.Sum(nil))
+	channels := d.shape[0] // the dataset's own may change
+	d.values = func(i int, dst []float32) error {
+		if err := images[i].decode(dst, channels, opt); err != nil {
+			return fmt.Errorf("%s: %w", images[i].name, err)
+		}
+		return nil
+	}
 	return d, nil
 }
 
-// listImages finds the classes, in order, and the images, by class and name.
-func listImages(root string) (files []imageFile, classes []string, err error) {
-	entries, err := os.ReadDir(root)
+// finalSize is the size of an image after Resize and Crop.
+func finalSize(f *encoded, opt Options) (height, width int, err error) {
+	if opt.resizes() && f.deep {
+		return 0, 0, fmt.Errorf("%s: has more than 8 bits a channel; only images of bytes are resized and cropped", f.name)
+	}
+	height, width, err = opt.finalSize(f.height, f.width)
 	if err != nil {
-		return nil, nil, fileError(err)
+		err = fmt.Errorf("%s: %w", f.name, err)
 	}
-	numbered := true
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		// Stat, not e.IsDir: a class may be a link to a folder.
-		if info, err := os.Stat(filepath.Join(root, e.Name())); err != nil {
-			return nil, nil, fileError(err)
-		} else if info.IsDir() {
-			classes = append(classes, e.Name())
-			n, err := strconv.ParseUint(e.Name(), 10, 31)
-			numbered = numbered && err == nil && strconv.FormatUint(n, 10) == e.Name()
-		}
-	}
-	slices.Sort(classes)
-	for k, class := range classes {
-		label := k
-		if numbered {
-			label, _ = strconv.Atoi(class)
-		}
-		entries, err := os.ReadDir(filepath.Join(root, class))
-		if err != nil {
-			return nil, nil, fileError(err)
-		}
-		for _, e := range entries { // sorted by name
-			path := filepath.Join(root, class, e.Name())
-			if strings.HasPrefix(e.Name(), ".") {
-				continue
-			}
-			switch strings.ToLower(filepath.Ext(e.Name())) {
-			case ".png", ".jpg", ".jpeg":
-				files = append(files, imageFile{path: path, label: label})
-			case ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm":
-				return nil, nil, fmt.Errorf("%s: only PNG and JPEG images are read", path)
-			}
-		}
-	}
-	if len(files) == 0 {
-		return nil, nil, fmt.Errorf("%s: no data in this folder: neither IDX files, nor CIFAR batches, nor a subfolder of PNG or JPEG images for each class", root)
-	}
-	return files, classes, nil
+	return height, width, err
 }
 
-// inspect reads the file and fills in what its first bytes say.
-func (f *imageFile) inspect() error {
-	r, size, err := openRegular(f.path)
+// inspect reads the image and fills in what its first bytes say.
+func (f *encoded) inspect() error {
+	r, size, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	if size > maxImageFile {
-		return fmt.Errorf("%s: %d bytes; at most %d are read of an image", f.path, size, maxImageFile)
+		return fmt.Errorf("%d bytes; at most %d are read of an image", size, maxImageFile)
 	}
 	hash := sha256.New()
 	all := io.TeeReader(io.LimitReader(r, size), hash)
 	config, _, err := image.DecodeConfig(all)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return err
 	}
 	f.width, f.height = config.Width, config.Height
 	if f.width <= 0 || f.height <= 0 || f.width > maxPixels/f.height {
-		return fmt.Errorf("%s: %d×%d pixels; at most %d are read", f.path, f.width, f.height, maxPixels)
+		return fmt.Errorf("%d×%d pixels; at most %d are read", f.width, f.height, maxPixels)
 	}
-	f.grey = config.ColorModel == color.GrayModel || config.ColorModel == color.Gray16Model
+	switch config.ColorModel {
+	case color.GrayModel:
+		f.grey = true
+	case color.Gray16Model:
+		f.grey, f.deep = true, true
+	case color.RGBA64Model, color.NRGBA64Model:
+		f.deep = true
+	}
 	f.size = size
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return fileError(err)
@@ -179,57 +184,75 @@ func (f *imageFile) inspect() error {
 	return nil
 }
 
-// read returns the file, which must be the one that was inspected.
-func (f *imageFile) read() ([]byte, error) {
-	r, size, err := openRegular(f.path)
+// read returns the image's bytes, which must be those that were inspected.
+func (f *encoded) read() ([]byte, error) {
+	r, size, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	if size != f.size {
-		return nil, fmt.Errorf("%s: %w", f.path, errChanged)
+		return nil, errChanged
 	}
 	data := make([]byte, size)
 	if _, err := io.ReadFull(r, data); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, fileError(err)
 	}
 	if sha256.Sum256(data) != f.digest {
-		return nil, fmt.Errorf("%s: %w", f.path, errChanged)
+		return nil, errChanged
 	}
 	return data, nil
 }
 
-// decode fills dst with the image, [C,H,W].
-func (f *imageFile) decode(dst []float32, shape []int) error {
+// decode fills dst with the image, [C,H,W], resized and cropped.
+func (f *encoded) decode(dst []float32, channels int, opt Options) error {
 	data, err := f.read()
 	if err != nil {
 		return err
 	}
-	img, _, err := image.Decode(bytes.NewReader(data))
+	img, format, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return err
 	}
 	b := img.Bounds()
-	if b.Dx() != shape[2] || b.Dy() != shape[1] {
-		return fmt.Errorf("%s: has not the %d×%d pixels that its header says", f.path, shape[2], shape[1])
+	if b.Dx() != f.width || b.Dy() != f.height {
+		return fmt.Errorf("has not the %d×%d pixels that its header says", f.width, f.height)
 	}
-	if ycc, ok := img.(*image.YCbCr); ok && shape[0] == 3 {
-		jpegRGB(dst, ycc)
+	if !opt.resizes() {
+		pixelValues(dst, img, format, channels)
 		return nil
 	}
-	plane := shape[1] * shape[2]
+	values := make([]float32, channels*f.width*f.height)
+	pixelValues(values, img, format, channels)
+	return opt.apply(dst, values, channels, f.height, f.width)
+}
+
+// pixelValues fills dst with an image, [C,H,W].
+func pixelValues(dst []float32, img image.Image, format string, channels int) {
+	if transparent, ok := img.(*image.NYCbCrA); ok {
+		img = &transparent.YCbCr
+	}
+	if ycc, ok := img.(*image.YCbCr); ok && channels == 3 {
+		if format == "webp" {
+			webpRGB(dst, ycc)
+		} else {
+			jpegRGB(dst, ycc)
+		}
+		return
+	}
+	b := img.Bounds()
+	plane := b.Dx() * b.Dy()
 	p := 0
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
 			red, green, blue := rgb(img, x, y)
 			dst[p] = red
-			if shape[0] == 3 {
+			if channels == 3 {
 				dst[p+plane], dst[p+2*plane] = green, blue
 			}
 			p++
 		}
 	}
-	return nil
 }
 
 // rgb returns a pixel's channels without regard to its transparency, which

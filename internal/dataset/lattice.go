@@ -72,9 +72,10 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// Lattice tells on which lattice the values are. Bytes are known to be; of other values all examples are read: k/255 if they are; else k/65535, unless all
-// are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0. (0 and 1 alone are on all of
-// them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on k/2¹⁵.
+// Lattice tells on which lattice the values are. Bytes are known to be on k/255; of other values all examples are
+// read, and they are on k/255 if they can be; else on k/65535, unless all are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0. (0 and 1 alone are on
+// all of them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on
+// k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	if d.bytes && ctx.Err() == nil {
 		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
@@ -121,8 +122,8 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps is how far from 0 the values of a binary lattice may be. Any float32 are multiples of some power of two;
-// with 2²³ steps or more it is their own grid, and one much finer than the noise is of no use.
+// maxBinarySteps is how far from 0 the values of a binary lattice may be. Any float32 are multiples of some power of
+// two; with 2²³ steps or more it is their own grid, and one much finer than the noise is of no use.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {

@@ -26,7 +26,10 @@ func TestBytesInFloats(t *testing.T) {
 	}{
 		"divided":    {func(k int) float32 { return float32(k) / 255 }, 0x1p-25},
 		"multiplied": {func(k int) float32 { return float32(k) * inverse }, 0x1p-25 + 255*0x1p-32},
-		"float16":    {func(k int) float32 { return float16.Fromfloat32(float32(k) / 255).Float32() }, 0x1p-12 + 0x1p-25},
+		"float16": {
+			func(k int) float32 { return float16.Fromfloat32(float32(k) / 255).Float32() },
+			0x1p-12 + 0x1p-25,
+		},
 	} {
 		var all []float32
 		worst := 0.
@@ -72,6 +75,7 @@ func TestLatticeKinds(t *testing.T) {
 		}
 	}
 	third := float32(1) / 255
+	const none = "values are on no lattice"
 	for _, c := range []struct {
 		name     string
 		values   []float32
@@ -79,20 +83,20 @@ func TestLatticeKinds(t *testing.T) {
 		exponent int
 		text     string
 	}{
-		{"nothing", nil, NoLattice, 0, "values are on no lattice"},
+		{"nothing", nil, NoLattice, 0, none},
 		{"zeros", []float32{0, 0}, ByteLattice, 0, "values are bytes k/255"},
 		{"0 and 1", []float32{0, 1}, ByteLattice, 0, "values are bytes k/255"},
-		{"a byte and its neighbour", []float32{1, third, math.Nextafter32(third, 1)}, NoLattice, 0, "values are on no lattice"},
-		{"below 0", []float32{-third, 0}, NoLattice, 0, "values are on no lattice"},
-		{"above 1", []float32{256. / 255, 1}, NoLattice, 0, "values are on no lattice"},
+		{"a byte and its neighbour", []float32{1, third, math.Nextafter32(third, 1)}, NoLattice, 0, none},
+		{"below 0", []float32{-third, 0}, NoLattice, 0, none},
+		{"above 1", []float32{256. / 255, 1}, NoLattice, 0, none},
 		{"words", words, WordLattice, 0, "values are 16-bit integers k/65535"},
-		{"words and a neighbour", append(words[:999:999], math.Nextafter32(words[0], 0)), NoLattice, 0, "values are on no lattice"},
+		{"words and a neighbour", append(words[:999:999], math.Nextafter32(words[0], 0)), NoLattice, 0, none},
 		{"2⁻⁸", []float32{0, 0x1p-8}, BinaryLattice, -8, "values are multiples of 2^-8"},
 		{"integers", []float32{-7, 12, 100}, BinaryLattice, 0, "values are multiples of 2^0"},
 		{"even integers", []float32{-6, 12, 100}, BinaryLattice, 1, "values are multiples of 2^1"},
-		{"far integers", []float32{1, 1 << 20}, NoLattice, 0, "values are on no lattice"},
+		{"far integers", []float32{1, 1 << 20}, NoLattice, 0, none},
 		{"not so far integers", []float32{1, 1<<20 - 1}, BinaryLattice, 0, "values are multiples of 2^0"},
-		{"floats", floats, NoLattice, 0, "values are on no lattice"},
+		{"floats", floats, NoLattice, 0, none},
 	} {
 		l := latticeOf(c.values...)
 		if l.Kind != c.kind || l.exponent != c.exponent || l.String() != c.text {

@@ -49,29 +49,48 @@ func (a *array) readAt(dst []byte, e int) error {
 	return fmt.Errorf("%s: %w", a.at(e), err)
 }
 
-// labels reads the array as labels, [N] or [N,1].
+// labels reads the array as labels, [N] or [N,1], or by columns, [N,C] with a 1 among zeros in every row.
 func (a *array) labels() ([]int, error) {
-	if n := len(a.Shape); n != 1 && !(n == 2 && a.Shape[1] == 1) {
+	columns := 1
+	if len(a.Shape) == 2 {
+		columns = a.Shape[1]
+	}
+	if n := len(a.Shape); n != 1 && n != 2 || a.Fortran && columns > 1 {
 		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
 	}
-	const bytes = 8 + 8 // of a label, as float64 and as int
-	if err := memory.Check(int64(a.Shape[0]) * int64(a.Width+bytes)); err != nil {
+	const bytes = 8 // of a label
+	if a.Shape[0] > math.MaxInt32 || columns > math.MaxInt32/(a.Width+8) {
+		return nil, fmt.Errorf("%s: %w", a.name, memory.Check(-1))
+	}
+	if err := memory.Check(int64(a.Shape[0])*bytes + int64(columns)*int64(a.Width+8)); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.name, err)
 	}
-	data := make([]byte, a.Shape[0]*a.Width)
-	if err := a.readAt(data, 0); err != nil {
-		return nil, err
-	}
-	values := make([]float64, a.Shape[0])
-	npy.Decode(a.Type, values, data)
-	labels := make([]int, len(values))
-	for i, v := range values {
+	row, values := make([]byte, columns*a.Width), make([]float64, columns)
+	labels := make([]int, a.Shape[0])
+	for i := range labels {
+		if err := a.readAt(row, i*columns); err != nil {
+			return nil, err
+		}
+		npy.Decode(a.Type, values, row)
 		var err error
-		if labels[i], err = wholeLabel(v); err != nil {
-			return nil, fmt.Errorf("%s: label %v %w", a.at(i), v, err)
+		if columns > 1 {
+			labels[i], err = hot(columns, func(j int) float64 { return values[j] })
+		} else if labels[i], err = wholeLabel(values[0]); err != nil {
+			err = fmt.Errorf("label %v %w", values[0], err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.at(i*columns), err)
 		}
 	}
 	return labels, nil
+}
+
+// labelAt says where label i is written.
+func (a *array) labelAt(i int) string {
+	if len(a.Shape) == 2 {
+		i *= a.Shape[1]
+	}
+	return a.at(i)
 }
 
 // dataset joins inputs x and labels y. labelAt says where label i is.
@@ -212,31 +231,40 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	}
 	defer f.Close()
 	labels, err := a.labels()
-	return labels, a.at, err
+	return labels, a.labelAt, err
 }
 
-// npyLabelsFor finds the labels beside x.npy, …_x.npy, x_….npy or …images….npy.
+// npyLabelsFor finds the labels beside x.npy, …_x.npy, x_….npy, …images….npy or another name of arrayNames.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]
-	var labels string
+	var candidates []string
+	for _, pair := range arrayNames {
+		if stem == pair[0] {
+			candidates = append(candidates, pair[1]+".npy")
+		}
+	}
+	lower := strings.ToLower(stem)
 	switch {
-	case stem == "x" || strings.HasPrefix(stem, "x_"):
-		labels = "y" + stem[1:] + ".npy"
-	case strings.HasSuffix(stem, "_x"):
-		labels = stem[:len(stem)-1] + "y.npy"
+	case strings.HasPrefix(lower, "x_"):
+		candidates = append(candidates, "y"+stem[1:]+".npy")
+	case strings.HasSuffix(lower, "_x"):
+		candidates = append(candidates, stem[:len(stem)-1]+"y.npy")
 	case strings.Contains(stem, "images"):
-		labels = strings.Replace(stem, "images", "labels", 1) + ".npy"
-	default:
-		return "", fmt.Errorf("%s: cannot tell the labels file from this name; name it", path)
+		candidates = append(candidates, strings.Replace(stem, "images", "labels", 1)+".npy")
+	case len(candidates) == 0:
+		return "", fmt.Errorf("%s: cannot tell the labels file from this name; name it by --labels", path)
 	}
-	if file := filepath.Join(dir, labels); exists(file) {
-		return file, nil
+	for _, labels := range candidates {
+		if file := filepath.Join(dir, labels); exists(file) {
+			return file, nil
+		}
 	}
-	return "", fmt.Errorf("%s: no labels file %s beside it", path, labels)
+	return "", fmt.Errorf("%s: no labels file %s beside it; name it by --labels", path, candidates[0])
 }
 
-func openNPY(ctx context.Context, path, labels string) (*Dataset, error) {
+func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	labels := opt.Labels
 	if labels == "" {
 		var err error
 		if labels, err = npyLabelsFor(path); err != nil {
@@ -260,12 +288,17 @@ func openNPY(ctx context.Context, path, labels string) (*Dataset, error) {
 	return d, nil
 }
 
-// npzNames are the names by which inputs and labels go together, in the order
-// in which they are looked for: as documented here, then as keras and MedMNIST
-// write them.
-var npzNames = [][2]string{{"x", "y"}, {"x_test", "y_test"}, {"test_images", "test_labels"}, {"images", "labels"}}
+// arrayNames are the names by which inputs and labels go together, in the order in which they are looked for: as
+// documented here, then as keras, MedMNIST, scikit-learn, Hugging Face and people write them. Test data come before others.
+var arrayNames = [][2]string{
+	{"x", "y"}, {"x_test", "y_test"}, {"X_test", "y_test"}, {"test_images", "test_labels"}, {"test_data", "test_labels"},
+	{"images_test", "labels_test"}, {"X", "y"}, {"X", "Y"}, {"images", "labels"}, {"data", "target"}, {"data", "labels"}, {"data", "label"},
+	{"image", "label"}, {"images", "targets"}, {"data", "targets"}, {"inputs", "targets"}, {"inputs", "labels"}, {"features", "labels"},
+	{"features", "target"}, {"x_val", "y_val"}, {"X_val", "y_val"}, {"val_images", "val_labels"},
+}
 
-func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
+func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
+	labels := opt.Labels
 	f, err := openChecked(path)
 	if err != nil {
 		return nil, err
@@ -290,14 +323,14 @@ func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
 		names = append(names, name)
 	}
 	var x, y *zip.File
-	for _, pair := range npzNames {
+	for _, pair := range arrayNames {
 		x, y = members[pair[0]], members[pair[1]]
 		if x != nil && (y != nil || labels != "") {
 			break
 		}
 	}
 	if x == nil || y == nil && labels == "" {
-		return nil, fmt.Errorf("%s: has no arrays x and y, but %s", path, quote.Name(strings.Join(names, ", ")))
+		return nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
 	}
 	var classes []int
 	var at func(int) string
@@ -307,7 +340,7 @@ func openNPZ(ctx context.Context, path, labels string) (_ *Dataset, err error) {
 		var a *array
 		if a, err = readMember(ctx, path, f, y); err == nil {
 			classes, err = a.labels()
-			at = a.at
+			at = a.labelAt
 		}
 	}
 	if err != nil {

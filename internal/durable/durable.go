@@ -3,6 +3,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,4 +56,22 @@ func SyncFolder(dir string) error {
 		err = nil
 	}
 	return errors.Join(err, f.Close())
+}
+
+// CheckName returns an error unless path still names the open file: what is written to a file that nobody finds is lost.
+func CheckName(path string, file *os.File) error {
+	open, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: was deleted or moved while it was written to", path)
+	case err != nil:
+		return err
+	case !os.SameFile(open, named):
+		return fmt.Errorf("%s: was replaced while it was written to", path)
+	}
+	return nil
 }

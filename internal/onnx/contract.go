@@ -117,10 +117,10 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 // maxListed bounds how many inputs or outputs an error lists.
 const maxListed = 8
 
-// list names inputs or outputs in a row.
-func list(tensors []TensorInfo) string {
+// list names things in a row.
+func list[T fmt.Stringer](things []T) string {
 	var names []string
-	for i, t := range tensors {
+	for i, t := range things {
 		if i == maxListed {
 			names = append(names, "…")
 			break

@@ -2,54 +2,62 @@ package onnx
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 )
 
-type deviceKind int
-
-const (
-	deviceAuto deviceKind = iota // CUDA where it works, the CPU otherwise
-	deviceCPU
-	deviceCUDA
-)
-
-// Device is where a model runs. The zero value chooses: CUDA where library and
-// GPU are there, the CPU otherwise.
+// Device is where a model runs: a provider, and which of its devices. The zero
+// value chooses: CUDA where library and GPU are there, the CPU otherwise.
 type Device struct {
-	kind  deviceKind
-	index int // of the CUDA device
+	provider *provider
+	unit     string
 }
 
-// CPU is the processor.
-var CPU = Device{kind: deviceCPU}
+// CPU is the processor, by ONNX Runtime's own code.
+var CPU = Device{provider: &cpuProvider}
 
-// CUDA is the NVIDIA GPU with the given index.
-func CUDA(index int) Device { return Device{kind: deviceCUDA, index: index} }
-
-// ParseDevice reads "auto", "cpu", "cuda" (the same as cuda:0) or "cuda:I".
+// ParseDevice reads "auto" or a provider's device, as cpu, cuda (the same as
+// cuda:0), cuda:1, openvino (the same as openvino:CPU) or openvino:GPU.
 func ParseDevice(s string) (Device, error) {
-	switch name, index, indexed := strings.Cut(s, ":"); {
-	case s == "auto":
+	if s == "auto" {
 		return Device{}, nil
-	case s == "cpu":
-		return CPU, nil
-	case s == "cuda":
-		return CUDA(0), nil
-	case name == "cuda" && indexed:
-		if i, err := strconv.ParseUint(index, 10, 16); err == nil {
-			return CUDA(int(i)), nil
+	}
+	name, unit, given := strings.Cut(s, ":")
+	for _, p := range providers() {
+		if name != p.device {
+			continue
+		}
+		switch {
+		case !given && len(p.units) > 0:
+			return Device{p, p.units[0]}, nil
+		case !given:
+			return Device{provider: p}, nil
+		case p.parseUnit != nil:
+			if unit, err := p.parseUnit(unit); err == nil {
+				return Device{p, unit}, nil
+			}
+		case slices.Contains(p.units, unit):
+			return Device{p, unit}, nil
 		}
 	}
-	return Device{}, fmt.Errorf("unknown device %q: want auto, cpu, cuda or cuda:INDEX", s)
+	return Device{}, fmt.Errorf("unknown device %q: want %s", s, Devices())
 }
 
 func (d Device) String() string {
-	switch d.kind {
-	case deviceCPU:
-		return "cpu"
-	case deviceCUDA:
-		return fmt.Sprintf("cuda:%d", d.index)
+	switch {
+	case d.provider == nil:
+		return "auto"
+	case len(d.provider.units) == 0:
+		return d.provider.device
 	}
-	return "auto"
+	return d.provider.device + ":" + d.unit
+}
+
+// MarshalText writes what ParseDevice reads.
+func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText is ParseDevice.
+func (d *Device) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDevice(string(text))
+	return err
 }

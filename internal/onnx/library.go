@@ -27,7 +27,8 @@ type Place struct {
 // LibraryError says that there is no ONNX Runtime library and where it was
 // looked for.
 type LibraryError struct {
-	Looked []Place
+	Looked  []Place
+	library flavour // that was looked for
 }
 
 func (e *LibraryError) Error() string {
@@ -57,7 +58,8 @@ func (e *LibraryError) Hint() string {
 	if e.named() {
 		return "name the library file itself, or leave " + e.Looked[0].Source + " away to use the one that 'make onnxruntime' fetches"
 	}
-	return fmt.Sprintf("run 'make onnxruntime' in the rscert sources to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s", LibraryVersion, LibraryEnv)
+	return fmt.Sprintf("run '%s' in the rscert sources to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s",
+		e.library.makeCommand(), e.library.version, LibraryEnv)
 }
 
 const (
@@ -72,18 +74,25 @@ const (
 // the user's cache, else one in a system folder. A file that the flag or the
 // variable names must be there: no other is taken in its place. Where there is
 // none the error is a *LibraryError.
-func FindLibrary(explicit string) (string, error) {
-	places := LibraryPlaces(explicit)
+func FindLibrary(explicit string) (string, error) { return FindLibraryFor(Device{}, explicit) }
+
+// FindLibraryFor is FindLibrary for a build of ONNX Runtime that can run models
+// on the device.
+func FindLibraryFor(d Device, explicit string) (string, error) {
+	f := d.library()
+	places := f.places(explicit)
 	last := places[len(places)-1]
 	if last.Err != nil {
-		return "", &LibraryError{Looked: places}
+		return "", &LibraryError{places, f}
 	}
 	return last.Path, nil
 }
 
 // LibraryPlaces returns the places where FindLibrary looks, in order, up to
 // the first that holds a library.
-func LibraryPlaces(explicit string) []Place {
+func LibraryPlaces(explicit string) []Place { return plainLibrary.places(explicit) }
+
+func (f flavour) places(explicit string) []Place {
 	if explicit != "" {
 		return []Place{{sourceFlag, explicit, regularFile(explicit)}}
 	}
@@ -99,12 +108,15 @@ func LibraryPlaces(explicit string) []Place {
 			candidates = append(candidates, Place{Source: source, Path: filepath.Join(dir, name)})
 		}
 	}
-	if path, err := CachePath(); err != nil {
+	if path, err := f.cachePath(); err != nil {
 		candidates = append(candidates, Place{Source: sourceCache, Err: err})
 	} else {
 		add(sourceCache, filepath.Dir(path))
 	}
 	for _, dir := range systemDirs() {
+		if f != plainLibrary { // what lies there has only the usual providers
+			break
+		}
 		if filepath.IsAbs(dir) { // an empty one is the working directory to the loader
 			add(sourceSystem, dir)
 		}
@@ -124,12 +136,14 @@ func LibraryPlaces(explicit string) []Place {
 // CachePath is where 'make onnxruntime' puts the library:
 // CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. There is none where the
 // system names no cache, or a relative one.
-func CachePath() (string, error) {
+func CachePath() (string, error) { return plainLibrary.cachePath() }
+
+func (f flavour) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(root, LibraryVersion, runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0]), nil
+	return filepath.Join(root, f.folder(), runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0]), nil
 }
 
 // cacheRoot is the folder in the user's cache with the libraries.

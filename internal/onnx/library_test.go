@@ -90,7 +90,7 @@ func TestOpen(t *testing.T) {
 	if r.Version() != LibraryVersion && os.Getenv(LibraryEnv) == "" {
 		t.Errorf("version %s, want %s", r.Version(), LibraryVersion)
 	}
-	if !slices.Contains(r.Providers(), cpuProvider) {
+	if !slices.Contains(r.Providers(), cpuProvider.name) {
 		t.Errorf("providers %v", r.Providers())
 	}
 	if again, err := Open(r.Path()); again != r || err != nil {

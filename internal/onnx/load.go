@@ -17,20 +17,15 @@ import (
 
 // LoadOptions say how a model is run. The zero value chooses everything.
 type LoadOptions struct {
-	Device  Device
-	Batch   int        // samples per Run; 0 chooses from the model and the memory
-	Workers int        // goroutines that will call Run at once; 0: one
-	Outputs OutputKind // what the outputs are; OutputsAuto tells from the model
-	Scores  bool       // the confidence is wanted: not knowing Outputs is an error
-	Output  string     // name of the output with the scores; "" chooses
-	Example []int      // shape of one data example; fills in the sizes that the model leaves free
+	Device    Device
+	Precision Precision  // F32 unless the device computes in others too
+	Batch     int        // samples per Run; 0 chooses from the model and the memory
+	Workers   int        // goroutines that will call Run at once; 0: one
+	Outputs   OutputKind // what the outputs are; OutputsAuto tells from the model
+	Scores    bool       // the confidence is wanted: not knowing Outputs is an error
+	Output    string     // name of the output with the scores; "" chooses
+	Example   []int      // shape of one data example; fills in the sizes that the model leaves free
 }
-
-// reference is the batch size, per device, at which a model's results are
-// what they are: a Run of any other size gives the same bits or is cut into
-// pieces of this size. On the CPU small, so that a piece is never much more
-// than was asked for; on CUDA large enough to fill a GPU.
-var reference = map[deviceKind]int{deviceCPU: 16, deviceCUDA: 256}
 
 // Load is LoadContext without a way to end it early.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
@@ -49,7 +44,7 @@ func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 // looking at its graph. Cancelling ctx ends the trial runs, as those of a model
 // that never ends.
 func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
-	devices, err := r.devices(opt.Device)
+	devices, err := r.devices(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +52,14 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 	if err != nil {
 		return nil, err
 	}
-	if opt.Device.kind == deviceAuto && r.CUDA() != nil && haveGPU() {
+	if opt.Device == (Device{}) && r.CUDA() != nil && haveGPU() {
 		l.warn("the model runs on the CPU, not on the GPU: %v", r.CUDA())
 	}
 	for i, d := range devices {
-		err = l.on(d, d.kind == deviceCUDA, opt)
+		err = r.checkArithmetic(ctx, d, opt.Precision)
+		if err == nil {
+			err = l.loadOn(d, opt)
+		}
 		if err == nil {
 			return l.Model, nil
 		}
@@ -76,21 +74,30 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 }
 
 // devices are the devices to try, in order.
-func (r *Runtime) devices(d Device) ([]Device, error) {
-	if d.kind == deviceCPU {
+func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
+	if d := opt.Device; d.provider != nil {
+		if err := d.provider.checkPrecision(opt.Precision); err != nil {
+			return nil, err
+		}
+		if err := r.works(d); err != nil {
+			return nil, &Error{fmt.Sprintf("device %s: %v", d, err), d.provider.hint}
+		}
 		return []Device{d}, nil
 	}
-	err := r.CUDA()
-	switch {
-	case d.kind == deviceAuto && err == nil:
-		return []Device{CUDA(0), CPU}, nil
-	case d.kind == deviceAuto:
-		return []Device{CPU}, nil
-	case err != nil:
-		return nil, &Error{fmt.Sprintf("device %s: %v", d, err),
-			"install ONNX Runtime's GPU build (of the same release, for your CUDA) with CUDA and cuDNN, and name its library with --onnxruntime PATH"}
+	var devices []Device
+	for _, p := range providers() {
+		if !p.auto {
+			continue
+		}
+		d, err := ParseDevice(p.device)
+		if err == nil && r.works(d) == nil {
+			devices = append(devices, d)
+		}
 	}
-	return []Device{d}, nil
+	if err := devices[len(devices)-1].provider.checkPrecision(opt.Precision); err != nil {
+		return nil, err
+	}
+	return devices, nil
 }
 
 // haveGPU reports whether the NVIDIA driver drives a GPU here.
@@ -105,10 +112,6 @@ type loader struct {
 	ctx      context.Context    // of Load, which the loader does not outlive
 	model    *onnxpb.ModelProto // as the file has it, with one output
 	sessions map[sessionKey]*session
-	// fixSizes gives each batch size a session of its own, with the size fixed.
-	// So it is on CUDA: shapes computed inside the graph then fold into
-	// constants, and need no CPU beside the GPU.
-	fixSizes bool
 	freed    bool // the batch dimension had to be made free
 	loops    bool // the model has loops
 }
@@ -160,9 +163,10 @@ func newLoader(ctx context.Context, model []byte, opt LoadOptions) (*loader, err
 	return l, nil
 }
 
-// on makes the model ready to run on the device.
-func (l *loader) on(d Device, fixSizes bool, opt LoadOptions) error {
-	l.device, l.fixSizes, l.sessions = d, fixSizes, make(map[sessionKey]*session)
+// loadOn makes the model ready to run on the device.
+func (l *loader) loadOn(d Device, opt LoadOptions) error {
+	l.device, l.sessions = d, make(map[sessionKey]*session)
+	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1)}
 	l.Model.session = nil
 	err := l.load(opt)
 	for _, s := range l.sessions {
@@ -182,7 +186,7 @@ type sessionKey struct {
 // session opens the graph for calls of tile samples.
 func (l *loader) session(freed bool, tile int) (*session, error) {
 	key := sessionKey{freed: freed}
-	if l.fixSizes && (freed || l.contract.batch == freeSize) {
+	if l.device.provider.fixSizes && (freed || l.contract.batch == freeSize) {
 		key.fixed = tile
 	}
 	if s := l.sessions[key]; s != nil {
@@ -201,9 +205,10 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openSession(model, in, out, l.loops, l.device)
+	g := graph{model, in, out, l.loops}
+	s, err := openSession(g, l.device.provider, l.settings)
 	if err != nil {
-		return nil, err
+		return nil, l.nameNodes(g, tile, err)
 	}
 	l.sessions[key] = s
 	return s, nil
@@ -247,7 +252,7 @@ func (l *loader) load(opt LoadOptions) error {
 	native := max(l.contract.batch, 1) // samples per call as the file has it
 	want := opt.Batch
 	if want == 0 {
-		want = chooseBatch(l.sampleLen, max(opt.Workers, 1), l.device)
+		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 	}
 
 	original, err := l.session(false, native)
@@ -277,6 +282,9 @@ func (l *loader) load(opt LoadOptions) error {
 
 	s, scores, err := l.batchable(pool, alone)
 	if err == nil {
+		if opt.Batch == 0 && l.device.provider.measured {
+			want = l.measureBatch(s, pool, want)
+		}
 		return l.runBatched(s, scores, pool, want)
 	}
 	if l.ctx.Err() != nil {
@@ -308,7 +316,7 @@ func (l *loader) use(s *session, tile, want int) {
 // runBatched makes the model run in calls of want samples if their scores have
 // the same bits as in calls of the reference size, else in calls of that size.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
-	ref := reference[l.device.kind]
+	ref := l.device.provider.reference
 	if want == ref {
 		l.use(s, ref, want)
 		return nil
@@ -343,7 +351,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	if l.contract.batch == noBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
-	ref := reference[l.device.kind]
+	ref := l.device.provider.reference
 	try := func(freed bool) (*session, [][]float32, error) {
 		s, err := l.session(freed, ref)
 		if err != nil {
@@ -482,11 +490,14 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 	if edited && !(spread > 0) {
 		return errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
 	}
-	unit := 0x1p-24
+	unit := l.settings.precision.unit()
 	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {
-		unit = 0x1p-11
+		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
+	if l.settings.precision != F32 { // 64 units may be more than samples differ by
+		tolerance = min(tolerance, spread/4)
+	}
 	for s, want := range alone {
 		for j, w := range want {
 			got := float64(scores[s][j])

@@ -228,7 +228,7 @@ func TestLoadOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			in, out := feedFloat32(parsed.Graph, m.Input().Name, m.Output().Name)
-			s, err := openSession((&modelBuilder{ModelProto: parsed}).bytes(t), in, out, false, CPU)
+			s, err := openSession(graph{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -413,6 +413,8 @@ func TestRunCancelled(t *testing.T) {
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)
+	fixed := cpuProvider
+	fixed.fixSizes = true
 	for _, c := range []struct {
 		model string
 		tile  int // samples a call when 20 are asked for
@@ -422,7 +424,7 @@ func TestFixedSizes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.on(CPU, true, opt); err != nil {
+		if err := l.loadOn(Device{provider: &fixed}, opt); err != nil {
 			t.Fatal(err)
 		}
 		defer l.Model.Close()
@@ -445,32 +447,64 @@ func TestDevices(t *testing.T) {
 	if r.CUDA() == nil {
 		t.Skip("CUDA works here")
 	}
-	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: CUDA(0)})
+	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: device(t, "cuda:0")})
 	var e *Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "GPU build") {
 		t.Errorf("error %v", err)
 	}
-	without := &Runtime{providers: []string{cpuProvider}}
-	if err := without.cudaWorks(); err == nil || !strings.Contains(err.Error(), "no CUDA provider") {
+	without := &Runtime{providers: []string{cpuProvider.name}}
+	if err := without.works(device(t, "cuda")); err == nil || !strings.Contains(err.Error(), "no CUDA provider") {
 		t.Errorf("error %v", err)
 	}
 	for _, d := range []Device{{}, CPU} {
 		m := load(t, testModel(t, "nchw"), LoadOptions{Device: d})
-		if m.Device() != CPU || m.Provider() != cpuProvider {
+		if m.Device() != CPU || m.Provider() != cpuProvider.name {
 			t.Errorf("%v: runs on %v, %s", d, m.Device(), m.Provider())
 		}
 	}
 }
 
+// device is the device of that name.
+func device(t testing.TB, name string) Device {
+	t.Helper()
+	d, err := ParseDevice(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func TestParseDevice(t *testing.T) {
-	for s, want := range map[string]Device{"auto": {}, "cpu": CPU, "cuda": CUDA(0), "cuda:3": CUDA(3)} {
-		if got, err := ParseDevice(s); got != want || err != nil {
+	for s, want := range map[string]string{"auto": "auto", "cpu": "cpu", "cuda": "cuda:0", "cuda:3": "cuda:3",
+		"openvino": "openvino:CPU", "openvino:GPU": "openvino:GPU", "openvino:NPU": "openvino:NPU"} {
+		got, err := ParseDevice(s)
+		if got.String() != want || err != nil {
 			t.Errorf("%s: %v, %v", s, got, err)
 		}
+		if again, err := ParseDevice(want); again != got || err != nil {
+			t.Errorf("%s: %v, %v", want, again, err)
+		}
 	}
-	for _, s := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA"} {
+	if device(t, "auto") != (Device{}) || device(t, "cpu") != CPU {
+		t.Error("auto or cpu is another device")
+	}
+	for _, s := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "openvino:", "openvino:cpu", "openvino:TPU", "openvino:CPU,GPU"} {
 		if d, err := ParseDevice(s); err == nil {
 			t.Errorf("%q: %v", s, d)
+		}
+	}
+}
+
+func TestPrecisionText(t *testing.T) {
+	for want, text := range map[Precision]string{F32: "f32", BF16: "bf16", F16: "f16"} {
+		var p Precision
+		if err := p.UnmarshalText([]byte(text)); p != want || err != nil || p.String() != text {
+			t.Errorf("%s: %v, %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"", "F32", "float32", "bf"} {
+		if err := new(Precision).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is a precision", text)
 		}
 	}
 }

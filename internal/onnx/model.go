@@ -3,6 +3,7 @@ package onnx
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -17,6 +18,7 @@ type Model struct {
 	classes   int
 	outputs   OutputKind
 	device    Device
+	settings  settings
 	session   *session
 	batch     int       // samples a Run
 	tile      int       // samples a call of the session; divides batch
@@ -66,11 +68,25 @@ func (m *Model) Outputs() OutputKind { return m.outputs }
 func (m *Model) Device() Device { return m.device }
 
 // Provider is ONNX Runtime's name of the execution provider that runs it.
-func (m *Model) Provider() string {
-	if m.device.kind == deviceCUDA {
-		return cudaProvider
-	}
-	return cpuProvider
+func (m *Model) Provider() string { return m.device.provider.name }
+
+// Precision is the type of number that the device computes in. It is part of
+// the classifier.
+func (m *Model) Precision() Precision { return m.settings.precision }
+
+// Settings are what a model is run with, for the record. Scores depend on the
+// precision alone.
+type Settings struct {
+	Precision Precision         `json:"precision"`
+	Workers   int               `json:"workers"` // goroutines that it is set up for, each with one thread of its own
+	Batch     int               `json:"batch"`   // samples a Run
+	Call      int               `json:"call"`    // samples a call of ONNX Runtime
+	Options   map[string]string `json:"options,omitempty"`
+}
+
+// Settings returns what the model is run with. They stay as they are.
+func (m *Model) Settings() Settings {
+	return Settings{m.settings.precision, m.settings.workers, m.batch, m.tile, maps.Clone(m.session.options)}
 }
 
 // Warnings are what the user should know of how the model is run.

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed libraries.sha256
@@ -35,12 +38,12 @@ func pinned(folder string) map[string][]string {
 // checkPinned checks the library at path against the pinned hashes, with all
 // that lies beside it, if it is one that 'make onnxruntime' put into the cache:
 // the cache outlives disks' and downloads' faults, and what is loaded from it
-// runs inside rscert. It is checked at every load, some 20 ms for 28 MB: a note of an
+// runs inside rscert. It is checked at every load, some 20 ms for 28 MB (OpenVINO's 160 MB: 100): a note of an
 // earlier check would have to be believed in turn. Other files are the user's.
 func checkPinned(path string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil //nolint:nilerr // without a cache it lies elsewhere
+		return nil // without a cache it lies elsewhere
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {
@@ -50,18 +53,37 @@ func checkPinned(path string) error {
 	if hashes[filepath.Base(path)] == nil {
 		return nil
 	}
+	var (
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		problems []error
+	)
 	for file, want := range hashes {
-		file = filepath.Join(filepath.Dir(path), file)
-		found, err := fileSHA256(file)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(want, found) {
-			return &Error{fmt.Sprintf("%s: damaged: its SHA-256 %s is not that of the published library", file, found),
-				"run 'make onnxruntime' in the rscert sources to fetch it again"}
-		}
+		wg.Go(func() {
+			if err := checkFile(filepath.Join(filepath.Dir(path), file), want); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				problems = append(problems, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(problems) > 0 {
+		return problems[0]
 	}
 	return nil
+}
+
+func checkFile(file string, want []string) error {
+	found, err := fileSHA256(file)
+	problem := fmt.Sprintf("%s: damaged: its SHA-256 %s is not that of the published library", file, found)
+	if errors.Is(err, fs.ErrNotExist) {
+		problem, err = file+": missing, a part of the published library", nil
+	}
+	if err != nil || slices.Contains(want, found) {
+		return err
+	}
+	return &Error{problem, "run 'make onnxruntime' in the rscert sources (with the same DEVICE=) to fetch it again"}
 }
 
 func fileSHA256(path string) (string, error) {

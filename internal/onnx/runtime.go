@@ -17,6 +17,7 @@ type Runtime struct {
 	path, version string
 	providers     []string
 	cuda          func() error // asked at most once
+	checked       sync.Map     // devices and precisions whose arithmetic was found to be so
 }
 
 // opened is the process's one runtime: ONNX Runtime's environment is global.
@@ -58,7 +59,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r := &Runtime{path: path, version: version, providers: providers}
-	r.cuda = sync.OnceValue(r.cudaWorks)
+	r.cuda = sync.OnceValue(func() error { return r.works(Device{&cudaProvider, "0"}) })
 	opened.Runtime = r
 	return opened.Runtime, nil
 }
@@ -82,12 +83,15 @@ func (r *Runtime) CUDA() error { return r.cuda() }
 func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.Runtime != r {
-		return nil
-	}
-	if abandoned.Load() {
+	if opened.Runtime != r || abandoned.Load() {
 		return nil
 	}
 	opened.Runtime = nil
-	return ort.DestroyEnvironment()
+	thread := &cpuProvider
+	if slices.Contains(r.providers, openvinoProvider.name) {
+		thread = &openvinoProvider
+	}
+	var err error
+	thread.runOnThread(func() { err = ort.DestroyEnvironment() })
+	return err
 }

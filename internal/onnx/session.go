@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,30 +12,43 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// The execution providers that rscert uses, by ONNX Runtime's names.
-const (
-	cpuProvider  = "CPUExecutionProvider"
-	cudaProvider = "CUDAExecutionProvider"
-)
-
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
-	loops     bool        // the graph has loops, which may not end
-	abandoned atomic.Bool // a run did not end: it is not to be destroyed
+	provider  *provider
+	options   map[string]string // that the provider set
+	loops     bool              // the graph has loops, which may not end
+	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
 
 	mu   sync.Mutex
 	free []*ort.RunOptions // not in use
 }
 
-// openSession opens a graph whose input and output are float32.
+// graph is a model ready to be opened: its input and output are float32.
+type graph struct {
+	model   []byte
+	in, out string
+	loops   bool // it has loops, which may not end
+}
+
+// openSession opens a graph on a device.
 //
 // One thread inside a session, nodes one after another: the order of every sum
 // is then fixed by the shapes alone, and several goroutines running samples at
 // once use the cores better than threads that wait for each other in every
-// node. On CUDA, kernels are chosen by heuristics rather than by timing them,
-// float32 stays float32 (no TF32), and nothing falls back to the CPU unasked.
-func openSession(model []byte, in, out string, loops bool, d Device) (*session, error) {
+// node.
+func openSession(g graph, p *provider, s settings) (*session, error) {
+	return openProfiled(g, p, s, p.strict, "")
+}
+
+// openProfiled opens a graph that, if strict, must run on the provider as a
+// whole, and writes a profile of its runs to files of the given prefix, if any.
+func openProfiled(g graph, p *provider, s settings, strict bool, profile string) (open *session, err error) {
+	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
+	return open, err
+}
+
+func openHere(g graph, p *provider, s settings, strict bool, profile string) (*session, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -50,35 +61,24 @@ func openSession(model []byte, in, out string, loops bool, d Device) (*session, 
 		o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
 		o.SetLogSeverityLevel(ort.LoggingLevelFatal),
 	)
-	if err == nil && d.kind == deviceCUDA {
-		err = appendCUDA(o, d.index)
+	if err == nil && profile != "" {
+		err = o.EnableProfiling(profile)
 	}
-	if err != nil {
-		return nil, err
+	var set map[string]string
+	if err == nil {
+		set, err = p.options(o, s)
 	}
-	s, err := ort.NewDynamicAdvancedSessionWithONNXData(model, []string{in}, []string{out}, o)
+	if err == nil && strict {
+		err = o.AddSessionConfigEntry("session.disable_cpu_ep_fallback", "1")
+	}
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &session{ort: s, loops: loops}, nil
-}
-
-// cudaWorks returns nil if the library can run models on an NVIDIA GPU. That
-// CUDA is among its providers does not say so: the provider is a library of
-// its own, which needs others and a driver.
-func (r *Runtime) cudaWorks() error {
-	if !slices.Contains(r.providers, cudaProvider) {
-		return errors.New("the ONNX Runtime library has no CUDA provider")
-	}
-	o, err := ort.NewSessionOptions()
+	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, []string{g.in}, []string{g.out}, o)
 	if err != nil {
-		return err
+		return nil, plain(err)
 	}
-	defer o.Destroy()
-	if err := appendCUDA(o, 0); err != nil {
-		return plain(err)
-	}
-	return nil
+	return &session{ort: open, provider: p, loops: g.loops, options: set}, nil
 }
 
 // plain strips an error of ONNX Runtime of the place in its sources and of its
@@ -97,26 +97,6 @@ func plain(err error) error {
 		text = after
 	}
 	return errors.New(printableText(strings.TrimSpace(text)))
-}
-
-func appendCUDA(o *ort.SessionOptions, index int) error {
-	cuda, err := ort.NewCUDAProviderOptions()
-	if err != nil {
-		return err
-	}
-	defer cuda.Destroy()
-	err = cuda.Update(map[string]string{
-		"device_id":              strconv.Itoa(index),
-		"use_tf32":               "0",
-		"cudnn_conv_algo_search": "HEURISTIC",
-	})
-	if err != nil {
-		return err
-	}
-	if err := o.AppendExecutionProviderCUDA(cuda); err != nil {
-		return err
-	}
-	return o.AddSessionConfigEntry("session.disable_cpu_ep_fallback", "1")
 }
 
 // run runs the graph once. ONNX Runtime reads in and writes out in place.
@@ -167,7 +147,7 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	options, err := s.options()
+	options, err := s.runOptions()
 	if err != nil {
 		return err
 	}
@@ -226,7 +206,7 @@ func (s *session) keep(options *ort.RunOptions) {
 	s.free = append(s.free, options)
 }
 
-func (s *session) options() (*ort.RunOptions, error) {
+func (s *session) runOptions() (*ort.RunOptions, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -245,5 +225,7 @@ func (s *session) close() error {
 		_ = o.Destroy()
 	}
 	s.free = nil
-	return s.ort.Destroy()
+	var err error
+	s.provider.runOnThread(func() { err = s.ort.Destroy() })
+	return err
 }

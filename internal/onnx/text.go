@@ -17,12 +17,3 @@ func (k *OutputKind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseOutputKind(string(text))
 	return err
 }
-
-// MarshalText writes the device's name.
-func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what ParseDevice reads.
-func (d *Device) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDevice(string(text))
-	return err
-}

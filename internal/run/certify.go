@@ -23,6 +23,10 @@ type Outcome struct {
 	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
+	// CleanAccuracy is the model's without noise and SmoothedAccuracy that of the most votes
+	// under noise: estimates, beside what is certified. Nil without labels.
+	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
+	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
@@ -31,21 +35,47 @@ type Outcome struct {
 // Certify carries out a plan. Errors in what the user gave are InputErrors; an
 // interrupted run can be resumed.
 func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
-	p.Settle()
-	if err := p.validate(); err != nil {
-		return Outcome{}, err
-	}
-	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
-		return Outcome{}, badInput(err) // before the work of opening
-	}
-	if err := p.chooseSeed(console); err != nil {
-		return Outcome{}, err
-	}
-	in, err := openInputs(ctx, p)
+	r, err := prepare(ctx, p, console)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer in.close()
+	defer r.inputs.close()
+	description := r.inputs.describe(r.plan, len(r.positions))
+	if r.certifiers, err = newCertifiers(description); err != nil {
+		return Outcome{}, badInput(err)
+	}
+	if r.folder, err = openFolder(r.plan, description); err != nil {
+		return Outcome{}, err
+	}
+	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
+		console.notef("seed: %d; --seed %d repeats the noise", r.plan.Seed, r.plan.Seed)
+	}
+	outcome, err := r.finish(ctx)
+	if closeErr := r.folder.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && !hasHint(err) && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
+		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
+	}
+	return outcome, err
+}
+
+// prepare opens what a plan names and settles what follows from it.
+func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
+	p.Settle()
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
+		return nil, badInput(err) // before the work of opening
+	}
+	if err := p.chooseSeed(console); err != nil {
+		return nil, err
+	}
+	in, err := openInputs(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
@@ -53,36 +83,34 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
 	}
+	for _, w := range in.data.Warnings() {
+		console.warnf("%s", w)
+	}
+	if err := p.chooseSelection(in.data, console); err != nil {
+		in.close()
+		return nil, err
+	}
 	positions := p.Positions(in.data.Len())
 	if len(positions) == 0 {
+		in.close()
 		whole := p.Parameters
 		whole.Shard = runfolder.Whole
-		return Outcome{}, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
+		return nil, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
 	}
-	description := in.describe(p, len(positions))
-	c, err := newCertifiers(description)
-	if err != nil {
-		return Outcome{}, badInput(err)
-	}
-	folder, err := openFolder(p, description)
-	if err != nil {
-		return Outcome{}, err
-	}
-	r := &running{plan: p, console: console, certifiers: c, inputs: in, positions: positions, folder: folder}
-	outcome, err := r.finish(ctx)
-	if closeErr := folder.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
-		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(positions), p.Out)
-	}
-	return outcome, err
+	return &running{plan: p, console: console, inputs: in, positions: positions}, nil
 }
 
 // finish samples what the folder does not have yet.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
+	}
+	if len(r.certs) == 0 {
+		l, err := r.look(ctx)
+		if err != nil {
+			return Outcome{}, err
+		}
+		r.warn(l)
 	}
 	started := time.Now()
 	if err := r.sample(ctx); err != nil {
@@ -96,10 +124,17 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if r.none > 0 {
 		r.console.warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
-	return Outcome{
+	outcome := Outcome{
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
-	}, nil
+	}
+	if share, ok := r.accuracy.CleanShare(); ok {
+		outcome.CleanAccuracy = &share
+	}
+	if share, ok := r.accuracy.SmoothedShare(); ok {
+		outcome.SmoothedAccuracy = &share
+	}
+	return outcome, nil
 }
 
 // certifiers are the methods of a run.
@@ -155,14 +190,15 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	}
 	sum := sha256.Sum256(model)
 	in.modelSum = hex.EncodeToString(sum[:])
-	if in.data, err = dataset.Open(ctx, p.Data, dataset.Options{Labels: p.Labels}); err != nil {
+	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
 		return badInput(err)
 	}
-	if in.library, err = OpenLibrary(p.Library); err != nil {
+	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
 		return err
 	}
+	in.data.FitChannels(imageChannels(model))
 	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
-		Device: p.Device, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
+		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
 	})
 	if err != nil {
@@ -182,10 +218,10 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	return err
 }
 
-// OpenLibrary finds and opens the ONNX Runtime library. A file that the user names but
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. A file that the user names but
 // that is no such library is an InputError.
-func OpenLibrary(named string) (*onnx.Runtime, error) {
-	path, err := onnx.FindLibrary(named)
+func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
+	path, err := onnx.FindLibraryFor(device, named)
 	var library *onnx.Runtime
 	if err == nil {
 		library, err = onnx.Open(path)
@@ -210,6 +246,7 @@ func (in *inputs) close() {
 
 // describe is the run.json of the plan with these inputs.
 func (in *inputs) describe(p Plan, selected int) runfolder.Run {
+	settings := in.model.Settings()
 	r := runfolder.Run{
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
@@ -219,13 +256,16 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
 			Examples: in.data.Len(), Selected: selected,
+			Options: p.DataOptions, Note: in.data.Note(),
 		},
 		Parameters: p.Parameters, Noise: in.noise.describe(),
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
+			Call: settings.Call, Options: settings.Options,
 		},
 	}
+	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()
 	r.Parameters.Outputs = in.model.Outputs()
 	return r
 }

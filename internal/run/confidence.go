@@ -18,6 +18,11 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
+	// Arithmetic is that of the noise, Quantisation the most that rounding inputs to a
+	// lattice took off a radius.
+	Arithmetic   certify.Arithmetic `json:"arithmetic"`
+	Precision    string             `json:"precision,omitempty"`
+	Quantisation float64            `json:"quantisation,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
@@ -39,7 +44,7 @@ func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) 
 	if !p.Combine.Sound() {
 		return Confidence{}, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
 	}
-	c := Confidence{Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, Bounds: []certify.ConfidenceBound{}}
+	c := Confidence{Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {
 		c.Radii = append(c.Radii, RadiusConfidence{Radius: radius})
 	}
@@ -53,6 +58,7 @@ func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) 
 func (c *Confidence) add(cert certify.Certificate, bounds []certify.ConfidenceBound) {
 	c.Examples++
 	c.N = cert.N
+	c.Quantisation = max(c.Quantisation, cert.Quantisation)
 	c.Bounds = append(c.Bounds, bounds...)
 	for i := range c.Radii {
 		at := &c.Radii[i]

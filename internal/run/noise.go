@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -87,21 +88,45 @@ func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
 // input is an example with its noise, and what rounding it takes off every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
-		return smoothing.FloatInput{Clean: n.float.clean(example), Scale: n.float.scale}, 0, nil
+		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
 	}
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
-	integers := make([]int32, len(values))
-	quantisation := 0.0
-	if n.quantise != nil {
-		quantisation = n.quantise.Quantise(integers, values)
-	} else {
-		for d, x := range values {
-			integers[d] = int32(n.refined * n.data.Index(x))
-		}
-	}
+	integers, quantisation := n.integers(values)
 	input, err := n.lattice.Input(integers, n.channel)
 	return input, quantisation, err
+}
+
+// integers are the lattice points of values, and what rounding to them takes off every
+// radius.
+func (n *noise) integers(values []float32) ([]int32, float64) {
+	integers := make([]int32, len(values))
+	if n.quantise != nil {
+		return integers, n.quantise.Quantise(integers, values)
+	}
+	for d, x := range values {
+		integers[d] = int32(n.refined * n.data.Index(x))
+	}
+	return integers, 0
+}
+
+// largest is the largest magnitude that the model gets of the data without noise.
+func (n *noise) largest(p Plan) float64 {
+	mean, std := p.Mean, p.Std
+	if len(mean) == 0 {
+		mean = []float64{0}
+	}
+	if len(std) == 0 {
+		std = []float64{1}
+	}
+	most := 0.0
+	for c := range max(len(mean), len(std)) {
+		m, s := mean[min(c, len(mean)-1)], std[min(c, len(std)-1)]
+		for _, x := range []float32{n.data.Low, n.data.High} {
+			most = max(most, math.Abs(float64(x)-m)/s)
+		}
+	}
+	return most
 }
 
 // describe is what run.json says of the noise.

@@ -4,12 +4,14 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -19,9 +21,11 @@ import (
 // Plan is all that a run of certify is asked to do.
 type Plan struct {
 	Model, Data string // paths
-	Labels      string // path of the labels, where they are apart from the data; or empty
 	Out         string // run folder
 	Version     string // of rscert, for run.json
+
+	// DataOptions are how the data are read.
+	DataOptions dataset.Options
 
 	// Parameters determine the results.
 	runfolder.Parameters
@@ -29,6 +33,8 @@ type Plan struct {
 	// FixedSeed repeats the noise of another run; nil draws a seed from the system, or
 	// resumes with the run's.
 	FixedSeed *uint64
+	// FixedSelect is which examples Max takes; nil chooses by the data, or resumes with the run's.
+	FixedSelect *runfolder.Selection
 
 	Library string // path of ONNX Runtime; empty: found
 	Device  onnx.Device
@@ -78,12 +84,18 @@ func withHint(err error, format string, args ...any) error {
 	return hintedError{err, fmt.Sprintf(format, args...)}
 }
 
+func hasHint(err error) bool {
+	var h interface{ Hint() string }
+	return errors.As(err, &h)
+}
+
 // Idle is a flag that plays no part without another.
 type Idle struct{ Flag, Without string }
 
 // Settle fills in what follows from other parameters and resets what plays no part to
 // its zero value: it is no parameter of the run. It returns the flags that were reset.
 func (p *Plan) Settle() (idle []Idle) {
+	p.Noise = cmp.Or(p.Noise, runfolder.Lattice)
 	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
 	if !p.Method.Given() {
 		p.Method = runfolder.ByVotes(certify.ExactMargin)

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scorefile"
 )
 
 // Recertification certifies what a run or a file has kept again, by several methods.
@@ -115,7 +116,7 @@ type SavedScores struct {
 	// N0, if above 0, takes so many of the estimation samples as selection samples:
 	// for files that have none.
 	N0          int64
-	Temperature float64 // of the probabilities, which were saved at 1
+	Temperature float64 // relative to the one that the probabilities were saved with
 }
 
 // CertifyScores certifies every example of saved scores and gives take what is found.
@@ -132,15 +133,9 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 		return badInput(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	path := q.Evidence.Path
-	example := certify.ScoreExample{Classes: r.Classes, N0: r.N0, N: r.N}
-	switch {
-	case q.N0 < 0 || q.N0 >= r.N:
-		return badInputf("--n0 %d: want a part of the %d samples of %s", q.N0, r.N, path)
-	case q.N0 > 0 && r.N0 > 0:
-		return badInputf("--n0 %d: %s has selection samples of its own, %d an example", q.N0, path, r.N0)
-	case q.N0 > 0:
-		example.N0, example.N = q.N0, r.N-q.N0
+	example, err := q.split(r.Shape)
+	if err != nil {
+		return err
 	}
 	bar := progress.Start(show, "scores", int64(r.Examples), 0)
 	defer bar.Finish()
@@ -156,15 +151,29 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 		example.Quantisation = r.Quantisation()
 		cert, bounds, err := q.certifyExample(certifier, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
-			return withHint(badInputf("%s: no array scores0: the predicted class needs selection samples", path),
+			return withHint(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
 				"take the first k samples for it with --n0 k, or certify --class label")
 		}
 		if err != nil {
-			return badInput(fmt.Errorf("%s: example %d: %w", path, example.Index, err))
+			return badInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
 		}
 		take(cert, bounds)
 		bar.Add(1, "")
 	}
+}
+
+// split says which samples of each example are for the selection.
+func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
+	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
+	switch path := q.Evidence.Path; {
+	case q.N0 < 0 || q.N0 >= s.N:
+		return e, badInputf("--n0 %d: want a part of the %d samples of %s", q.N0, s.N, path)
+	case q.N0 > 0 && s.N0 > 0:
+		return e, badInputf("--n0 %d: %s has selection samples of its own, %d an example", q.N0, path, s.N0)
+	case q.N0 > 0:
+		e.N0, e.N = q.N0, s.N-q.N0
+	}
+	return e, nil
 }
 
 func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {

@@ -27,10 +27,11 @@ type running struct {
 	started time.Time
 	drawn   atomic.Int64
 
-	certs   []certify.Certificate // in the folder
-	correct int                   // of certs
-	samples int64                 // of all of them, by both phases
-	none    int64                 // of the samples: votes for nobody
+	certs    []certify.Certificate // in the folder
+	correct  int                   // of certs
+	accuracy certify.Accuracy      // of the model and of the smoothed classifier
+	samples  int64                 // of all of them, by both phases
+	none     int64                 // of the samples: votes for nobody
 }
 
 // takeDone takes the records that a resumed folder has. Certificates by votes are
@@ -92,6 +93,7 @@ func (r *running) take(rec runfolder.Record) {
 	if rec.Certificate.Correct {
 		r.correct++
 	}
+	r.accuracy.Add(rec.Votes)
 	r.samples += rec.Votes.N0 + rec.Votes.N
 	r.none += rec.Votes.None0 + rec.Votes.None
 }
@@ -170,7 +172,7 @@ func (e *experiment) Finish(t smoothing.Votes) (err error) {
 // count takes over what the sampler has counted.
 func (e *experiment) count(t smoothing.Votes) {
 	v := &e.record.Votes
-	v.N, v.Counts, v.None = t.N, t.Counts, t.None
+	v.N, v.Counts, v.None, v.Clean = t.N, t.Counts, t.None, &t.Clean
 	if t.N0 > 0 {
 		v.N0, v.Counts0, v.None0 = t.N0, t.Counts0, t.None0
 	}

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,75 +43,147 @@ func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
 func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
-// BenchmarkSampling draws samples of real models on the CPU as certify does. An
-// op is a sample; %outside-ort is the part of the workers' time that is not spent
-// in ONNX Runtime: noise, votes, scheduling and waiting.
-func BenchmarkSampling(b *testing.B) {
-	ort, err := OpenLibrary("")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer ort.Close()
-	workers := runtime.GOMAXPROCS(0)
-	for _, m := range []struct {
-		name, file string
-		shape      []int
-		sigma      float64
-	}{
-		{"mnist-cnn", "../../testdata/mnist-cnn.onnx", []int{1, 28, 28}, 0.5},
-		{"cifar10-resnet-2b", "../../../shared/data/vnncomp2021/cifar10_resnet_2b.onnx", []int{3, 32, 32}, 0.02},
-	} {
-		bytes, err := os.ReadFile(m.file)
-		if errors.Is(err, fs.ErrNotExist) {
-			b.Logf("%s is not here: left out", m.file)
-			continue
+// draw draws n samples of an input.
+func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, workers int, n int64) error {
+	sampler := smoothing.Sampler{Classifier: c, Seed: 1, Workers: workers}
+	queue := []smoothing.Experiment{counting{input, n}}
+	return sampler.Run(ctx, func() (smoothing.Experiment, error) {
+		if len(queue) == 0 {
+			return nil, nil
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		model, err := ort.Load(bytes, onnx.LoadOptions{Workers: workers, Example: m.shape})
-		if err != nil {
-			b.Fatal(err)
-		}
-		arrangement, err := model.Fit(m.shape, onnx.CHW)
-		if err != nil {
-			b.Fatal(err)
-		}
-		noise := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
-			data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
-		if err := noise.prepare(m.sigma, []float64{0}, []float64{1}); err != nil {
-			b.Fatal(err)
-		}
-		clean := make([]float32, model.InputLen())
-		for i := range clean {
-			clean[i] = float32(i%256) / 255
-		}
-		input, _, err := noise.input(clean)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(m.name, func(b *testing.B) {
-			var inside atomic.Int64
-			sampler := smoothing.Sampler{
-				Classifier: timed{model, &inside}, Seed: 1, Workers: workers,
+		e := queue[0]
+		queue = nil
+		return e, nil
+	})
+}
+
+// runAlone runs the model on so many batches by each worker, as a program would that has its inputs.
+func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int) error {
+	var wait sync.WaitGroup
+	failed := make(chan error, workers)
+	for range workers {
+		wait.Go(func() {
+			in, out := make([]float32, c.Batch()*c.InputLen()), make([]float32, c.Batch()*c.Classes())
+			for i := range in {
+				in[i] = float32(i%251)/125 - 1
 			}
-			queue := []smoothing.Experiment{counting{input, int64(b.N)}}
-			err := sampler.Run(b.Context(), func() (smoothing.Experiment, error) {
-				if len(queue) == 0 {
-					return nil, nil
+			for range batches {
+				if err := c.Run(ctx, in, out); err != nil {
+					failed <- err
+					return
 				}
-				e := queue[0]
-				queue = nil
-				return e, nil
-			})
-			if err != nil {
+			}
+		})
+	}
+	wait.Wait()
+	close(failed)
+	return <-failed
+}
+
+// benchModel is a model with an input for it.
+type benchModel struct {
+	name, file string
+	shape      []int
+	sigma      float64
+}
+
+// benchModels are a bundled model, one of VNN-COMP 2021, and those of scripts/bench_models.py in $RSCERT_BENCH_MODELS.
+func benchModels() []benchModel {
+	made := os.Getenv("RSCERT_BENCH_MODELS")
+	return []benchModel{
+		{"mnist-cnn", "../../testdata/mnist-cnn.onnx", []int{1, 28, 28}, 0.5},
+		{"cifar10-resnet-2b", "../../../shared/data/vnncomp2021/cifar10_resnet_2b.onnx", []int{3, 32, 32}, 0.25},
+		{"resnet20", filepath.Join(made, "resnet20.onnx"), []int{3, 32, 32}, 0.25},
+		{"resnet110", filepath.Join(made, "resnet110.onnx"), []int{3, 32, 32}, 0.25},
+		{"resnet50", filepath.Join(made, "resnet50.onnx"), []int{3, 224, 224}, 0.25},
+	}
+}
+
+// open loads the model and puts bytes on the lattice for it; it skips where the model is not there.
+func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
+	bytes, err := os.ReadFile(m.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		b.Skipf("%s is not here", m.file)
+	}
+	check := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	check(err)
+	ort, err := OpenLibrary(onnx.Device{}, "")
+	check(err)
+	b.Cleanup(func() { ort.Close() })
+	model, err := ort.Load(bytes, onnx.LoadOptions{Workers: workers, Example: m.shape})
+	check(err)
+	b.Cleanup(func() { model.Close() })
+	arrangement, err := model.Fit(m.shape, onnx.CHW)
+	check(err)
+	noise := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
+		data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
+	check(noise.prepare(m.sigma, []float64{0}, []float64{1}))
+	clean := make([]float32, model.InputLen())
+	for i := range clean {
+		clean[i] = float32(i%256) / 255
+	}
+	input, _, err := noise.input(clean)
+	check(err)
+	return model, input
+}
+
+// BenchmarkSampling draws samples of real models on the CPU as certify does. An op is a sample; %outside-ort is the part
+// of the workers' time that is not spent in ONNX Runtime: noise, votes, scheduling and waiting.
+func BenchmarkSampling(b *testing.B) {
+	workers := runtime.GOMAXPROCS(0)
+	for _, m := range benchModels()[:2] {
+		b.Run(m.name, func(b *testing.B) {
+			model, input := m.open(b, workers)
+			var inside atomic.Int64
+			b.ResetTimer()
+			if err := draw(b.Context(), timed{model, &inside}, input, workers, int64(b.N)); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 			b.ReportMetric(100*(1-float64(inside.Load())/float64(workers)/float64(b.Elapsed())), "%outside-ort")
 		})
-		if err := model.Close(); err != nil {
-			b.Fatal(err)
-		}
+	}
+}
+
+// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone: as many single-threaded calls at a time,
+// of as many inputs. An op is a round of both, of a second or more; 'ratio' is the median over rounds of the time alone
+// over the time of sampling, which other programs on the machine disturb least.
+func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
+	workers := runtime.GOMAXPROCS(0)
+	for _, m := range benchModels() {
+		b.Run(m.name, func(b *testing.B) {
+			model, input := m.open(b, workers)
+			started := time.Now()
+			if err := runAlone(b.Context(), model, workers, 1); err != nil {
+				b.Fatal(err)
+			}
+			batches := max(8, int(time.Second/time.Since(started)))
+			n := int64(batches * workers * model.Batch())
+			var ratios []float64
+			fastest := time.Duration(1 << 62)
+			b.ResetTimer()
+			for b.Loop() {
+				started := time.Now()
+				if err := runAlone(b.Context(), model, workers, batches); err != nil {
+					b.Fatal(err)
+				}
+				alone := time.Since(started)
+				started = time.Now()
+				if err := draw(b.Context(), model, input, workers, n); err != nil {
+					b.Fatal(err)
+				}
+				sampling := time.Since(started)
+				fastest = min(fastest, sampling)
+				ratios = append(ratios, float64(alone)/float64(sampling))
+			}
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "ratio")
+			b.ReportMetric(float64(n)/fastest.Seconds(), "samples/s")
+			b.ReportMetric(float64(model.Batch()), "batch")
+		})
 	}
 }

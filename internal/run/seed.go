@@ -34,7 +34,6 @@ func (p *Plan) chooseSeed(console Console) error {
 	}
 	// 53 bits: JSON readers that hold numbers as float64 keep it.
 	p.Seed = binary.LittleEndian.Uint64(b[:]) >> 11
-	console.notef("seed: %d, drawn for this run; --seed %d repeats its noise", p.Seed, p.Seed)
 	if p.Shard.K > 1 {
 		console.warnf("--shard %s without --seed: each shard draws its own; give all the same to join them as one run", p.Shard)
 	}

@@ -1,11 +1,8 @@
 package runfolder
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -63,31 +60,19 @@ type boundRow struct {
 
 // readBounds reads a run folder's own bounds.csv.
 func readBounds(path string) (content[boundRow], error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return content[boundRow]{}, err
 	}
 	defer f.Close()
-	c := content[boundRow]{sealed: true}
-	err = scanLines(f, func(l line) error {
+	c, err := collect(f, func(l line) (boundRow, bool, error) {
 		row, err := decodeBound(l)
-		switch {
-		case c.damage != nil:
-			c.damage.tail = c.damage.tail && err != nil
-		case err != nil:
-			c.damage = &damage{line: l.number, err: err, tail: true}
-			if bytes.IndexByte(l.text, 0) >= 0 {
-				return errZeros
-			}
-		case l.number > 1:
-			c.values, c.lines, c.ends = append(c.values, row), append(c.lines, l.number), append(c.ends, l.end)
-		}
-		return nil
+		return row, l.number > 1, err
 	})
-	if err != nil && !errors.Is(err, errZeros) {
-		return c, fmt.Errorf("%s: %w", path, err)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return c, nil
+	return c, err
 }
 
 func decodeBound(l line) (row boundRow, err error) {

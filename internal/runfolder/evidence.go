@@ -288,6 +288,8 @@ type Bounds struct {
 	Label bool
 	// Unfinished is how many of the run's examples are not sampled yet.
 	Unfinished int
+	// Arithmetic is that of the run's noise; of a file from elsewhere nothing is known.
+	Arithmetic certify.Arithmetic
 }
 
 // Bounds finds the bounds on the confidence under attack. Those of a run are complete
@@ -331,6 +333,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	return Bounds{
 		File: path, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
 		Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
+		Arithmetic: e.Run.arithmetic(),
 	}, nil
 }
 

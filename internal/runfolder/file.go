@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/rscert/rscert/internal/durable"
 )
 
 // appendFile is a file of whole lines.
@@ -51,20 +53,25 @@ func (a *appendFile) sync() error {
 
 // stillThere checks that path names the open file and that it has its size.
 func stillThere(path string, file *os.File, size int64) error {
-	open, err := file.Stat()
-	if err != nil {
-		return err
+	if err := durable.CheckName(path, file); err != nil {
+		return &Error{err.Error(), "its results are lost: start again"}
 	}
-	named, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return &Error{fmt.Sprintf("%s: was deleted or moved while the run wrote to it", path), "its results are lost: start again"}
-	case err != nil:
-		return err
-	case !os.SameFile(open, named):
-		return &Error{fmt.Sprintf("%s: was replaced while the run wrote to it", path), "its results are lost: start again"}
-	case open.Size() != size:
-		return &Error{fmt.Sprintf("%s: was changed while the run wrote to it", path), "start again in another folder"}
+	if info, err := file.Stat(); err != nil || info.Size() != size {
+		return errors.Join(err, &Error{fmt.Sprintf("%s: was changed while it was written to", path), "start again in another folder"})
 	}
 	return nil
+}
+
+// openFile opens a file for reading, and nothing else: a pipe may never begin, a device never end.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &Error{fmt.Sprintf("%s: is a folder", path), "name a file"}
+	case !info.Mode().IsRegular():
+		return nil, &Error{fmt.Sprintf("%s: is no regular file", path), "copy what it gives into a file"}
+	}
+	return os.Open(path)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
 		{"a checksum", string(sealed), ""},
+		{"a checksum and none", string(sealed) + strings.Replace(good, `"index":0`, `"index":1`, 1), "votes.jsonl:2: the line has no checksum"},
 		{"no label known", strings.Replace(good, `"label":0`, `"label":-1`, 1), ""},
 		{"not JSON", good + "\nhello\n", "votes.jsonl:2: "},
 		{"blank lines count", good + "\n\n\n{]\n", "votes.jsonl:4: "},
@@ -248,6 +250,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		{"other classes", good + "\n" + `{"index":1,"label":0,"n":3,"counts":[2,1,0]}`, "votes.jsonl:2: counts has 3 classes, the lines before have 2"},
 		{"changed", strings.Replace(string(sealed), "[2,1]", "[1,2]", 1), "votes.jsonl:1: the line has changed"},
 		{"two objects", good + good, "votes.jsonl:1: text behind"},
+		{"deep", `{"index":` + strings.Repeat("[", 1<<22), `votes.jsonl:1: "index": is nested more than 100 deep`},
 		{"a line of noise", strings.Repeat("x", 1<<20), "votes.jsonl:1: "},
 	} {
 		path := filepath.Join(t.TempDir(), VotesFile)
@@ -412,6 +415,52 @@ func TestRepairs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStrippedChecksums checks that lines which a program wrote anew, without their
+// checksums, are refused and not cut off as what a power cut left.
+func TestStrippedChecksums(t *testing.T) {
+	dir := wholeRun(t)
+	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
+	overwrite(t, dir, VotesFile, func(s string) string { return strip.ReplaceAllString(s, "") })
+	before := contents(t, dir)
+	if f, err := Resume(dir, testRun); err == nil || !strings.Contains(err.Error(), "votes.jsonl:1: the line has no checksum") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	if contents(t, dir)[VotesFile] != before[VotesFile] {
+		t.Error("the votes were changed")
+	}
+}
+
+// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not
+// taken for a damaged one and cut back.
+func TestOldFormat(t *testing.T) {
+	dir := wholeRun(t)
+	before := contents(t, dir)
+	old := testRun
+	old.Schema = 1
+	doc, err := encode(old, "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, RunFile), doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var mismatch *MismatchError
+	if f, err := Resume(dir, testRun); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "the folder's format was 1, now 2") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {
+		if contents(t, dir)[name] != before[name] {
+			t.Errorf("%s was changed", name)
+		}
 	}
 }
 
@@ -626,6 +675,58 @@ func FuzzShard(f *testing.F) {
 			t.Errorf("%q does not read back: %v", shard, err)
 		}
 	})
+}
+
+// TestSpread checks that the examples that --max takes are spread over all.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
+		p := Parameters{Skip: c.skip, Max: c.max, Shard: Whole, Select: Spread}
+		got := p.Positions(c.examples)
+		candidates := (c.examples-1)/c.skip + 1
+		turns := min(c.max, candidates)
+		if len(got) != turns {
+			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
+		}
+		for turn, i := range got {
+			// One of each part, so of each class where parts are no larger.
+			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
+				t.Errorf("%+v: position %d at turn %d", c, i, turn)
+			}
+		}
+		var joined []int
+		for i := range 3 {
+			p.Shard = Shard{i, 3}
+			joined = append(joined, p.Positions(c.examples)...)
+		}
+		slices.Sort(joined)
+		if !slices.Equal(joined, got) {
+			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
+		}
+	}
+	for _, p := range []Parameters{{}, {Skip: 1}, {Skip: 1, Max: 3, Shard: Whole, Select: Spread}} {
+		if got := p.Positions(0); got != nil {
+			t.Errorf("%+v: positions %v in nothing", p, got)
+		}
+	}
+	if got := (Parameters{}).Positions(9); got != nil {
+		t.Errorf("positions %v of a run that does not say which", got)
+	}
+	// Fixed: a run must find its examples again with another version.
+	p := Parameters{Skip: 1, Max: 5, Shard: Whole, Select: Spread}
+	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
+		t.Errorf("positions %v, want %v", got, want)
+	}
+}
+
+// TestSelectionRecorded checks that the first examples are recorded as nothing, as before there was a choice, so that
+// run folders of that time can be resumed.
+func TestSelectionRecorded(t *testing.T) {
+	for selection, want := range map[Selection]bool{First: false, Spread: true} {
+		doc, err := encode(Parameters{Select: selection}, "")
+		if err != nil || bytes.Contains(doc, []byte(`"select":"spread"`)) != want || bytes.Contains(doc, []byte(`"select"`)) != want {
+			t.Errorf("%v: %s, %v", selection, doc, err)
+		}
+	}
 }
 
 // TestShards checks that shards part the examples.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,16 +23,22 @@ type line struct {
 	torn   bool   // the last one, without its newline
 }
 
-// scanLines calls visit for every line that is not blank.
+// maxLine is how long a line may be, in bytes: a file without ends of lines must not claim all memory. Votes among
+// a million classes take less.
+const maxLine = 64 << 20
+
+// scanLines calls visit for every line that is not blank. The line is the visitor's to read until it returns.
 func scanLines(r io.Reader, visit func(line) error) error {
 	br := bufio.NewReaderSize(r, 1<<16)
 	var l line
+	var data []byte
 	for {
-		data, err := br.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
+		var err error
 		l.number++
+		data, err = readLine(br, data[:0])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("line %d: %w", l.number, err)
+		}
 		l.end += int64(len(data))
 		l.torn = err != nil
 		if l.text = bytes.TrimRight(data, "\r\n"); len(bytes.TrimSpace(l.text)) > 0 {
@@ -43,6 +48,19 @@ func scanLines(r io.Reader, visit func(line) error) error {
 		}
 		if l.torn {
 			return nil
+		}
+	}
+}
+
+// readLine appends a line to data, its end included; io.EOF: it has none.
+func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
+	for {
+		part, err := br.ReadSlice('\n')
+		if data = append(data, part...); len(data) > maxLine {
+			return nil, fmt.Errorf("has more than %d MiB", maxLine>>20)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return data, err
 		}
 	}
 }
@@ -83,20 +101,16 @@ type content[T any] struct {
 	values []T
 	lines  []int   // their numbers
 	ends   []int64 // the offsets behind them
-	sealed bool    // all lines carry checksums
 	damage *damage // nil: every line is intact
 }
 
 // readLines reads a file of JSON lines, up to the first damaged line.
 func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return content[T]{}, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return content[T]{}, &Error{fmt.Sprintf("%s: is a folder", path), "name a file"}
-	}
 	c, err := format.read(f)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
@@ -105,9 +119,19 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 }
 
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
-	c := content[T]{sealed: true}
-	err := scanLines(r, func(l line) error {
+	return collect(r, func(l line) (v T, holds bool, err error) {
 		v, checked, err := f.decode(l)
+		// A file of lines with checksums has one behind every line.
+		f.sealed = f.sealed || (checked && err == nil)
+		return v, true, err
+	})
+}
+
+// collect reads lines up to the first damaged one. decode reads a line and tells whether
+// it holds a value.
+func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error)) (c content[T], err error) {
+	err = scanLines(r, func(l line) error {
+		v, holds, err := decode(l)
 		switch {
 		case c.damage != nil:
 			// Only whether something intact comes after it is still of interest.
@@ -117,8 +141,7 @@ func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 			if bytes.IndexByte(l.text, 0) >= 0 {
 				return errZeros
 			}
-		default:
-			c.sealed = c.sealed && checked
+		case holds:
 			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
 		}
 		return nil
@@ -185,7 +208,8 @@ func (c content[T]) intact(path string) error {
 
 // repairable returns an error for damage that is not the end of a killed run.
 func (c content[T]) repairable(path string) error {
-	if c.damage == nil || c.damage.tail {
+	// A whole line without its checksum is no power cut's doing.
+	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
 		return nil
 	}
 	return &Error{
@@ -206,7 +230,7 @@ func checkKeys(text []byte, keys []string) error {
 	if t != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	found, err := objectKeys(d)
+	found, err := objectKeys(d, 1)
 	if err != nil {
 		return err
 	}
@@ -222,7 +246,7 @@ func checkKeys(text []byte, keys []string) error {
 }
 
 // objectKeys reads the rest of an object and returns its keys.
-func objectKeys(d *json.Decoder) ([]string, error) {
+func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 	var found []string
 	for d.More() {
 		t, err := d.Token()
@@ -234,7 +258,7 @@ func objectKeys(d *json.Decoder) ([]string, error) {
 			return nil, fmt.Errorf("%.40q appears twice", key)
 		}
 		found = append(found, key)
-		if err := skipValue(d); err != nil {
+		if err := skipValue(d, depth+1); err != nil {
 			return nil, fmt.Errorf("%.40q: %w", key, err)
 		}
 	}
@@ -242,20 +266,25 @@ func objectKeys(d *json.Decoder) ([]string, error) {
 	return found, jsonError(err)
 }
 
+// maxDepth is how deep values may be nested: far deeper than any line of a run is.
+const maxDepth = 100
+
 // skipValue reads a value; null and repeated keys in it are errors.
-func skipValue(d *json.Decoder) error {
+func skipValue(d *json.Decoder, depth int) error {
 	t, err := d.Token()
 	switch {
 	case err != nil:
 		return jsonError(err)
 	case t == nil:
 		return errors.New("is null")
+	case depth > maxDepth:
+		return fmt.Errorf("is nested more than %d deep", maxDepth)
 	case t == json.Delim('{'):
-		_, err = objectKeys(d)
+		_, err = objectKeys(d, depth)
 		return err
 	case t == json.Delim('['):
 		for d.More() {
-			if err := skipValue(d); err != nil {
+			if err := skipValue(d, depth+1); err != nil {
 				return err
 			}
 		}

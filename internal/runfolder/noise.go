@@ -76,6 +76,7 @@ func (r Run) Target(alpha float64) certify.Target {
 	p := r.Parameters
 	t := certify.Target{
 		Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
+		Precision: p.Precision.String(),
 	}
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())

@@ -2,6 +2,7 @@ package runfolder
 
 import (
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,7 @@ type Parameters struct {
 	Temperature     float64                  `json:"temperature"`
 	Outputs         onnx.OutputKind          `json:"outputs"`       // logits, probabilities; as told apart
 	ScoresOutput    string                   `json:"scores-output"` // empty = the only one
+	Precision       onnx.Precision           `json:"precision"`
 	Layout          onnx.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`
@@ -37,7 +39,40 @@ type Parameters struct {
 	Seed            uint64                   `json:"seed"`
 	Skip            int                      `json:"skip"`
 	Max             int                      `json:"max"`
+	Select          Selection                `json:"select,omitzero"` // of Max
 	Shard           Shard                    `json:"shard"`
+}
+
+// Selection is which examples Max takes.
+type Selection uint8
+
+const (
+	First  Selection = iota // the first ones
+	Spread                  // one of each of Max parts of the dataset, so some of all classes where these stand one after the other
+)
+
+// Selections are all of them.
+func Selections() []Selection { return []Selection{First, Spread} }
+
+func (s Selection) String() string {
+	if s == Spread {
+		return "spread"
+	}
+	return "first"
+}
+
+// MarshalText writes the name.
+func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *Selection) UnmarshalText(text []byte) error {
+	for _, known := range Selections() {
+		if string(text) == known.String() {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("%q: want first or spread", text)
 }
 
 // Shard is part I of K of a run: the examples whose turn is I modulo K.
@@ -66,11 +101,40 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
 // Positions are the positions in a dataset of so many examples of those that are
 // certified, ascending.
 func (p Parameters) Positions(examples int) []int {
+	if examples < 1 || p.Skip < 1 || p.Shard.K < 1 {
+		return nil // a folder of the first format need not say
+	}
 	var positions []int
-	for turn, i := 0, 0; i < examples && (p.Max == 0 || turn < p.Max); turn, i = turn+1, i+p.Skip {
-		if turn%p.Shard.K == p.Shard.I {
-			positions = append(positions, i)
+	candidates := (examples-1)/p.Skip + 1 // every Skip-th
+	turns := candidates
+	if p.Max > 0 {
+		turns = min(turns, p.Max)
+	}
+	for turn := p.Shard.I; turn < turns; turn += p.Shard.K {
+		i := turn
+		if p.Select == Spread {
+			i = spread(turn, turns, candidates)
 		}
+		positions = append(positions, i*p.Skip)
 	}
 	return positions
+}
+
+// spread is the candidate of a turn: a fixed pseudo-random one of the turn's part of all, ⌊turn·candidates/turns⌋ up to
+// the next one's. Equal steps would take what recurs in the order of files, as the first image of every class.
+func spread(turn, turns, candidates int) int {
+	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
+	// splitmix64 (Steele, Lea and Flood 2014), of the turn.
+	z := uint64(turn+1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	offset, _ := bits.Mul64(z^z>>31, uint64(end-begin))
+	return begin + int(offset)
+}
+
+// part is ⌊turn·candidates/turns⌋.
+func part(turn, turns, candidates int) int {
+	high, low := bits.Mul64(uint64(turn), uint64(candidates))
+	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so it is at most candidates
+	return int(quotient)
 }

@@ -79,56 +79,82 @@ func (r Run) readOwnCertificates(path string) (content[certify.Certificate], err
 	return c, err
 }
 
+// left is what the files of an interrupted run hold.
+type left struct {
+	votes  content[votesLine]
+	certs  content[certify.Certificate]
+	bounds content[boundRow]
+}
+
+// readLeft reads the files, up to where a kill or a power cut damaged them. Damage of
+// another kind is an error.
+func (f *Folder) readLeft() (l left, err error) {
+	path := f.path(VotesFile)
+	if l.votes, err = f.run.readOwnVotes(path); err == nil {
+		err = l.votes.repairable(path)
+	}
+	if err != nil {
+		return l, err
+	}
+	path = f.path(CertificatesFile)
+	if l.certs, err = f.run.readOwnCertificates(path); err == nil {
+		err = l.certs.repairable(path)
+	}
+	if err != nil || len(f.run.Parameters.ConfidenceRadii) == 0 {
+		return l, err
+	}
+	path = f.path(BoundsFile)
+	if l.bounds, err = readBounds(path); err == nil {
+		err = l.bounds.repairable(path)
+	}
+	if missing(err) {
+		err = nil
+	}
+	return l, err
+}
+
+// common is the number of examples with votes and a certificate, which must be of the
+// same examples.
+func (l left) common(path string) (int, error) {
+	n := min(len(l.votes.values), len(l.certs.values))
+	for i := range n {
+		if v, c := l.votes.values[i], l.certs.values[i]; v.Index != c.Index || v.Label != c.Label || v.N != c.N {
+			return 0, fmt.Errorf("%s:%d: is of example %d with label %d and n = %d, and %s has example %d with label %d and n = %d there",
+				path, l.certs.lines[i], c.Index, c.Label, c.N, VotesFile, v.Index, v.Label, v.N)
+		}
+	}
+	return n, nil
+}
+
 // recover finds the examples of which every file has all, and cuts the files back to
 // them: the rest was being written when the run was interrupted, or had not reached the
-// disk when the power went. Damage of another kind is an error.
+// disk when the power went.
 func (f *Folder) recover() error {
-	votes, err := f.run.readOwnVotes(f.path(VotesFile))
-	if err == nil {
-		err = votes.repairable(f.path(VotesFile))
-	}
+	l, err := f.readLeft()
 	if err != nil {
 		return err
 	}
-	certs, err := f.run.readOwnCertificates(f.path(CertificatesFile))
-	if err == nil {
-		err = certs.repairable(f.path(CertificatesFile))
-	}
+	n, err := l.common(f.path(CertificatesFile))
 	if err != nil {
 		return err
 	}
-	n := min(len(votes.values), len(certs.values))
-	for i := range n {
-		if v, c := votes.values[i], certs.values[i]; v.Index != c.Index || v.Label != c.Label || v.N != c.N {
-			return fmt.Errorf("%s:%d: is of example %d with label %d and n = %d, and %s has example %d with label %d and n = %d there",
-				f.path(CertificatesFile), certs.lines[i], c.Index, c.Label, c.N, VotesFile, v.Index, v.Label, v.N)
-		}
+	p := f.run.Parameters
+	if len(p.ConfidenceRadii) > 0 {
+		n, _ = p.boundsOf(l.certs.values[:n], l.bounds)
 	}
-	var bounds content[boundRow]
-	if len(f.run.Parameters.ConfidenceRadii) > 0 {
-		bounds, err = readBounds(f.path(BoundsFile))
-		if err == nil {
-			err = bounds.repairable(f.path(BoundsFile))
-		}
-		if err != nil && !missing(err) {
-			return err
-		}
-		n, _ = f.run.Parameters.boundsOf(certs.values[:n], bounds)
-	}
-	if f.run.Parameters.SaveScores {
-		if n, err = f.recoverScores(votes.values[:n]); err != nil {
+	if p.SaveScores {
+		if n, err = f.recoverScores(l.votes.values[:n]); err != nil {
 			return err
 		}
 	}
-	f.dropped = max(len(votes.values), len(certs.values)) - n
-	for i := range n {
-		f.done = append(f.done, Record{Votes: votes.values[i].Votes, Certificate: certs.values[i], Scores: votes.values[i].Scores})
-	}
+	f.dropped = max(len(l.votes.values), len(l.certs.values)) - n
 	var s sizes
-	if n > 0 {
-		_, end := f.run.Parameters.boundsOf(certs.values[:n], bounds)
-		s = sizes{votes: votes.ends[n-1], certs: certs.ends[n-1], bounds: end}
+	for i := range n {
+		v := l.votes.values[i]
+		f.done = append(f.done, Record{Votes: v.Votes, Certificate: l.certs.values[i], Scores: v.Scores})
+		s.votes, s.certs = l.votes.ends[i], l.certs.ends[i]
 	}
+	_, s.bounds = p.boundsOf(l.certs.values[:n], l.bounds)
 	return f.open(s)
 }
 

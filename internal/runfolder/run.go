@@ -15,13 +15,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
 )
 
@@ -65,7 +66,12 @@ type Data struct {
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
 	Examples int    `json:"examples"` // in the dataset
-	Selected int    `json:"selected"` // of them in the run, by skip, max and shard
+	Selected int    `json:"selected"` // of them in the run, by skip, max, select and shard
+
+	Options          dataset.Options `json:"options,omitzero"`             // how the data were read
+	Note             string          `json:"note,omitempty"`               // what was decided in reading
+	ClassNames       string          `json:"class-names,omitempty"`        // where the names of the classes are from
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of that file
 }
 
 // Runtime is what the model ran on. Threads and Batch do not change results.
@@ -75,12 +81,16 @@ type Runtime struct {
 	Device   string `json:"device"`
 	Batch    int    `json:"batch"`
 	Threads  int    `json:"threads"`
+	// Call is the number of samples of one call of ONNX Runtime, and Options the
+	// provider's.
+	Call    int               `json:"call,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Read reads dir's run.json.
 func Read(dir string) (Run, error) {
 	path := filepath.Join(dir, RunFile)
-	data, err := os.ReadFile(path)
+	data, err := readWhole(path)
 	if err != nil {
 		return Run{}, err
 	}
@@ -89,6 +99,20 @@ func Read(dir string) (Run, error) {
 		return Run{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
+}
+
+// readWhole reads a file that is no longer than a line may be.
+func readWhole(path string) ([]byte, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLine+1))
+	if err == nil && len(data) > maxLine {
+		err = fmt.Errorf("%s: has more than %d MiB", path, maxLine>>20)
+	}
+	return data, err
 }
 
 // decodeRun reads run.json. The version comes first: a newer one may differ in all else.
@@ -180,6 +204,7 @@ func (r Run) compatible(dir string, now Run) error {
 		}
 		differs("--"+name, a.Interface(), b.Interface())
 	}
+	differs("the folder's format", r.Schema, now.Schema)
 	differs("rscert", r.Version, now.Version)
 	differs("ONNX Runtime", r.Runtime.Library, now.Runtime.Library)
 	differs("the provider", r.Runtime.Provider, now.Runtime.Provider)

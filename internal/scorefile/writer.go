@@ -216,8 +216,13 @@ func digest(numbers [2]int64, blocks [2]uint32) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
-// Sync makes what was written survive a power cut.
-func (w *Writer) Sync() error { return w.file.Sync() }
+// Sync makes what was written survive a power cut, in a file that still has its name.
+func (w *Writer) Sync() error {
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	return durable.CheckName(w.path+partSuffix, w.file)
+}
 
 // Close ends the writing before all is there; Create goes on.
 func (w *Writer) Close() error {

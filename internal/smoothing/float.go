@@ -76,16 +76,19 @@ func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// FloatInput is an example whose noise is added in float32: Clean[d] + Scale[d]·Z, the
+// FloatInput is an example whose noise is added in float32: Values[d] + Scale[d]·Z, the
 // product and the sum rounded. A model can tell from such sums where they were made
 // (Jin et al. 2022), so a certificate from them is one of idealised arithmetic.
 type FloatInput struct {
-	Clean []float32 // [D], normalised
-	Scale []float32 // [D], σ divided by the normalisation's standard deviation
+	Values []float32 // [D], without noise, normalised
+	Scale  []float32 // [D], σ divided by the normalisation's standard deviation
 }
 
 // Len is D.
-func (in FloatInput) Len() int { return len(in.Clean) }
+func (in FloatInput) Len() int { return len(in.Values) }
+
+// Clean sets dst [D] to the input without noise.
+func (in FloatInput) Clean(dst []float32) { copy(dst, in.Values) }
 
 // Perturb sets dst [D] to the noisy input of a sample.
 func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
@@ -93,7 +96,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 	for w := 0; w < len(dst); w += block {
 		out := dst[w:min(w+block, len(dst))]
 		s.gaussians(&b, uint64(sample)*weyl+uint64(w), len(out))
-		clean, scale := in.Clean[w:w+len(out)], in.Scale[w:w+len(out)]
+		clean, scale := in.Values[w:w+len(out)], in.Scale[w:w+len(out)]
 		for d := range out {
 			out[d] = clean[d] + float32(scale[d]*b.gaussians[d])
 		}

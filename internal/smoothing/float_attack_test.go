@@ -46,9 +46,9 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 }
 
 // With noise in floats the votes at two points 0.43σ apart contradict each other: if class 0 has all votes at one,
-// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With noise
-// on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice points
-// at both.
+// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With
+// noise on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice
+// points at both.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -68,7 +68,7 @@ func TestFloatAttack(t *testing.T) {
 		return counts
 	}
 	floats := votes(func(point int, s Stream, sample int64) {
-		FloatInput{points[point], scale}.Perturb(noisy, s, sample)
+		FloatInput{Values: points[point], Scale: scale}.Perturb(noisy, s, sample)
 	})
 	if floats[0] != n || floats[1] > n/20 {
 		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// LeastRatio and GreatestRatio bound σ/g: a coarser lattice would waste the noise, and a finer one needs a table of
-// more than 2¹⁶ entries.
+// LeastRatio and GreatestRatio bound σ/g, the latter as a whole number (up to the next one): a coarser lattice would
+// waste the noise, and a finer one needs a table of more than 2¹⁶ entries.
 const (
 	LeastRatio    = 1
 	GreatestRatio = 3640
@@ -30,7 +30,8 @@ func NewGaussian(sigma float64, step *big.Rat) (*Table, error) {
 	ratio.Quo(ratio, step)
 	if ratio.Cmp(big.NewRat(LeastRatio, 1)) < 0 || ratio.Cmp(big.NewRat(GreatestRatio+1, 1)) >= 0 {
 		r, _ := ratio.Float64()
-		return nil, fmt.Errorf("σ is %.4g steps of the lattice; a table of noise can have %d to %d", r, LeastRatio, GreatestRatio)
+		return nil, fmt.Errorf("σ is %.4g steps of the lattice; a table of noise has room for %d to %d",
+			r, LeastRatio, GreatestRatio)
 	}
 	half := gaussianMasses(ratio)
 	last := len(half) - 1
@@ -55,10 +56,10 @@ const places = 256
 //
 // Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so the K terms that taylorTerms asks for leave out less than
 // 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All else is integers, each rounded to a neighbour, so that machines cannot
-// differ. In units of 2⁻²⁵⁶: t is rounded once, which moves p_j by at most 2¹² (|∂p_j/∂t| ≤ 1/t); r_j is off by at most
-// 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence multiplies the errors by at
-// most (hx + h²)/(n+1) < 5.3/(n+1), all steps by less than 2⁶, and adds at most 2¹⁹; so the sum of at most 24 terms is
-// off by less than 2⁵⁰, that is 2⁻²⁰⁶. Taking off 2⁻¹³⁹ makes a lower bound.
+// differ. In units of 2⁻²⁵⁶: t is rounded once, which moves p_j by at most 2¹² (|∂p_j/∂t| ≤ 1/t); r_j is off by at
+// most 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence multiplies the
+// errors by at most (hx + h²)/(n+1) < 5.3/(n+1), all steps by less than 2⁶, and adds at most 2¹⁹; so the sum of at
+// most 24 terms is off by less than 2⁵⁰, that is 2⁻²⁰⁶. Taking off 2⁻¹³⁹ makes a lower bound.
 func gaussianMasses(ratio *big.Rat) []Mass {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))

@@ -162,8 +162,10 @@ func TestRefine(t *testing.T) {
 		s     int
 		ok    bool
 	}{
-		{255, 0.12, 1, true}, {255, 0.118, 1, true}, {255, 0.117, 2, true}, {255, 0.01, 12, true}, {255, 14, 1, true},
-		{255, 14.5, 1, false}, {65535, 0.05, 1, true}, {65535, 0.25, 1, false}, {1, 0.25, 120, true}, {256, 0.5, 1, true},
+		{255, 0.12, 1, true}, {255, 0.118, 1, true}, {255, 0.117, 2, true}, {255, 0.01, 12, true},
+		{255, 14, 1, true},
+		{255, 14.5, 1, false}, {65535, 0.05, 1, true}, {65535, 0.25, 1, false}, {1, 0.25, 120, true},
+		{256, 0.5, 1, true},
 		{1, 1e-9, 1, false}, {255, 0, 1, false}, {255, math.Inf(1), 1, false},
 	} {
 		l := Lattice{Step: big.NewRat(1, c.den), Low: -3, High: 200}
@@ -229,7 +231,7 @@ func TestQuantiseDeduction(t *testing.T) {
 			moved := new(big.Rat).SetFloat64(float64(v))
 			moved.Sub(moved, new(big.Rat).Mul(step, big.NewRat(int64(k[d]), 1)))
 			moved.Abs(moved)
-			if half := new(big.Rat).Mul(step, big.NewRat(1, 2)); moved.Cmp(half.Mul(half, new(big.Rat).SetFloat64(1+0x1p-27))) > 0 {
+			if most := new(big.Rat).Mul(step, new(big.Rat).SetFloat64(.5+0x1p-28)); moved.Cmp(most) > 0 {
 				t.Fatalf("%v goes to %d steps of %v", v, k[d], q.step)
 			}
 			moved.Add(moved, new(big.Rat).Mul(step, big.NewRat(1, 2)))
@@ -263,7 +265,7 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// Away from q(x) as seen from x, to just beyond the edge of a cell, such that δ has the direction of the norm's vector.
+			// Away from q(x), to just beyond the edge of a cell, such that δ has the direction of the norm's vector.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)
@@ -306,6 +308,22 @@ func TestQuantiseCost(t *testing.T) {
 		if got := q.Quantise(make([]int32, n), x) / 0.5; math.Abs(got/want-1) > 0.05 {
 			t.Errorf("%d values cost %.5fσ, want about %v", n, got, want)
 		}
+	}
+}
+
+// A value outside the range is its end.
+func TestQuantiseClamps(t *testing.T) {
+	q, err := NewQuantiser(0.5, -3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, outside := make([]int32, 2), make([]int32, 2)
+	a, b := q.Quantise(ends, []float32{-3, 5}), q.Quantise(outside, []float32{-4, 7})
+	if a != b || !slices.Equal(ends, outside) {
+		t.Errorf("%v costs %g, and %v from outside %g", ends, a, outside, b)
+	}
+	if l := q.Lattice(); int(ends[0]) != l.Low || int(ends[1]) != l.High {
+		t.Errorf("the ends are %d, and the lattice is from %d to %d", ends, l.Low, l.High)
 	}
 }
 

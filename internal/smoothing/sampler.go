@@ -33,6 +33,7 @@ type Votes struct {
 	N       int64   // estimation samples
 	Counts  []int64 // their votes [m]
 	None    int64   // those that vote for nobody
+	Clean   int     // the vote of the input without noise; −1 for nobody
 }
 
 // Input makes the noisy inputs of one example.
@@ -41,6 +42,8 @@ type Input interface {
 	// Perturb sets dst [D] to the noisy input of a sample, in the model's layout and
 	// normalised. It is called from several goroutines at once.
 	Perturb(dst []float32, s Stream, sample int64)
+	// Clean sets dst [D] to the input without noise.
+	Clean(dst []float32)
 }
 
 // Experiment decides for one example how many samples are drawn and what
@@ -96,7 +99,8 @@ type active struct {
 	input    Input
 	goal     int64
 	drawn    [phases]int64 // samples given to workers
-	counted  int64         // samples of both phases that are done with
+	clean    bool          // the clean input has been given to a worker
+	counted  int64         // samples of both phases that are done with, and the clean input
 	finished bool
 
 	mu       sync.Mutex
@@ -286,6 +290,11 @@ func (c *scheduler) compose(exhausted bool) *task {
 	t := &task{}
 	room := c.batch
 	for _, a := range c.active {
+		if !a.clean && room > 0 {
+			t.batch = append(t.batch, segment{active: a, phase: clean, count: 1})
+			a.clean = true
+			room--
+		}
 		for phase, end := range [phases]int64{c.n0, a.goal} {
 			k := int(min(int64(room), end-a.drawn[phase]))
 			if k <= 0 {
@@ -304,7 +313,11 @@ func (c *scheduler) compose(exhausted bool) *task {
 
 // left is the number of samples still to be drawn to the goal.
 func (a *active) left(n0 int64) int64 {
-	return n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
+	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
+	if !a.clean {
+		samples++
+	}
+	return samples
 }
 
 // account takes in a worker's report and emits the experiments that are now
@@ -322,7 +335,7 @@ func (c *scheduler) account(o outcome) error {
 	}
 	for a, k := range o.counted {
 		a.counted += int64(k)
-		if k > 0 && a.counted == c.n0+a.goal {
+		if k > 0 && a.counted == c.n0+a.goal+1 {
 			c.undecided = append(c.undecided, a)
 		}
 	}
@@ -359,6 +372,11 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
 	in := w.in
 	for _, g := range t.batch {
+		if g.phase == clean {
+			g.input.Clean(in[:d])
+			in = in[d:]
+			continue
+		}
 		stream := NewStream(w.Seed, g.index, g.phase)
 		for i := range g.count {
 			g.input.Perturb(in[:d], stream, g.first+int64(i))
@@ -380,7 +398,9 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 		}
 		o.counted[g.active] += k
 		out = out[g.count*m:]
-		drawn += int64(g.count)
+		if g.phase != clean {
+			drawn += int64(g.count)
+		}
 	}
 	if w.Progress != nil {
 		w.Progress(drawn)
@@ -392,9 +412,15 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 // an Observer when their turn has come. It returns the number of samples that
 // are done with: counted and, by an Observer, seen.
 func (g segment) deliver(outputs []float32, m int, n0 int64) (int, error) {
+	if g.phase == clean {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.active.votes.Clean = Vote(outputs)
+		return 1, nil
+	}
 	votes, nobody := make([]int64, m), int64(0)
 	for i := range g.count {
-		if k := vote(outputs[i*m : (i+1)*m]); k == none {
+		if k := Vote(outputs[i*m : (i+1)*m]); k == none {
 			nobody++
 		} else {
 			votes[k]++
@@ -445,10 +471,13 @@ func (a *active) due(g segment, n0 int64) bool {
 // none is the vote of an output that is no answer.
 const none = -1
 
-// vote returns the class with the largest output; the first of equals. −∞ is the output
+// clean is the phase of the one input without noise. It has no stream.
+const clean Phase = 2
+
+// Vote returns the class with the largest output; the first of equals. −∞ is the output
 // of a class that is masked. A NaN, a +∞ or nothing but −∞ is a vote for nobody: what
 // such an output would mean is not the sampler's to say.
-func vote(outputs []float32) int {
+func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {
 		if v > outputs[best] {

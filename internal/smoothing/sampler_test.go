@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"runtime"
 	"strings"
@@ -48,13 +49,19 @@ type recorded struct {
 	sigma float32
 	goals []int64
 	log   *[]string // shared, appended to by Emit
+	input Input     // nil: clean, with noise in floats
 
 	asked   []Votes
 	outputs [phases][]float32
 	final   *Votes
 }
 
-func (r *recorded) Input() (int, Input) { return r.index, FloatInput{r.clean, r.scale()} }
+func (r *recorded) Input() (int, Input) {
+	if r.input != nil {
+		return r.index, r.input
+	}
+	return r.index, FloatInput{r.clean, r.scale()}
+}
 
 // scale is the standard deviation of the noise, 1 unless said otherwise.
 func (r *recorded) scale() []float32 {
@@ -66,7 +73,7 @@ func (r *recorded) scale() []float32 {
 }
 
 func (r *recorded) Goal(t Votes) (int64, error) {
-	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None})
+	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None, t.Clean})
 	for _, g := range r.goals {
 		if g > t.N {
 			return g, nil
@@ -122,7 +129,7 @@ func sourceOf(es []*observed, observe bool) func() (Experiment, error) {
 // TestSamplerIndependent checks that votes, goals, outputs and the order of
 // emission are the same for every batch size and number of workers.
 func TestSamplerIndependent(t *testing.T) {
-	for _, goals := range [][]int64{{1000}, {10, 37, 1000}} {
+	for _, goals := range [][]int64{{1000}, {10, 11, 37, 1000}} {
 		var want []string
 		var wantExamples []*observed
 		for _, batch := range []int{64, 1, 7, 5000} {
@@ -233,6 +240,9 @@ func TestSamplerErrors(t *testing.T) {
 			es[0].clean = []float32{1}
 			return sourceOf(es, false)
 		}, "example 0: input has 1 values, the model wants 2"},
+		{"no samples", &linear{batch: 8}, func(log *[]string) func() (Experiment, error) {
+			return sourceOf(examples(1, nil, log), false)
+		}, "example 0: no samples asked for"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -276,7 +286,7 @@ func TestVote(t *testing.T) {
 		{[]float32{-inf, nan}, none},
 		{[]float32{-inf, -inf}, none},
 	} {
-		if got := vote(c.outputs); got != c.want {
+		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
 		// Scores have the same rule.
@@ -345,34 +355,89 @@ func TestNoneIsCounted(t *testing.T) {
 	}
 }
 
-// The noise is another for every example, phase and sample: of examples with one clean
-// input no two samples agree, also not a selection sample with an estimation sample. (Else
-// certificates would not be independent, and the class would be chosen by the samples that
+// The noise is another for every example, phase, sample and coordinate, in floats and on a lattice: of examples with one
+// clean input no two samples agree, also not a selection sample with an estimation sample, and no coordinate has the
+// noise of another. (Else certificates would not be independent, and the class would be chosen by the samples that
 // certify it.)
 func TestNoiseIsNeverShared(t *testing.T) {
-	var log []string
-	es := examples(4, []int64{300}, &log)
-	for _, e := range es {
-		e.clean = []float32{0.1, 0.3}
-	}
-	s := Sampler{Classifier: &linear{batch: 16}, Seed: 5, N0: 200, Workers: 2}
-	if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
+	// Steps of σ/3640: two coordinates of 2,000 samples meet by chance with probability 0.01, and with this seed do not.
+	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, GreatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
+	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
+	if err != nil {
 		t.Fatal(err)
 	}
-	first := map[[3]float32]string{}
-	for i, e := range es {
-		for phase, outputs := range e.outputs {
-			for k := 0; k < len(outputs); k += 3 {
-				row, name := [3]float32(outputs[k:k+3]), fmt.Sprintf("example %d, phase %d, sample %d", i, phase, k/3)
-				if other, ok := first[row]; ok {
-					t.Fatalf("%s has the noise of %s", name, other)
+	for name, input := range map[string]Input{
+		"float":   FloatInput{Values: []float32{0, 0}, Scale: []float32{1, 1}},
+		"lattice": onLattice,
+	} {
+		var log []string
+		es := examples(4, []int64{300}, &log)
+		for _, e := range es {
+			e.input = input
+		}
+		s := Sampler{Classifier: &linear{batch: 16}, Seed: 5, N0: 200, Workers: 2}
+		if err := s.Run(t.Context(), sourceOf(es, true)); err != nil {
+			t.Fatal(err)
+		}
+		first := map[[3]float32]string{}
+		same := 0 // samples whose two coordinates have one noise
+		for i, e := range es {
+			for phase, outputs := range e.outputs {
+				for k := 0; k < len(outputs); k += 3 {
+					row, place := [3]float32(outputs[k:k+3]), fmt.Sprintf("%s: example %d, phase %d, sample %d", name, i, phase, k/3)
+					if other, ok := first[row]; ok {
+						t.Fatalf("%s has the noise of %s", place, other)
+					}
+					first[row] = place
+					if row[0]-1 == row[1] {
+						same++
+					}
 				}
-				first[row] = name
+			}
+		}
+		if len(first) != 4*500 || same > 5 { // 2,000/(2√π·3640) = 0.15 on the lattice by chance
+			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
+		}
+		// Another seed is other noise, in every sample.
+		again := examples(1, []int64{300}, &log)
+		again[0].input, again[0].index = input, es[0].index
+		s.Seed = 6
+		if err := s.Run(t.Context(), sourceOf(again, true)); err != nil {
+			t.Fatal(err)
+		}
+		for phase, outputs := range again[0].outputs {
+			for k := 0; k < len(outputs); k += 3 {
+				if other, ok := first[[3]float32(outputs[k:k+3])]; ok {
+					t.Fatalf("with another seed phase %d, sample %d has the noise of %s", phase, k/3, other)
+				}
 			}
 		}
 	}
-	if len(first) != 4*500 {
-		t.Errorf("%d samples were seen", len(first))
+}
+
+// padded writes down the inputs of its last call.
+type padded struct {
+	linear
+	last []float32
+}
+
+func (c *padded) Run(ctx context.Context, in, out []float32) error {
+	c.last = append(c.last[:0], in...)
+	return c.linear.Run(ctx, in, out)
+}
+
+// What a batch has no samples for is zeros, not the samples of the batch before. There are 20 samples and the clean
+// input: 16 and 5.
+func TestPaddingIsZeros(t *testing.T) {
+	var log []string
+	c := &padded{linear: linear{batch: 16}}
+	if err := (Sampler{Classifier: c, Workers: 1}).Run(t.Context(), sourceOf(examples(1, []int64{20}, &log), false)); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range c.last {
+		if (x == 0) != (i >= 2*5) {
+			t.Errorf("value %d of the last batch, of 5 inputs, is %v", i, x)
+		}
 	}
 }
 
@@ -392,5 +457,25 @@ func TestSamplerCancelled(t *testing.T) {
 	}
 	if len(log) == 0 || len(log) > 5 {
 		t.Errorf("%d examples emitted after 40 batches of 8 for 100 samples each", len(log))
+	}
+}
+
+// TestSamplerClean checks that the input without noise is asked for once, and its answer
+// kept apart from the votes.
+func TestSamplerClean(t *testing.T) {
+	for class, values := range [][]float32{{2, 0.3}, {0, 3}, {-3, 0.3}} { // outputs x+1, y, −x−y
+		var log []string
+		e := &observed{recorded{clean: values, sigma: 0.01, goals: []int64{10, 25}, log: &log}}
+		var drawn int64
+		s := Sampler{Classifier: &linear{batch: 4}, Seed: 1, N0: 5, Workers: 1, Progress: func(n int64) { drawn += n }}
+		if err := s.Run(t.Context(), sourceOf([]*observed{e}, true)); err != nil {
+			t.Fatal(err)
+		}
+		if e.final.Clean != class || e.final.N0 != 5 || e.final.N != 25 || drawn != 30 {
+			t.Errorf("clean vote %d of votes %+v, %d samples; want %d", e.final.Clean, *e.final, drawn, class)
+		}
+		if len(e.outputs[Estimation]) != 3*25 {
+			t.Errorf("the observer saw %d outputs", len(e.outputs[Estimation])/3)
+		}
 	}
 }

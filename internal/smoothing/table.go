@@ -47,7 +47,8 @@ const etaPlaces = 92
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
 //
 // with p_j the given ones and η the least multiple of 2⁻⁹² for which they sum to 1 or more; what is more than 1, at
-// most a unit of 2⁻⁶⁴ for each integer, is taken off the largest. Integers that get no mass must be at the ends. The name tells distributions apart in Digest.
+// most a unit of 2⁻⁶⁴ for each integer, is taken off the largest. Integers that get no mass must be at the ends. The
+// name tells distributions apart in Digest.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -184,8 +185,8 @@ func (t *Table) Entries() int { return len(t.entries) }
 // Name names the distribution and its parameters.
 func (t *Table) Name() string { return t.name }
 
-// Digest is the SHA-256, in hex, of the name, a newline, and as little-endian 64-bit integers First, Last, η's bits, b
-// and the entries. The same digest means the same noise.
+// Digest is the SHA-256, in hex, of "rscert table 1 ", the name, a newline, and as little-endian 64-bit integers First,
+// Last, η's bits, b and the entries. The same digest means the same noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {
@@ -200,10 +201,10 @@ func (t *Table) Digest() string {
 
 // Deflate returns α·e^{−Nη}, rounded down: what is left of α after N draws from tables of this η.
 //
-// The words' masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤ e^{Nη}
-// times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law therefore fails
-// with probability at most α under the law that is drawn from, with adaptive stopping too, if N is the most that can be
-// drawn. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; 0 is returned where that is negative.
+// The table's masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤ e^{Nη}
+// times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law therefore
+// fails with probability at most α under the law that is drawn from, with adaptive stopping too, if N is the most that
+// can be drawn. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; 0 is returned where that is negative.
 func Deflate(alpha, eta float64, draws int64) float64 {
 	const ulps = 0x1p-50 // more than the roundings here together
 	y := float64(float64(draws)*eta) * (1 + ulps)

@@ -21,7 +21,8 @@ func TestWordsGolden(t *testing.T) {
 		for i, d := range v.Coordinates {
 			checked++
 			if got := fmt.Sprintf("%016x", words[d]); got != v.Words[i] {
-				t.Errorf("seed %s example %s %v sample %d: word %d is %s, want %s", v.Seed, v.Example, v.Phase, v.Sample, d, got, v.Words[i])
+				t.Errorf("seed %s example %s %v sample %d: word %d is %s, want %s",
+					v.Seed, v.Example, v.Phase, v.Sample, d, got, v.Words[i])
 			}
 		}
 	}
@@ -44,7 +45,7 @@ func TestWordsDiffer(t *testing.T) {
 					s.Words(words[:], sample)
 					s.Words(few[:], sample)
 					for d, w := range words {
-						name := fmt.Sprintf("seed %d example %d %v sample %d coordinate %d", seed, example, phase, sample, d)
+						name := fmt.Sprintf("seed %d example %d %v sample %d word %d", seed, example, phase, sample, d)
 						if other, ok := seen[w]; ok {
 							t.Fatalf("%s and %s have word %x", other, name, w)
 						}

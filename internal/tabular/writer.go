@@ -45,6 +45,9 @@ func (w *Writer) Float(x float64) { w.add(strconv.AppendFloat(w.line, x, 'g', -1
 // Int ends a field with x.
 func (w *Writer) Int(x int) { w.add(strconv.AppendInt(w.line, int64(x), 10)) }
 
+// Uint ends a field with x.
+func (w *Writer) Uint(x uint64) { w.add(strconv.AppendUint(w.line, x, 10)) }
+
 // Bool ends a field with 1 for true and 0 for false.
 func (w *Writer) Bool(x bool) {
 	digit := byte('0')

@@ -1,11 +1,11 @@
-// Calibration reproduces the experiments of Ciosek et al. 2025 with rscert's
-// bounds and shows where they differ: Figure 3 (gap between bound and known
-// calibration error) and Table 1 (rates), the failure of the ECE as a proxy,
-// what the repair of the Nadaraya–Watson bound costs, its coverage with and
-// without the repair, and bounds and AUROC against h on real data.
+// Calibration makes the tables and the figure of docs/calibration-error.md: the gap
+// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3
+// and Table 1), how often the Nadaraya–Watson bound is too small with and without
+// its repair, and bounds and AUROC against h on real data.
 //
-//	go run ./studies/calibration            tables to stdout, figure to docs/img
-//	go run ./studies/calibration -max 5     samples up to 10⁵ only
+//	go run ./studies/calibration                  tables to stdout, figure to docs/img
+//	go run ./studies/calibration -max 5           samples up to 10⁵ only
+//	go run ./studies/calibration -parts real      some of the parts: real, atoms, gaps
 //
 // The paper gives the definitions of its four calibration functions in the
 // headings of a figure; these are four of the kinds it describes.
@@ -19,6 +19,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
@@ -29,6 +31,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -40,7 +43,7 @@ const (
 )
 
 // function is a calibration function on uniform scores. All of them have
-// |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤ (3/2)tanh²(1/h)/h² = 6144.
+// |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤ tanh²(1/h)/2h² = 2048.
 type function struct {
 	name string
 	eta  func(s float64) float64
@@ -51,7 +54,7 @@ var functions = []function{
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
 	// Two periods in each of 15 bins: the mean over a bin hides them.
-	{"s+0.4s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.4*s*(1-s)*math.Sin(60*math.Pi*s) }},
+	{"s+0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
 // truth is the calibration error and the total variation, on a grid of 10⁶.
@@ -77,32 +80,29 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 	return score, label
 }
 
-var methods = []string{"nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
+var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps are bound − truth of every method on one sample; for the ECE, which is
-// no bound, |ECE − truth|.
+// gaps are |bound − truth| of every method on one sample; the ECE is no bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
 		return nil, err
 	}
-	cf := calib.CrossFit{Delta: delta, Folds: folds, Seed: seed}
-	var out []float64
-	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.SecondOrder, calib.Printed} {
-		b, err := calib.NadarayaWatson(sample, cf, bandwidth, kind)
+	params := calib.BoundParams{CrossFit: calib.CrossFit{Delta: delta, Folds: folds, Seed: seed},
+		Variation: variation, Bandwidth: bandwidth}
+	gap := map[string]float64{}
+	for _, m := range calib.BoundMethods {
+		b, err := m.Compute(sample, params)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, b.Sum()-ce)
+		gap[m.Name] = b.Sum() - ce
 	}
-	tv, err := calib.TotalVariation(sample, cf, variation)
+	lower, err := calib.BettingLower(sample, delta, seed)
 	if err != nil {
 		return nil, err
 	}
-	lipschitz, err := calib.Lipschitz(sample, delta, bandwidth)
-	if err != nil {
-		return nil, err
-	}
+	gap["lower"] = ce - lower.Value
 	p := &calib.Predictions{Confidence: score, Correct: make([]bool, len(label))}
 	for i, y := range label {
 		p.Correct[i] = y == 1
@@ -111,17 +111,22 @@ func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64
 	if err != nil {
 		return nil, err
 	}
-	return append(out, tv.Sum()-ce, lipschitz.Sum()-ce, math.Abs(calib.ECE(bins)-ce)), nil
+	gap["ECE"] = math.Abs(calib.ECE(bins) - ce)
+	out := make([]float64, len(methods))
+	for k, name := range methods {
+		out[k] = gap[name]
+	}
+	return out, nil
 }
 
 func repeats(n int) int {
 	switch {
 	case n >= 10_000_000:
-		return 2
+		return 1
 	case n >= 1_000_000:
-		return 8
+		return 4
 	}
-	return 64
+	return 16
 }
 
 // curve is one method on one function: mean gaps at the sample sizes.
@@ -163,7 +168,7 @@ func figure3(maxPower int) ([][]curve, error) {
 			}
 			fmt.Printf("| 10^%d |", power)
 			for m, g := range mean {
-				fmt.Printf(" %.4f |", g)
+				fmt.Printf(" %s |", report.Round(g, report.Up, 0, 4))
 				curves[k][m].n = append(curves[k][m].n, float64(n))
 				curves[k][m].gap = append(curves[k][m].gap, g)
 			}
@@ -206,6 +211,9 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
+// drawn are the methods of the figure: those to use, and the best of the paper's of each kind.
+var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
+
 // drawCurves writes the four panels of Figure 3.
 func drawCurves(curves [][]curve, path string) error {
 	const width, height = 18 * vg.Centimeter, 16 * vg.Centimeter
@@ -217,9 +225,9 @@ func drawCurves(curves [][]curve, path string) error {
 		p.X.Label.Text, p.Y.Label.Text = "n", "gap"
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
-		p.Y.Min, p.Y.Max = 1e-4, 3 // the same in all panels, with room for the legend
-		for m, name := range methods {
-			c := curves[k][m]
+		p.Y.Min, p.Y.Max = 1e-4, 100 // the same in all panels, with room for the legend
+		for m, name := range drawn {
+			c := curves[k][slices.Index(methods, name)]
 			points := make(plotter.XYs, len(c.n))
 			for i := range points {
 				points[i].X, points[i].Y = c.n[i], c.gap[i]
@@ -234,7 +242,7 @@ func drawCurves(curves [][]curve, path string) error {
 				p.Legend.Add(name, line)
 			}
 		}
-		p.Legend.Left = true
+		p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
 		p.Legend.TextStyle.Font.Size = vg.Points(9)
 		panels[k/2][k%2] = p
 	}
@@ -307,17 +315,33 @@ func realData(path string) error {
 	if err != nil {
 		return err
 	}
-	cf := calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}
-	tv, err := calib.TotalVariation(original, cf, 1)
+	params := calib.BoundParams{CrossFit: calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}, Variation: 1}
+	fmt.Printf("\nReal scores (%s): n = %d, AUROC %.4f", "testdata/calibration/scores.csv.gz", t.N, before)
+	var smooth []calib.BoundMethod
+	for _, m := range calib.BoundMethods {
+		if m.Assumption == calib.PerturbedScores {
+			smooth = append(smooth, m)
+			continue
+		}
+		b, err := m.Compute(original, params)
+		if err != nil {
+			return err
+		}
+		fmt.Printf(", %s %s", m.Name, report.Round(b.Value, report.Up, 0, 4))
+	}
+	lower, err := calib.BettingLower(original, delta, 1)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nReal scores (%s): n = %d, AUROC %.4f, tv %.4f; perturbed:\n\n| h | AUROC | nw | nw-second-order | lipschitz |\n| --- | --- | --- | --- | --- |\n",
-		"testdata/calibration/scores.csv.gz", t.N, before, tv.Value)
+	fmt.Printf(", lower %s; perturbed:\n\n| h | AUROC |", report.Round(lower.Value, report.Down, 0, 4))
+	for _, m := range smooth {
+		fmt.Printf(" %s |", m.Name)
+	}
+	fmt.Printf(" lower |\n| --- | --- |%s\n", repeat(" --- |", len(smooth)+1))
 	for power := -2; power >= -8; power-- {
-		h := math.Ldexp(1, power)
+		params.Bandwidth = math.Ldexp(1, power)
 		perturbed := make([]float64, t.N)
-		kernel := calib.Sech{Bandwidth: h, Seed: 1}
+		kernel := calib.Sech{Bandwidth: params.Bandwidth, Seed: 1}
 		for i, s := range score {
 			perturbed[i] = kernel.Perturb(s, i)
 		}
@@ -330,18 +354,18 @@ func realData(path string) error {
 			return err
 		}
 		fmt.Printf("| 2^%d | %.4f |", power, auroc)
-		for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.SecondOrder} {
-			b, err := calib.NadarayaWatson(sample, cf, h, kind)
+		for _, m := range smooth {
+			b, err := m.Compute(sample, params)
 			if err != nil {
 				return err
 			}
-			fmt.Printf(" %.4f |", b.Value)
+			fmt.Printf(" %s |", report.Round(b.Value, report.Up, 0, 4))
 		}
-		b, err := calib.Lipschitz(sample, delta, h)
+		lower, err := calib.BettingLower(sample, delta, 1)
 		if err != nil {
 			return err
 		}
-		fmt.Printf(" %.4f |\n", b.Value)
+		fmt.Printf(" %s |\n", report.Round(lower.Value, report.Down, 0, 4))
 	}
 	return nil
 }
@@ -351,19 +375,29 @@ func main() {
 	maxPower := flag.Int("max", 7, "largest sample size is 10 to this power, from 4 on")
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
+	parts := flag.String("parts", "real,atoms,gaps", "what to make")
 	flag.Parse()
-	if err := realData(*scores); err != nil {
-		log.Fatal(err)
+	programs := map[string]func() error{
+		"real":  func() error { return realData(*scores) },
+		"atoms": func() error { return atomCoverage(1_000_000, 100) },
+		"gaps":  func() error { return drawGaps(max(4, *maxPower), *figure) },
 	}
-	if err := atomCoverage(1_000_000, 100); err != nil {
-		log.Fatal(err)
+	for part := range strings.SplitSeq(*parts, ",") {
+		if programs[part] == nil {
+			log.Fatalf("-parts %s: want real, atoms or gaps", part)
+		}
+		if err := programs[part](); err != nil {
+			log.Fatal(err)
+		}
 	}
-	curves, err := figure3(max(4, *maxPower))
+}
+
+// drawGaps prints the tables of gaps and rates and draws the figure.
+func drawGaps(maxPower int, figure string) error {
+	curves, err := figure3(maxPower)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	table1(curves)
-	if err := drawCurves(curves, *figure); err != nil {
-		log.Fatal(err)
-	}
+	return drawCurves(curves, figure)
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+)
+
+// runCheck looks at what certify would run.
+func runCheck(ctx context.Context, s streams, o certifyOptions) error {
+	if err := checkOutput("check-image", o.checkImage, o.Model, o.Data); err != nil {
+		return err
+	}
+	c, err := run.CheckRun(ctx, o.Plan, o.checkImage, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, c)
+	}
+	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
+	add := func(name, format string, args ...any) {
+		t.AddRow(report.Text(name), report.Text(fmt.Sprintf(format, args...)))
+	}
+	add("model", "%s, %d classes", c.Model, c.Classes)
+	add("data", "%s, %d classes, %d examples of the run", c.Data, c.DataClasses, c.Examples)
+	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)
+	add("device", "%s", c.Device)
+	percent := func(x float64) string { return report.Round(x, report.Nearest, 2, 1) + " %" }
+	add("accuracy", "%s without noise, %s with one draw of noise (%d examples)", percent(c.Look.Clean), percent(c.Look.Noisy), c.Look.Examples)
+	if c.Look.Differ != nil {
+		add("", "%s in float32; %d predictions differ", percent(*c.Look.Float32), *c.Look.Differ)
+	}
+	add("speed", "about %.0f samples/s: %s for all of the run", c.Look.SamplesPerSecond, c.Duration())
+	if c.Image != "" {
+		add("image", "a noisy example is in %s", c.Image)
+	}
+	return t.WriteText(s.out)
+}

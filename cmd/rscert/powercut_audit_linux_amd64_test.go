@@ -1,0 +1,8 @@
+//go:build audit
+
+package main
+
+import "testing"
+
+// TestAuditPowerCuts cuts the power at every moment of a run, and of runs that go on with what another cut has left.
+func TestAuditPowerCuts(t *testing.T) { testPowerCuts(t, 2, 600, 3) }

@@ -1,0 +1,178 @@
+package calib
+
+import (
+	"math"
+	"math/bits"
+)
+
+// bin is a run of neighbouring scores of a sample, all of each score's ties included, and what the binned bounds need
+// to know of it. With s̄ and ȳ the means, the moments are sums of powers of s − s̄. Two neighbours merge into one bin
+// in constant time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
+type bin struct {
+	from, to   int   // positions in the sample
+	level      uint8 // the coarsest partition that is cut at from
+	tie        int   // size of the largest set of equal scores
+	n          float64
+	score      float64 // s̄
+	labels     float64 // Σy
+	m2, m3, m4 float64 // Σ(s−s̄)², Σ(s−s̄)³, Σ(s−s̄)⁴
+	cross      float64 // Σ(s−s̄)(y−ȳ)
+	pairs      float64 // Σ_{i<j} |s_i − s_j|
+}
+
+// merge adds the bin to the right of b.
+func (b *bin) merge(r *bin) {
+	n := b.n + r.n
+	d := r.score - b.score
+	w := b.n * r.n / n
+	b.cross += r.cross + d*(r.labels/r.n-b.labels/b.n)*w
+	b.pairs += r.pairs + b.n*r.n*d
+	b.m4 += r.m4 + d*d*d*d*w*(b.n*b.n-b.n*r.n+r.n*r.n)/(n*n) +
+		6*d*d*(b.n*b.n*r.m2+r.n*r.n*b.m2)/(n*n) + 4*d*(b.n*r.m3-r.n*b.m3)/n
+	b.m3 += r.m3 + d*d*d*w*(b.n-r.n)/n + 3*d*(b.n*r.m2-r.n*b.m2)/n
+	b.m2 += r.m2 + d*d*w
+	b.score += d * (r.n / n)
+	b.labels += r.labels
+	b.n, b.to, b.tie = n, r.to, max(b.tie, r.tie)
+}
+
+// newBin sums the points from position from up to to, which are few or equal.
+func newBin(points []uint64, from, to int, level uint8) bin {
+	b := bin{from: from, to: to, level: level, n: float64(to - from)}
+	first, _ := unpack(points[from])
+	offset, tie := 0.0, 0
+	for i := from; i < to; i++ {
+		s, y := unpack(points[i])
+		offset += s - first
+		b.labels += float64(y)
+		if i == from || points[i]>>1 != points[i-1]>>1 {
+			tie = 0
+		}
+		tie++
+		b.tie = max(b.tie, tie)
+	}
+	b.score = first + offset/b.n
+	if b.tie == to-from {
+		b.score = first
+		return b
+	}
+	mean, before := b.labels/b.n, 0.0 // before = Σ_{j<i} (s_j − s̄)
+	for i := from; i < to; i++ {
+		s, y := unpack(points[i])
+		d := s - b.score
+		d2 := d * d
+		b.m2 += d2
+		b.m3 += d2 * d
+		b.m4 += d2 * d2
+		b.cross += d * (float64(y) - mean)
+		b.pairs += float64(i-from)*d - before
+		before += d
+	}
+	return b
+}
+
+// partitions is the number of partitions of n points: into 1, 2, 4, … bins, four points or more a bin.
+func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
+
+const uncut = math.MaxUint8
+
+// cutLevels says for each position of the sample which is the coarsest partition, 0 for the whole, that is cut before
+// it. Partition k is cut at the n·j/2ᵏ-th point, or at the nearer end of the ties there; and around each set of ties
+// as large as a bin, n/2ᵏ. It depends on the scores alone, and partition k+1 is cut wherever partition k is.
+func (s *Sample) cutLevels() []uint8 {
+	n := len(s.packed)
+	level := make([]uint8, n+1)
+	for i := range level {
+		level[i] = uncut
+	}
+	level[0] = 0
+	finest := partitions(n) - 1
+	j, all := 1, 1<<finest
+	place := func(j int) int {
+		hi, lo := bits.Mul64(uint64(n), uint64(j))
+		q, _ := bits.Div64(hi, lo, uint64(all))
+		return int(q)
+	}
+	next := place(j)
+	for a := 0; a < n; {
+		b := a + 1
+		for b < n && s.packed[b]>>1 == s.packed[a]>>1 {
+			b++
+		}
+		for ; j < all && next < b; next = place(j) {
+			at := a
+			if next-a > b-next {
+				at = b
+			}
+			level[at] = min(level[at], uint8(finest-bits.TrailingZeros(uint(j))))
+			j++
+		}
+		if b-a > 1 {
+			// The coarsest partition whose bins are no larger than the ties: 2ᵏ(b−a) ≥ n.
+			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
+				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
+			}
+		}
+		a = b
+	}
+	return level
+}
+
+// eachPartition calls visit with the bins of every partition, from the finest to that of one bin.
+func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
+	level := s.cutLevels()
+	n := len(s.packed)
+	cuts := 0
+	for _, l := range level[:n] {
+		if l != uncut {
+			cuts++
+		}
+	}
+	bins := make([]bin, 0, cuts)
+	for from := 0; from < n; {
+		to := from + 1
+		for to < n && level[to] == uncut {
+			to++
+		}
+		bins = append(bins, newBin(s.packed, from, to, level[from]))
+		from = to
+	}
+	for k := partitions(n) - 1; k >= 0; k-- {
+		merged := bins[:1]
+		for i := 1; i < len(bins); i++ {
+			if int(bins[i].level) <= k {
+				merged = append(merged, bins[i])
+			} else {
+				merged[len(merged)-1].merge(&bins[i])
+			}
+		}
+		bins = merged
+		visit(k, bins)
+	}
+}
+
+// meanGap is (1/n)Σ|s_i − ȳ_b| over the bins.
+func (s *Sample) meanGap(bins []bin) float64 {
+	total := 0.0
+	for i := range bins {
+		b := &bins[i]
+		mean, sum := b.labels/b.n, 0.0
+		for _, p := range s.packed[b.from:b.to] {
+			score, _ := unpack(p)
+			sum += math.Abs(score - mean)
+		}
+		total += sum
+	}
+	return total / float64(len(s.packed))
+}
+
+// brier is the mean of (s−y)².
+func (s *Sample) brier() float64 {
+	sum := 0.0
+	for _, p := range s.packed {
+		score, label := unpack(p)
+		d := score - float64(label)
+		sum += d * d
+	}
+	return sum / float64(len(s.packed))
+}

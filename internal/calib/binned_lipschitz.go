@@ -1,0 +1,112 @@
+package calib
+
+import "math"
+
+// BinnedLipschitz bounds the calibration error of a classifier whose scores have been perturbed by Sech with bandwidth
+// h, which bounds the derivatives of its calibration function by b1 and b2 (derivatives). Like BinnedVariation it has
+// one concentration step for all partitions of the sorted scores at once:
+//
+//	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
+//
+// First order: ŷ is the mean label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of
+// |η_i−η_j| over all pairs, and at most their standard deviation, so
+//
+//	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
+//
+// Second order: ŷ is the line fitted to the labels of the bin by least squares. By Cauchy–Binet, with det_ijk the
+// determinant of the rows (1, s, η) of three points, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)² over triples
+// and pairs. det is the second divided difference of η, at most b2/2, times the Vandermonde determinant, which is det
+// for η = s². So η has at most b2/2 times the residuals of the parabola, and with μ the central moments of the bin
+//
+//	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
+//
+// (a line leaves no more than a constant does). That is two thirds of ½b2·√μ4 for evenly spaced scores. Where a bin is
+// narrower than a standard deviation of 2⁻²⁰ its mean is kept, for the slope would be rounding. P is a projection all
+// the same, but its h_i can exceed 1: only Σh_i² ≤ n is known, and of oneStep the second exponent.
+//
+// Both orders have half of δ₁. From secondOrderFrom scores on only, for with fewer the second is never less.
+func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
+	if err := checkDelta(delta); err != nil {
+		return Bound{}, err
+	}
+	if err := checkBandwidth(bandwidth); err != nil {
+		return Bound{}, err
+	}
+	if s.N() == 0 {
+		return Bound{}, errNoRows
+	}
+	b1, b2 := derivatives(bandwidth)
+	n := float64(s.N())
+	orders := 1
+	if s.N() >= secondOrderFrom {
+		orders = 2
+	}
+	step := newOneStep(s, delta, orders*partitions(s.N()))
+	first, second := candidate{gap: math.Inf(1)}, candidate{gap: math.Inf(1)}
+	s.eachPartition(func(_ int, bins []bin) {
+		r1, r2 := 0.0, 0.0
+		for i := range bins {
+			b := &bins[i]
+			r1 += b.n * b.constantRemainder(b1)
+			r2 += b.n * b.lineRemainder(b1, b2)
+		}
+		if r1 /= n; r1 < first.sum() {
+			first.keepLess(candidate{s.meanGap(bins), r1, len(bins)})
+		}
+		if r2 /= n; orders == 2 && r2 < second.sum() {
+			second.keepLess(candidate{s.meanLineGap(bins), r2, len(bins)})
+		}
+	})
+	bound, err := step.bound(first, "smoothness", delta, true)
+	if orders == 1 || err != nil {
+		return bound, err
+	}
+	other, err := step.bound(second, "smoothness", delta, false)
+	if other.Value < bound.Value {
+		other.OfSample = min(other.OfSample, bound.OfSample)
+		return other, err
+	}
+	bound.OfSample = min(other.OfSample, bound.OfSample)
+	return bound, err
+}
+
+const secondOrderFrom = 10_000
+
+// constantRemainder bounds the mean of |η_i − η̄| in the bin.
+func (b *bin) constantRemainder(b1 float64) float64 {
+	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
+}
+
+// narrow reports whether the bin is left without a slope.
+func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
+
+// lineRemainder bounds the mean of |η_i − (Pη)_i| in the bin.
+func (b *bin) lineRemainder(b1, b2 float64) float64 {
+	if b.narrow() {
+		return b.constantRemainder(b1)
+	}
+	mu2, mu3, mu4 := b.m2/b.n, b.m3/b.n, b.m4/b.n
+	// Rounding takes the difference below its value by some 2⁻⁵³ of its terms.
+	parabola := max(0, mu4-mu2*mu2-mu3*mu3/mu2) + 1e-12*mu4
+	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
+}
+
+// meanLineGap is (1/n)Σ|s_i − ŷ_i| for lines fitted in the bins.
+func (s *Sample) meanLineGap(bins []bin) float64 {
+	total := 0.0
+	for i := range bins {
+		b := &bins[i]
+		slope := 0.0
+		if !b.narrow() {
+			slope = b.cross / b.m2
+		}
+		// s − ȳ − slope·(s−s̄) = (1−slope)(s−s̄) + (s̄−ȳ)
+		factor, offset, sum := 1-slope, b.score-b.labels/b.n, 0.0
+		for _, p := range s.packed[b.from:b.to] {
+			score, _ := unpack(p)
+			sum += math.Abs(factor*(score-b.score) + offset)
+		}
+		total += sum
+	}
+	return total / float64(len(s.packed))
+}

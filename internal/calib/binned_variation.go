@@ -1,0 +1,111 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// BinnedVariation bounds the calibration error of a classifier whose calibration function η has total variation at
+// most V: V = 1 if it is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms included,
+//
+//	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
+//
+// over partitions k of the sorted scores into intervals b, which depend on the scores alone, with ȳ_b the mean label
+// of a bin and t the one concentration step of oneStep, for all partitions at once. No folds, no smoother.
+//
+// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b in it. The mean
+// absolute deviation of its η_i is convex in the values that η has at the bin's distinct scores, so for values in an
+// interval of length V_b it is largest at the ends: 2q(1−q)V_b with q the share of the bin where η is at the upper end.
+// That is V_b/2 at most, or 2w(1−w)V_b if one score alone has a share w > ½: 0 if it is the only one. With g_b = p_b/2
+// or 2p_b·w(1−w), V_b ≤ 1 and ΣV_b ≤ V give
+//
+//	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
+//
+// OfSample is the bound on (1/n)Σ|s_i − η(s_i)|, the error of this data set, in which only the labels are random.
+//
+// V is an assumption: no data can show it.
+func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
+	if err := checkDelta(delta); err != nil {
+		return Bound{}, err
+	}
+	if !(variation >= 0) || math.IsInf(variation, 0) {
+		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
+	}
+	if s.N() == 0 {
+		return Bound{}, errNoRows
+	}
+	step := newOneStep(s, delta, partitions(s.N()))
+	best := candidate{gap: math.Inf(1)}
+	s.eachPartition(func(_ int, bins []bin) {
+		remainder := variationRemainder(bins, variation) / float64(s.N())
+		if remainder < best.sum() {
+			best.keepLess(candidate{gap: s.meanGap(bins), remainder: remainder, bins: len(bins)})
+		}
+	})
+	return step.bound(best, "variation", delta, true)
+}
+
+// variationRemainder is n·R_k.
+func variationRemainder(bins []bin, variation float64) float64 {
+	if variation <= 1 {
+		most := 0.0
+		for i := range bins {
+			most = max(most, bins[i].deviation())
+		}
+		return variation * most
+	}
+	weights := make([]float64, len(bins))
+	for i := range bins {
+		weights[i] = bins[i].deviation()
+	}
+	slices.Sort(weights)
+	sum := 0.0
+	for i := len(weights) - 1; i >= 0 && variation > 0; i-- {
+		sum += min(1, variation) * weights[i]
+		variation--
+	}
+	return sum
+}
+
+// deviation is n·g_b: the largest sum of deviations from their mean of values in [0, 1], equal for equal scores.
+func (b *bin) deviation() float64 {
+	if tie := float64(b.tie); tie > b.n/2 {
+		return 2 * tie * (b.n - tie) / b.n
+	}
+	return b.n / 2
+}
+
+// candidate is A of a partition, in its two parts.
+type candidate struct {
+	gap, remainder float64
+	bins           int
+}
+
+func (c candidate) sum() float64 { return c.gap + c.remainder }
+
+// keepLess replaces c by d if that is less.
+func (c *candidate) keepLess(d candidate) {
+	if d.sum() < c.sum() {
+		*c = d
+	}
+}
+
+// bound makes a Bound of the least A.
+func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
+	value := o.population(best.sum(), means)
+	order := 1.0
+	if !means {
+		order = 2
+	}
+	terms := Terms{{"gap", best.gap}, {remainder, best.remainder}, {"concentration", max(0, value-best.sum())}}
+	chosen := Terms{{"bins", float64(best.bins)}, {"order", order}, {"brier", o.brier}}
+	eps := binnedRoundoff(o.n)
+	b, err := newBound(terms, chosen, delta, eps, true)
+	b.OfSample = min(1, o.sample(best.sum(), means)+eps)
+	return b, err
+}
+
+// binnedRoundoff is more than what rounding does to A: the sums of n numbers of [0, 1] and the bins' means are off by
+// n·2⁻⁵³ relatively; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ by 2²⁰·2⁻⁵³ times a few units.
+func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

@@ -1,0 +1,69 @@
+package calib
+
+import "math"
+
+// CurvePoint is a piece of the calibration curve: a bin of neighbouring scores.
+type CurvePoint struct {
+	From, To float64 // smallest and largest score
+	Score    float64 // mean score
+	N        int
+	Eta      float64 // mean label: the estimate of the mean of η over the bin's scores
+	// Lower and Upper hold the mean of η over the bin's scores, for all bins at once with probability ≥ 1−δ.
+	Lower, Upper float64
+}
+
+// Curve estimates η in bins of about n^⅔ neighbouring scores, ties together. Which bins depends on the scores alone.
+// Given the scores, the labels of a bin are independent, and the kl bound holds for the mean of their expectations
+// (Hoeffding 1963, Theorem 1), on either side of each of the B bins with δ/(2B). That needs no assumption, and says
+// nothing of η between the scores of a bin.
+func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	if s.N() == 0 {
+		return nil, errNoRows
+	}
+	var points []CurvePoint
+	s.eachPartition(func(k int, bins []bin) {
+		if k != curvePartition(s.N()) {
+			return
+		}
+		points = make([]CurvePoint, len(bins))
+		for i := range bins {
+			b := &bins[i]
+			p := CurvePoint{Score: b.score, N: b.to - b.from, Eta: b.labels / b.n}
+			p.From, _ = unpack(s.packed[b.from])
+			p.To, _ = unpack(s.packed[b.to-1])
+			budget := math.Log(2*float64(len(bins))/delta) / b.n * (1 + 1e-9)
+			p.Lower, p.Upper = 1-klAbove(1-p.Eta, budget), klAbove(p.Eta, budget)
+			points[i] = p
+		}
+	})
+	return points, nil
+}
+
+// curvePartition is the partition into 2ᵏ ≈ ∛n bins.
+func curvePartition(n int) int {
+	return min(partitions(n)-1, int(math.Round(math.Log2(float64(n))/3)))
+}
+
+// EstimateError is a point estimate of the calibration error, without any guarantee: Σ p_b·√max(0, D_b² − v_b) over the bins
+// of Curve, D_b the mean of s−y in a bin and v_b what its labels' noise adds to D_b² on average, their unbiased
+// variance over their number (the debiasing of Kumar, Liang & Ma 2019, bin by bin). Without v_b the estimate of a
+// calibrated classifier is far from 0. Errors of both signs within a bin cancel.
+func EstimateError(s *Sample) float64 {
+	total := 0.0
+	s.eachPartition(func(k int, bins []bin) {
+		if k != curvePartition(s.N()) {
+			return
+		}
+		for i := range bins {
+			b := &bins[i]
+			mean := b.labels / b.n
+			d := b.score - mean
+			noise := mean * (1 - mean) / max(1, b.n-1)
+			total += b.n * math.Sqrt(max(0, d*d-noise))
+		}
+	})
+	return total / float64(max(1, s.N()))
+}

@@ -1,0 +1,80 @@
+package calib
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+// Ends that are no multiples of 2⁻⁶³ are moved outward: with any other rounding
+// the value is below the true supremum.
+func TestCCERoundsEndsOutward(t *testing.T) {
+	correctAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z, Correct: true} }
+	wrongAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z} }
+	for _, tt := range []struct {
+		name      string
+		intervals []Bounded
+		want      float64
+	}{
+		{"upper end, wrong", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
+		// (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰), over 2.
+		{"lower end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1 - 0x1p-40)}, 0x1p-41},
+		// |1 − 2⁻⁷⁰ − 1|, over 2: the confidence goes up.
+		{"upper end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1)}, 0x1p-64},
+		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰; the other way it would be 1 − ½ − ½ + 0.
+		{"lower end, wrong", []Bounded{correctAt(0.5), wrongAt(0.5), wrongAt(0x1p-70)}, 0x1p-63 / 3},
+	} {
+		w, err := CCE(tt.intervals, mustBins(t, 1))
+		if err != nil || w.Value < tt.want || w.Value > math.Nextafter(tt.want, 1) {
+			t.Errorf("%s: %v, %v, want %v", tt.name, w.Value, err, tt.want)
+		}
+	}
+}
+
+func TestLargestGapRoundsEndsOutward(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		intervals []Bounded
+		want      float64
+	}{
+		{"upper end", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
+		// 1 − 2⁻⁷⁰ + 2⁻⁶³ is above 1; from a lower end of 2⁻⁶³ it would be 1.
+		{"lower end", []Bounded{{Lower: 0x1p-70, Upper: 1, Correct: true}, {Upper: 0x1p-63}}, 0.5 + 0x1p-53},
+		{"exact", []Bounded{{Lower: 0.25, Upper: 1, Correct: true}, {Upper: 0.125}}, 0.4375},
+	} {
+		if got, err := LargestGap(tt.intervals); err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// Twice the share of failures and the sum are each rounded up: the result is not
+// below the exact one, and by three units in the last place above it at most.
+func TestCCEWithFailuresRoundsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 30))
+	for range 2000 {
+		n := 1 + r.IntN(1000)
+		k := r.IntN(n/2 + 1)
+		cce := r.Float64() * math.Exp2(-float64(r.IntN(40)))
+		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(cce), big.NewRat(2*int64(k), int64(n)))
+		got := CCEWithFailures(cce, int64(k), n)
+		if exact.Cmp(big.NewRat(1, 1)) >= 0 {
+			if got != 1 {
+				t.Fatalf("%v + 2·%d/%d: %v", cce, k, n, got)
+			}
+			continue
+		}
+		nearest, _ := exact.Float64()
+		most := nearest
+		for range 3 {
+			most = math.Nextafter(most, 2)
+		}
+		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 || got > most {
+			t.Fatalf("%v + 2·%d/%d: %v, to the nearest %v", cce, k, n, got, nearest)
+		}
+		if want := math.Nextafter(cce+math.Nextafter(2*float64(k)/float64(n), 3), 4); got != min(1, want) {
+			t.Fatalf("%v + 2·%d/%d: %v, want %v", cce, k, n, got, want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package calib
+
+import "math"
+
+// oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error. It is what
+// BinnedVariation and BinnedLipschitz share.
+//
+// Both have, for a partition that depends on the scores alone, F(y) = (1/n)Σ|s_i − (Py)_i| with an orthogonal
+// projection P of the labels (bin means, or lines fitted in the bins), and a remainder R ≥ (1/n)Σ|η_i − (Pη)_i| with
+// η_i = η(s_i), so that A = F(y) + R and
+//
+//	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
+//
+// F is convex. Its subgradient at η has coefficients h_i/n, h = P·sign: given the scores they are fixed numbers, with
+// Σh_i² ≤ n for every P and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) + (1/n)Σh_i(y_i−η_i),
+//
+//	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
+//
+// Given the scores the labels are independent and W_i has mean |s_i−η_i|: A is an upper bound on an average of
+// variables of mean CE. It remains to bound from below how far an average can fall.
+//
+// For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i, so it is largest at ±1 and
+//
+//	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), the sign a function of s,
+//
+// though h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
+// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with variance v = β − c², range 1 + c:
+//
+//	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
+//
+// For every P: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8} (Hoeffding's lemma), the scores
+// E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity), together
+//
+//	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
+//
+// At c = ½ that is e^{−nt²}, t = c − a, and better elsewhere.
+//
+// Both exponents ascend in c. The second: obviously. The first is sup_λ [−λa − ln φ(c)], φ(c) the largest E e^{−λW}
+// over W ≥ −1 with mean c and E W² ≤ β. It is attained at two points, −1 and x = (c+p)/(1−p) ≥ 0, and equals
+// a₀ + a₁c + a₂β where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x: a₁ = −λe^{−λx} − 2a₂x < 0 = is its slope.
+// So the values of c that the data do not refute are an interval [0, c⁺], found by bisection. CE² ≤ β, so larger
+// values are refuted as well.
+//
+// A level: K partitions (and kinds of P) have δ₁/K each; the numbers compared with are fixed, so the larger of the
+// two exponents may be taken, both at δ₁. β is not known: its upper bound fails with probability δ₂ = δ/10, and
+// δ₁ = δ − δ₂. (With the second exponent at δ, as MATH.md has it, the two together could fail with probability
+// δ + δ₂.)
+type oneStep struct {
+	n      float64
+	brier  float64 // β⁺
+	budget float64 // ln(K/δ₁)/n
+}
+
+const brierShare = 0.1 // δ₂/δ
+
+func newOneStep(s *Sample, delta float64, candidates int) oneStep {
+	n := float64(s.N())
+	return oneStep{
+		n:      n,
+		brier:  klAbove(s.brier()+meanRoundoff(s.N()), math.Log(1/(brierShare*delta))/n),
+		budget: math.Log(float64(candidates)/((1-brierShare)*delta)) / n * (1 + 1e-9),
+	}
+}
+
+// population is c⁺ for A = a, an upper bound on CE. The labels' h_i are at most 1 where P takes means.
+func (o oneStep) population(a float64, means bool) float64 {
+	return o.largest(a, func(c float64) float64 {
+		e := mixedExponent(a, c)
+		if means {
+			e = max(e, bennettExponent(c-a, o.brier-c*c, 1+c))
+		}
+		return e
+	})
+}
+
+// sample is the same for the mean of |s_i − η(s_i)| over these very scores, which is no random number once they are
+// given: the labels alone vary. h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c² with β the mean of E(s_i−y_i)², for
+// Hoeffding's Theorem 3 does not ask for equal laws, nor does the bound on β; and the labels' Hoeffding bound is
+// e^{−2nt²}.
+func (o oneStep) sample(a float64, means bool) float64 {
+	return o.largest(a, func(c float64) float64 {
+		e := 2 * (c - a) * (c - a)
+		if means {
+			e = max(e, bennettExponent(c-a, o.brier-c*c, 1))
+		}
+		return e
+	})
+}
+
+// largest is the end of the interval of c in [a, 1] whose exponent, which ascends, is below the budget.
+func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
+	hi := min(1, math.Sqrt(o.brier))
+	if a >= hi || exponent(hi) < o.budget {
+		return max(hi, min(1, a))
+	}
+	lo := a
+	for range 60 {
+		if c := (lo + hi) / 2; exponent(c) >= o.budget {
+			hi = c
+		} else {
+			lo = c
+		}
+	}
+	return hi
+}
+
+// bennettExponent is kl((v+ct)/(c²+v) ‖ v/(c²+v)): n times it is the negative logarithm of Hoeffding's bound on the
+// probability that the mean of n variables ≤ c with mean 0 and variance ≤ v is t or more.
+func bennettExponent(t, v, c float64) float64 {
+	switch {
+	case t <= 0:
+		return 0
+	case v <= 0:
+		return math.Inf(1)
+	}
+	return klBernoulli((v+c*t)/(c*c+v), v/(c*c+v))
+}
+
+// mixedExponent is sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0, which is concave in λ; every λ is valid.
+func mixedExponent(a, c float64) float64 {
+	if c <= a {
+		return 0
+	}
+	value := func(l float64) float64 { return -l*a - l*l/8 - math.Log1p(c*math.Expm1(-l)) }
+	// At λ = 4(c−a) the slope −a − λ/4 + c·e^{−λ}/(1−c+c·e^{−λ}) is 0 or less.
+	lo, hi := 0.0, 4*(c-a)
+	for range 40 {
+		l := (lo + hi) / 2
+		if e := c * math.Exp(-l); e/(1-c+e)-a-l/4 > 0 {
+			lo = l
+		} else {
+			hi = l
+		}
+	}
+	return value(lo)
+}
+
+// klBernoulli is kl(q‖p) = q·ln(q/p) + (1−q)·ln((1−q)/(1−p)).
+func klBernoulli(q, p float64) float64 {
+	sum := 0.0
+	if q > 0 {
+		sum += q * math.Log1p((q-p)/p)
+	}
+	if q < 1 {
+		sum += (1 - q) * math.Log1p((p-q)/(1-p))
+	}
+	return sum
+}
+
+// klAbove is the largest p with kl(mean‖p) ≤ budget: with budget = ln(1/δ)/n an upper bound at 1−δ on the mean of the
+// expectations of n independent variables of [0, 1] (Hoeffding 1963, Theorem 1).
+func klAbove(mean, budget float64) float64 {
+	if mean >= 1 {
+		return 1
+	}
+	lo, hi := mean, 1.0
+	for range 60 {
+		if p := (lo + hi) / 2; klBernoulli(mean, p) > budget {
+			hi = p
+		} else {
+			lo = p
+		}
+	}
+	return hi
+}

@@ -1,0 +1,66 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+)
+
+// CheckPerturbed refuses scores that Sech with bandwidth h cannot have made.
+//
+// Its scores have a density of at most D = 1/(h·atan sinh(1/h)), whatever they were before: sech ≤ 1, and Z is least for
+// an original score of 0 or 1. So
+//   - 0 and 1 do not occur;
+//   - two rows share a score only where the uniform numbers of 53 bits or the float64s of [0, 1], 2⁻⁵³ apart or nearer,
+//     run out: on average n²·2⁻⁵³·(1+D) pairs do at most. Twenty more than twice as many are refused. Few values,
+//     and scores rounded to some digits or to float32, have more;
+//   - an interval of length w holds a share of D·w at most, and 2√(ln(2·10⁹)/2n) more with probability below 10⁻⁹ for
+//     all intervals at once (Dvoretzky, Kiefer & Wolfowitz 1956; Massart 1990).
+//
+// Scores that pass may still never have been perturbed.
+func CheckPerturbed(s *Sample, bandwidth float64) error {
+	if err := checkBandwidth(bandwidth); err != nil {
+		return err
+	}
+	if s.N() == 0 {
+		return errNoRows
+	}
+	first, _ := unpack(s.packed[0])
+	last, _ := unpack(s.packed[len(s.packed)-1])
+	for _, end := range []float64{0, 1} {
+		if first == end || last == end {
+			return fmt.Errorf("some scores are exactly %v, which the sech kernel does not give", end)
+		}
+	}
+	distinct := 1
+	for i := 1; i < len(s.packed); i++ {
+		if s.packed[i]>>1 != s.packed[i-1]>>1 {
+			distinct++
+		}
+	}
+	n := float64(s.N())
+	density := 1 / (bandwidth * math.Atan(math.Sinh(1/bandwidth)))
+	if n-float64(distinct) > 20+2*n*n*0x1p-53*(1+density) || distinct == 1 && n > 1 {
+		return fmt.Errorf("%d rows have %d distinct scores, and the sech kernel gives no two rows the same", s.N(), distinct)
+	}
+	slack := 2 * math.Sqrt(math.Log(2e9)/(2*n))
+	for _, w := range []float64{bandwidth, bandwidth / 8, bandwidth / 64} {
+		if share := s.crowd(w); share > density*w+slack {
+			return fmt.Errorf("%.0f %% of the scores lie within %.3g of each other, and with bandwidth %g the sech kernel leaves "+
+				"at most %.0f %% so near", 100*share, w, bandwidth, 100*density*w)
+		}
+	}
+	return nil
+}
+
+// crowd is the largest share of the scores in an interval of length w.
+func (s *Sample) crowd(w float64) float64 {
+	most, from := 0, 0
+	for i, p := range s.packed {
+		score, _ := unpack(p)
+		for first, _ := unpack(s.packed[from]); score-first > w; first, _ = unpack(s.packed[from]) {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return float64(most) / float64(s.N())
+}

@@ -1,0 +1,243 @@
+package dataset
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// tarFile is an archive of names and contents.
+func tarFile(t testing.TB, members ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i := 0; i < len(members); i += 2 {
+		if err := w.WriteHeader(&tar.Header{Name: members[i], Size: int64(len(members[i+1])), Mode: 0o666}); err != nil {
+			t.Fatal(err)
+		}
+		w.Write([]byte(members[i+1]))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestTar reads WebDataset archives.
+func TestTar(t *testing.T) {
+	a, b := string(testFile(t, "images/bee/b.png")), string(testFile(t, "images/ant/b.png"))
+	for name, c := range map[string]struct {
+		members []string
+		names   string
+		labels  []int
+		want    string
+	}{
+		"cls":          {members: []string{"0.png", a, "0.cls", "3", "1.cls", "1\n", "1.png", b}, labels: []int{3, 1}},
+		"json":         {members: []string{"x/0.png", a, "x/0.json", `{"label": 3, "w": 2}`, "y/0.png", b, "y/0.json", `{"class": "1"}`}, labels: []int{3, 1}},
+		"names":        {members: []string{"0.png", a, "0.cls", "dog", "1.png", b, "1.cls", "cat"}, names: "cat\ndog\n", labels: []int{1, 0}},
+		"others":       {members: []string{"0.png", a, "0.cls", "3", "0.txt", "a caption", "readme.md", "hello"}, labels: []int{3}},
+		"no names":     {members: []string{"0.png", a, "0.cls", "dog"}, want: `d.tar: 0.png: label "dog" is not a number; if labels are names, --class-names`},
+		"no label":     {members: []string{"0.png", a, "0.txt", "dog"}, want: "an image without a label"},
+		"no image":     {members: []string{"0.cls", "1"}, want: "a label without an image"},
+		"two labels":   {members: []string{"0.png", a, "0.cls", "1", "0.json", `{"label": 2}`}, want: `label "2", but another member says "1"`},
+		"two images":   {members: []string{"0.png", a, "0.jpg", a, "0.cls", "1"}, want: "a second image of this example"},
+		"other format": {members: []string{"0.gif", a, "0.cls", "1"}, want: "0.gif: only PNG, JPEG"},
+		"damaged":      {members: []string{"0.png", a[:20], "0.cls", "1"}, want: "d.tar: 0.png: unexpected EOF"},
+		"empty":        {members: nil, want: "no examples"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var opt Options
+			if c.names != "" {
+				opt.ClassNames = write(t, filepath.Join(dir, "names"), []byte(c.names))
+			}
+			d, err := Open(context.Background(), write(t, filepath.Join(dir, "d.tar"), tarFile(t, c.members...)), opt)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want %s", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			values, labels := rows(t, d)
+			folder, _ := rows(t, mustOpen(t, "testdata/images"))
+			if !slices.Equal(labels, c.labels) || !slices.Equal(values[0], folder[3]) {
+				t.Errorf("labels %v, want %v; values %v, want %v", labels, c.labels, values[0], folder[3])
+			}
+		})
+	}
+}
+
+// hfRow is a row as Hugging Face's datasets write images.
+type hfRow struct {
+	Image struct {
+		Bytes []byte  `parquet:"bytes,optional"`
+		Path  *string `parquet:"path,optional"`
+	} `parquet:"image"`
+	Label int64 `parquet:"label"`
+}
+
+func hfRows(images ...[]byte) (rows []hfRow) {
+	for i, data := range images {
+		row := hfRow{Label: int64(i)}
+		row.Image.Bytes = data
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[T](&b, options...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
+
+// TestParquet reads what Hugging Face's datasets write, in any number of row groups and files.
+func TestParquet(t *testing.T) {
+	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
+	folder, _ := rows(t, mustOpen(t, "testdata/images"))
+	var hf = hfRows(images...)
+	type text struct {
+		Img   []byte `parquet:"img"`
+		Class string `parquet:"class"`
+		Other int32  `parquet:"other"`
+	}
+	texts := []text{{images[0], "cat", 5}, {images[1], "ant", 6}}
+	path := "other/b.png"
+	byPath := hfRows(images[0], nil)
+	byPath[1].Image.Path = &path
+	outside := "../b.png"
+	byOutside := hfRows(nil)
+	byOutside[0].Image.Path = &outside
+	for name, c := range map[string]struct {
+		data   []byte
+		opt    Options
+		labels []int
+		want   string
+	}{
+		"one group":      {data: parquetFile(t, hf), labels: []int{0, 1, 2}},
+		"three groups":   {data: parquetFile(t, hf, parquet.MaxRowsPerRowGroup(1)), labels: []int{0, 1, 2}},
+		"compressed":     {data: parquetFile(t, hf, parquet.Compression(&parquet.Snappy)), labels: []int{0, 1, 2}},
+		"classes":        {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{2, 1, 0}},
+		"other classes":  {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cow\nbee\nant\n"}, want: `row 2: label "cat" is not among`},
+		"names":          {data: parquetFile(t, texts), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{0, 2}},
+		"names unknown":  {data: parquetFile(t, texts), want: `d.parquet: row 0: label "cat" is not a number; if labels are names, --class-names`},
+		"column":         {data: parquetFile(t, texts), opt: Options{LabelColumn: "other"}, labels: []int{5, 6}},
+		"no column":      {data: parquetFile(t, texts), opt: Options{LabelColumn: "what"}, want: "no such column among"},
+		"by path":        {data: parquetFile(t, byPath), labels: []int{0, 1}},
+		"path outside":   {data: parquetFile(t, byOutside), want: "is not beside the Parquet file"},
+		"nothing":        {data: parquetFile(t, hfRows(nil)), want: "row 0: neither bytes nor path"},
+		"not an image":   {data: parquetFile(t, hfRows([]byte("hello"))), want: "d.parquet: row 0: image: unknown format"},
+		"truncated":      {data: parquetFile(t, hf)[:200], want: "d.parquet: not a whole Parquet file"},
+		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; of a table of numbers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "other/b.png"), images[1])
+			if c.opt.ClassNames != "" {
+				c.opt.ClassNames = write(t, filepath.Join(dir, "names"), []byte(c.opt.ClassNames))
+			}
+			d, err := Open(context.Background(), write(t, filepath.Join(dir, "d.parquet"), c.data), c.opt)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want %s", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			values, labels := rows(t, d)
+			if !slices.Equal(labels, c.labels) || !slices.Equal(values[0], folder[3]) || slices.Equal(values[0], values[1]) {
+				t.Errorf("labels %v, want %v; values %v", labels, c.labels, values)
+			}
+		})
+	}
+}
+
+// TestShards reads the files of the test split, in order, and refuses what may be several splits.
+func TestShards(t *testing.T) {
+	dir := t.TempDir()
+	image := testFile(t, "images/bee/b.png")
+	for k, name := range []string{"train-00000-of-00001.parquet", "test-00001-of-00002.parquet", "test-00000-of-00002.parquet"} {
+		rows := hfRows(image)
+		rows[0].Label = int64(k)
+		write(t, filepath.Join(dir, "data", name), parquetFile(t, rows))
+	}
+	if _, labels := rows(t, mustOpen(t, dir)); !slices.Equal(labels, []int{2, 1}) {
+		t.Errorf("labels %v of the test split, want [2 1]", labels)
+	}
+	write(t, filepath.Join(dir, "tars/a-0.tar"), tarFile(t, "0.png", string(image), "0.cls", "4"))
+	if _, labels := rows(t, mustOpen(t, filepath.Join(dir, "tars"))); !slices.Equal(labels, []int{4}) {
+		t.Errorf("labels %v", labels)
+	}
+	write(t, filepath.Join(dir, "tars/b-0.tar"), tarFile(t, "0.png", string(image), "0.cls", "4"))
+	if _, err := Open(context.Background(), filepath.Join(dir, "tars"), Options{}); err == nil || !strings.Contains(err.Error(), "several splits") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestArchivesChange checks that what is read of an archive later is what was hashed.
+func TestArchivesChange(t *testing.T) {
+	image := testFile(t, "images/bee/b.png")
+	for name, data := range map[string][]byte{
+		"d.tar":     tarFile(t, "0.png", string(image), "0.cls", "3"),
+		"d.parquet": parquetFile(t, hfRows(image)),
+	} {
+		path := write(t, filepath.Join(t.TempDir(), name), data)
+		d := mustOpen(t, path)
+		for i := range data {
+			data[i] ^= 1
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := d.closer.(closers); ok {
+			c[0].(*checkedFile).in = -1 // the block in memory, which a small file is all of
+		}
+		if _, err := d.Example(0); err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// TestArrayNames finds inputs and labels under the names that people give them.
+func TestArrayNames(t *testing.T) {
+	x, y := npyFile("|u1", "2, 3", []byte{1, 2, 3, 4, 5, 6}), npyFile("<i8", "2,", []int64{4, 1})
+	hot := npyFile("|u1", "2, 3", []byte{0, 0, 1, 1, 0, 0})
+	for _, pair := range arrayNames {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, pair[0]+".npy"), x)
+		write(t, filepath.Join(dir, pair[1]+".npy"), y)
+		for _, path := range []string{
+			write(t, filepath.Join(dir, "d.npz"), npz(t, 0, pair[0], x, pair[1], y)), dir, filepath.Join(dir, pair[0]+".npy"),
+		} {
+			if _, labels := rows(t, mustOpen(t, path)); !slices.Equal(labels, []int{4, 1}) {
+				t.Errorf("%s, %v: labels %v", path, pair, labels)
+			}
+		}
+		if _, labels := rows(t, mustOpen(t, write(t, filepath.Join(dir, "h.npz"), npz(t, 0, pair[0], x, pair[1], hot)))); !slices.Equal(labels, []int{2, 0}) {
+			t.Errorf("one-hot: labels %v", labels)
+		}
+	}
+}

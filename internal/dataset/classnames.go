@@ -1,0 +1,164 @@
+package dataset
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// classNames are the names of a model's classes in the model's order.
+type classNames struct {
+	from   string // where they are written, for people
+	sum    string // SHA-256 of the file, in hex; "" if they are the dataset's own
+	count  int
+	byName map[string]int // −1: of several classes
+}
+
+// maxNames is the longest file of names that is read, in bytes.
+const maxNames = 16 << 20
+
+// readClassNames reads a file of names; it returns nil if none is given.
+func readClassNames(path string) (*classNames, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > maxNames {
+		return nil, fmt.Errorf("%s: %d bytes; a file of class names has at most %d", path, size, maxNames)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, size))
+	if err != nil {
+		return nil, fileError(err)
+	}
+	classes, err := parseClassNames(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	sum := sha256.Sum256(text)
+	c := newClassNames(path, classes)
+	c.sum = hex.EncodeToString(sum[:])
+	return c, nil
+}
+
+// newClassNames makes every alias of a class find it.
+func newClassNames(from string, classes [][]string) *classNames {
+	c := &classNames{from: from, count: len(classes), byName: map[string]int{}}
+	for label, aliases := range classes {
+		for _, name := range aliases {
+			if before, ok := c.byName[name]; ok && before != label {
+				c.byName[name] = -1
+			} else {
+				c.byName[name] = label
+			}
+		}
+	}
+	return c
+}
+
+// label returns the class that has a name. A name may be that of several classes, as "crane" in ImageNet.
+func (c *classNames) label(name string) (int, error) {
+	switch label, ok := c.byName[strings.TrimSpace(name)]; {
+	case !ok:
+		return 0, fmt.Errorf("%s is not among the %d class names of %s", quote.Field(name), c.count, c.from)
+	case label < 0:
+		return 0, fmt.Errorf("%s is the name of several classes in %s", quote.Field(name), c.from)
+	default:
+		return label, nil
+	}
+}
+
+// synset begins the lines of ImageNet's lists: "n01440764 tench, Tinca tinca".
+var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
+
+// parseClassNames reads a name a line, with synset numbers or without, or the JSON that is passed around for ImageNet
+// ({"0": ["n01440764", "tench"], …}), of transformers (id2label) or a list. It returns every class's aliases.
+func parseClassNames(text []byte) ([][]string, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		return parseJSONNames(trimmed)
+	}
+	var classes [][]string
+	for n, line := range strings.Split(strings.TrimRight(string(text), "\r\n \t"), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			return nil, fmt.Errorf("line %d: empty; a line is a class's name, in the model's order", n+1)
+		}
+		aliases := []string{line}
+		if m := synset.FindStringSubmatch(line); m != nil {
+			aliases = append(aliases, m[1])
+			if m[2] != "" {
+				aliases = append(aliases, strings.TrimSpace(m[2]))
+			}
+		}
+		classes = append(classes, aliases)
+	}
+	if err := checkDistinct(classes); err != nil {
+		return nil, err
+	}
+	return classes, nil
+}
+
+func parseJSONNames(text []byte) ([][]string, error) {
+	var list []json.RawMessage
+	if text[0] == '{' {
+		var byNumber map[string]json.RawMessage
+		if err := json.Unmarshal(text, &byNumber); err != nil {
+			return nil, fmt.Errorf("not a JSON object of class names: %w", err)
+		}
+		for k := range len(byNumber) {
+			name, ok := byNumber[strconv.Itoa(k)]
+			if !ok {
+				return nil, fmt.Errorf("a JSON object of class names has the keys \"0\" to \"%d\", and this one lacks \"%d\"", len(byNumber)-1, k)
+			}
+			list = append(list, name)
+		}
+	} else if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("not a JSON list of class names: %w", err)
+	}
+	var classes [][]string
+	for k, item := range list {
+		var name string
+		var aliases []string
+		if json.Unmarshal(item, &name) == nil {
+			aliases = []string{name}
+		} else if json.Unmarshal(item, &aliases) != nil || len(aliases) == 0 {
+			return nil, fmt.Errorf("class %d: %s is neither a name nor a list of names", k, quote.Field([]byte(item)))
+		}
+		for i := range aliases {
+			aliases[i] = strings.TrimSpace(aliases[i])
+		}
+		classes = append(classes, aliases)
+	}
+	if err := checkDistinct(classes); err != nil {
+		return nil, err
+	}
+	return classes, nil
+}
+
+// checkDistinct refuses lists in which two classes are written the same: one of them is not meant.
+func checkDistinct(classes [][]string) error {
+	if len(classes) < 2 {
+		return errors.New("fewer than 2 class names")
+	}
+	seen := map[string]int{}
+	for k, aliases := range classes {
+		if first, ok := seen[aliases[0]]; ok {
+			return fmt.Errorf("classes %d and %d are both %s", first, k, quote.Field(aliases[0]))
+		}
+		seen[aliases[0]] = k
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// format is a kind of file, by the ends of its names.
+type format struct {
+	suffixes  []string
+	open      func(ctx context.Context, path string, opt Options) (*Dataset, error)
+	ownLabels bool // --labels has no use
+}
+
+// formats are those that are told by the file's name. Every other file is tried as IDX.
+func formats() []format {
+	return []format{
+		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
+		{[]string{".bin"}, openCIFAR, true},
+		{[]string{".npz"}, openNPZ, false},
+		{[]string{".npy"}, openNPY, false},
+		{[]string{".parquet"}, openParquet, true},
+		{[]string{".tar"}, openTar, true},
+	}
+}
+
+// remedies say what to do with a file of a format that is not read.
+var remedies = []struct {
+	suffixes []string
+	magic    string // at the beginning of the file
+	remedy   string
+}{
+	{[]string{".pt", ".pth", ".ckpt", ".t7"}, "", `a PyTorch file, which is a program; save the tensors in Python: numpy.savez("data.npz", x=x.numpy(), y=y.numpy())`},
+	{[]string{".pkl", ".pickle", ".joblib"}, "\x80", `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`},
+	{[]string{".h5", ".hdf5", ".keras"}, "\x89HDF", `HDF5; in Python: f = h5py.File(FILE); numpy.savez("data.npz", x=f["x"][:], y=f["y"][:])`},
+	{[]string{".mat"}, "MATLAB", `a MATLAB file; in Python: m = scipy.io.loadmat(FILE); numpy.savez("data.npz", x=m["x"], y=m["y"].ravel())`},
+	{[]string{".tfrecord", ".tfrecords"}, "", `TFRecord; in Python: tensorflow_datasets.as_numpy gives arrays for numpy.savez("data.npz", x=x, y=y)`},
+	{[]string{".arrow", ".feather"}, "ARROW1", `Arrow; in Python: datasets.load_from_disk(FOLDER).to_parquet("data.parquet")`},
+	{[]string{".json", ".jsonl", ".ndjson"}, "", `JSON; in Python: pandas.read_json(FILE).to_csv("data.csv", index=False)`},
+	{[]string{".xlsx", ".xls", ".ods"}, "", "a spreadsheet; save it as CSV"},
+	{[]string{".arff"}, "", "ARFF; save it as CSV"},
+	{[]string{".libsvm", ".svm", ".svmlight"}, "", `svmlight; in Python: x, y = sklearn.datasets.load_svmlight_file(FILE); numpy.savez("data.npz", x=x.toarray(), y=y)`},
+	{[]string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, "", "a packed archive; unpack it first and give the folder"},
+	{[]string{".zip", ".7z", ".rar"}, "PK\x03\x04", "a packed archive; unpack it first and give the folder"},
+	{[]string{".mdb", ".lmdb"}, "", "LMDB; export the images into a folder for each class"},
+	{[]string{".beton", ".rec", ".mds"}, "", "made for one training library; export the images into a folder for each class, or arrays by numpy.savez"},
+	{[]string{".safetensors"}, "", `safetensors; in Python: t = safetensors.numpy.load_file(FILE); numpy.savez("data.npz", x=t["x"], y=t["y"])`},
+	{[]string{".onnx"}, "", "a model; --data takes the examples"},
+	{[]string{".txt", ".dat", ".data"}, "", "text; if it is a table, call it .csv (fields separated by commas, semicolons) or .tsv (tabs)"},
+	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}, "", "one image; give a folder with a subfolder of images for each class, or a folder of images and --labels FILE"},
+}
+
+func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
+	if dir {
+		return openFolder(ctx, path, opt)
+	}
+	name := strings.ToLower(filepath.Base(path))
+	for _, f := range formats() {
+		if !hasSuffix(name, f.suffixes) {
+			continue
+		}
+		if f.ownLabels && opt.Labels != "" {
+			return nil, fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
+		}
+		return f.open(ctx, path, opt)
+	}
+	for _, r := range remedies {
+		if hasSuffix(name, r.suffixes) {
+			return nil, fmt.Errorf("%s: not read by rscert: %s", path, r.remedy)
+		}
+	}
+	d, err := openIDX(ctx, path, opt)
+	if err != nil {
+		if remedy := remedyByMagic(path); remedy != "" {
+			return nil, fmt.Errorf("%s: not read by rscert: %s", path, remedy)
+		}
+	}
+	return d, err
+}
+
+func hasSuffix(name string, suffixes []string) bool {
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
+}
+
+func remedyByMagic(path string) string {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 8)
+	n, _ := io.ReadFull(f, head)
+	for _, r := range remedies {
+		if r.magic != "" && bytes.HasPrefix(head[:n], []byte(r.magic)) {
+			return r.remedy
+		}
+	}
+	return ""
+}
+
+// openFolder tells what a folder holds, looking also where torchvision and the published archives put the files.
+func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
+		dir := filepath.Join(path, filepath.FromSlash(sub))
+		file, err := idxImagesIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			return openIDX(ctx, file, opt)
+		}
+	}
+	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary"} {
+		dir := filepath.Join(path, sub)
+		for _, name := range []string{"test_batch.bin", "test.bin"} {
+			if file := filepath.Join(dir, name); exists(file) {
+				return open(ctx, file, false, opt)
+			}
+		}
+	}
+	if exists(filepath.Join(path, "data_batch_1.bin")) {
+		return nil, fmt.Errorf("%s: has CIFAR-10 training batches but no test_batch.bin; name the batch to read", path)
+	}
+	for _, pair := range arrayNames {
+		if file := filepath.Join(path, pair[0]+".npy"); exists(file) {
+			return openNPY(ctx, file, opt)
+		}
+	}
+	for _, suffix := range []string{".parquet", ".tar"} {
+		if files, err := splitIn(path, suffix); err != nil {
+			return nil, err
+		} else if len(files) > 0 {
+			if opt.Labels != "" {
+				return nil, fmt.Errorf("%s: hold their own labels, so %s has no use", files[0], opt.Labels)
+			}
+			if suffix == ".tar" {
+				return openTars(ctx, files, opt)
+			}
+			return openParquets(ctx, files, opt)
+		}
+	}
+	return openImages(ctx, path, opt)
+}
+
+// splitIn returns the files of one split in a folder, or in the folder data of it: test, else validation, else the only
+// one there is. Their names begin with the split's, as those of Hugging Face do (test-00000-of-00003.parquet), before -, _
+// or a point.
+func splitIn(dir, suffix string) ([]string, error) {
+	var all []string
+	for _, sub := range []string{dir, filepath.Join(dir, "data")} {
+		entries, err := os.ReadDir(sub)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil && sub == dir {
+			return nil, fileError(err)
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(strings.ToLower(e.Name()), suffix) && !strings.HasPrefix(e.Name(), ".") {
+				all = append(all, filepath.Join(sub, e.Name()))
+			}
+		}
+		if len(all) > 0 {
+			break
+		}
+	}
+	splits := map[string][]string{}
+	for _, file := range all {
+		base := filepath.Base(file)
+		split := strings.ToLower(base[:strings.IndexAny(base+".", "-_.")])
+		splits[split] = append(splits[split], file)
+	}
+	for _, want := range []string{"test", "validation", "val", "valid"} {
+		if len(splits[want]) > 0 {
+			return splits[want], nil
+		}
+	}
+	if len(splits) > 1 {
+		return nil, fmt.Errorf("%s: several splits (%s…), none of them test or validation; name the file to read", dir, all[0])
+	}
+	return all, nil
+}
+
+func exists(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && !info.IsDir()
+}

@@ -1,0 +1,409 @@
+package dataset
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// openImages reads a folder with a subfolder of images for every class, or a folder of images and a file of labels.
+//
+// Classes are numbered by --class-names; else by their folders' names where all of these are numbers; else in the order
+// of the names (bytewise, as Python's sorted does).
+func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
+	if opt.Labels != "" {
+		return openFlatImages(ctx, root, opt)
+	}
+	names, err := readClassNames(opt.ClassNames)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := classFolders(root)
+	if err != nil {
+		return nil, err
+	}
+	order, err := orderClasses(root, folders, names)
+	if err != nil {
+		return nil, err
+	}
+	var images []encoded
+	for k, folder := range folders {
+		files, err := imagesIn(filepath.Join(root, folder))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range files {
+			images = append(images, fileImage(path, order.labels[k]))
+		}
+	}
+	if len(images) == 0 {
+		flat, err := imagesIn(root)
+		if err == nil && len(flat) > 0 {
+			return nil, fmt.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; --labels FILE gives their labels: a table of file names and labels, or a label a line", root)
+		}
+		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
+	}
+	d, err := assemble(ctx, "image folder", images, opt)
+	if err != nil {
+		return nil, err
+	}
+	d.root, d.folders, d.names, d.byName = root, order.counted, names, names != nil
+	if order.warning != "" {
+		d.warnings = append(d.warnings, root+": "+order.warning)
+	}
+	scaled := "channels scaled to [0,1]"
+	switch {
+	case names != nil:
+		d.addNote("%d class folders, numbered as in %s, %s", len(folders), names.from, scaled)
+	case order.counted > 0:
+		d.addNote("%d classes, numbered in the order of their folders' names: %s; %s", len(folders), numbering(folders), scaled)
+	default:
+		d.addNote("%d classes from %s to %s, numbered by their folders, %s", len(folders), folders[0], folders[len(folders)-1], scaled)
+	}
+	return d, nil
+}
+
+// numbering shows which class has which number: all of ten, or the first and the last of more.
+func numbering(folders []string) string {
+	var list []string
+	for k, name := range folders {
+		if len(folders) <= 10 || k < 3 || k == len(folders)-1 {
+			list = append(list, fmt.Sprintf("%d %s", k, quote.Name(name)))
+		} else if k == 3 {
+			list = append(list, "…")
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func fileImage(path string, label int) encoded {
+	return encoded{name: path, label: label, open: func() (io.ReadCloser, int64, error) {
+		f, size, err := openRegular(path)
+		if err != nil {
+			err = withoutPath(path, err)
+		}
+		return f, size, err
+	}}
+}
+
+// withoutPath takes the name off an error that begins with it; the caller puts it on again.
+func withoutPath(path string, err error) error {
+	if inner := errors.Unwrap(err); inner != nil && err.Error() == path+": "+inner.Error() {
+		return inner
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), path+": "))
+}
+
+// classFolders returns the names of the folders in root, sorted.
+func classFolders(root string) (folders []string, err error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		// Stat, not e.IsDir: a class may be a link to a folder.
+		if info, err := os.Stat(filepath.Join(root, e.Name())); err != nil {
+			return nil, fileError(err)
+		} else if info.IsDir() {
+			folders = append(folders, e.Name())
+		}
+	}
+	slices.Sort(folders)
+	return folders, nil
+}
+
+// imagesIn returns the images in a folder, sorted by name.
+func imagesIn(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		is, err := isImage(path)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// classOrder is how folders are numbered.
+type classOrder struct {
+	labels  []int // of each folder
+	counted int   // how many were counted; 0: their labels are given
+	warning string
+}
+
+func orderClasses(root string, folders []string, names *classNames) (o classOrder, err error) {
+	o.labels = make([]int, len(folders))
+	if names != nil {
+		for k, folder := range folders {
+			if o.labels[k], err = names.label(folder); err != nil {
+				return o, fmt.Errorf("%s: folder %w", root, err)
+			}
+		}
+		return o, nil
+	}
+	numbered := true
+	for k, folder := range folders {
+		n, err := strconv.ParseUint(folder, 10, 31)
+		numbered = numbered && err == nil && strconv.FormatUint(n, 10) == folder
+		o.labels[k] = int(n)
+	}
+	if numbered {
+		if !slices.IsSorted(o.labels) {
+			o.warning = "folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): --class-names FILE gives that"
+		}
+		return o, nil
+	}
+	for k := range folders {
+		o.labels[k] = k
+	}
+	o.counted = len(folders)
+	if a, b := unnatural(folders); a != "" {
+		o.warning = fmt.Sprintf("%s is numbered before %s, as torchvision does; if the model counts otherwise, --class-names FILE gives its order",
+			quote.Name(a), quote.Name(b))
+	}
+	return o, nil
+}
+
+// unnatural returns neighbours that a reader would put the other way round: class10 and class2.
+func unnatural(folders []string) (a, b string) {
+	split := func(name string) (string, int) {
+		stem := strings.TrimRight(name, "0123456789")
+		n, err := strconv.Atoi(name[len(stem):])
+		if err != nil {
+			n = -1
+		}
+		return stem, n
+	}
+	for k := 1; k < len(folders); k++ {
+		before, m := split(folders[k-1])
+		after, n := split(folders[k])
+		if before == after && n >= 0 && m > n {
+			return folders[k-1], folders[k]
+		}
+	}
+	return "", ""
+}
+
+// openFlatImages reads a folder of images whose labels are in a file: a table of file names and labels, or a label a
+// line for the images in the order of their names, as ImageNet's validation labels are given.
+func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
+	files, err := imagesIn(root)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no images in this folder for the labels in %s", root, opt.Labels)
+	}
+	table, err := readImageLabels(ctx, opt.Labels, opt.LabelColumn)
+	if err != nil {
+		return nil, err
+	}
+	var images []encoded
+	if table.names == nil {
+		if len(table.cells) != len(files) {
+			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
+		}
+		if table.devkit() {
+			return nil, fmt.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, whose order is not that of models; take a list of synsets (n01440764 …) and --class-names with the model's", opt.Labels)
+		}
+		for _, path := range files {
+			images = append(images, fileImage(path, 0))
+		}
+	} else if images, err = table.match(root, files); err != nil {
+		return nil, err
+	}
+	d := &Dataset{labelAt: func(i int) string { return fmt.Sprintf("%s: line %d", opt.Labels, table.lines[i]) }}
+	if err := d.setLabels(table.cells, opt); err != nil {
+		return nil, err
+	}
+	for i := range images {
+		images[i].label = d.labels[i]
+	}
+	whole, err := assemble(ctx, "images and labels", images, opt)
+	if err != nil {
+		return nil, err
+	}
+	whole.names, whole.byName, whole.labelAt, whole.table = d.names, d.byName, d.labelAt, true
+	whole.addNote("labels of %s, channels scaled to [0,1]", filepath.Base(opt.Labels))
+	return whole, nil
+}
+
+// imageLabels are the labels of a flat folder.
+type imageLabels struct {
+	path  string
+	names []string // of the files; nil: in their order
+	cells []cell
+	lines []int
+}
+
+// devkit reports whether the labels are those of ILSVRC2012_validation_ground_truth.txt.
+func (l imageLabels) devkit() bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, c := range l.cells {
+		low, high = min(low, c.number), max(high, c.number)
+	}
+	return low == 1 && high == 1000
+}
+
+// fileColumns are what a column of file names is called.
+var fileColumns = []string{"file", "filename", "file_name", "image", "image_id", "imageid", "path", "name", "id", "img", "image_path"}
+
+// readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
+func readImageLabels(ctx context.Context, path, column string) (imageLabels, error) {
+	l := imageLabels{path: path}
+	file, size, err := openRegular(path)
+	if err != nil {
+		return l, err
+	}
+	defer file.Close()
+	in, err := plainText(contextReader{ctx, io.LimitReader(file, size)})
+	if err != nil {
+		return l, fmt.Errorf("%s: %w", path, err)
+	}
+	comma, err := separator(path, in)
+	if err != nil {
+		return l, err
+	}
+	text := &lineLimit{r: in}
+	r := csv.NewReader(text)
+	r.Comma, r.ReuseRecord = comma, true
+	limit, fileColumn, labelColumn := memory.Limit(), 0, -1
+	for {
+		record, err := r.Read()
+		text.through = r.InputOffset()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return l, fmt.Errorf("%s: %w", path, err)
+		}
+		line, _ := r.FieldPos(0)
+		if labelColumn < 0 {
+			header := false
+			if fileColumn, labelColumn, header, err = imageColumns(record, column); err != nil {
+				return l, fmt.Errorf("%s: line %d: %w", path, line, err)
+			}
+			if header {
+				continue
+			}
+		}
+		const overhead = 128
+		if limit -= overhead + int64(len(strings.Join(record, ""))); limit < 0 {
+			return l, fmt.Errorf("%s: line %d: %w", path, line, memory.Check(-1))
+		}
+		if fileColumn >= 0 {
+			l.names = append(l.names, strings.Clone(strings.TrimSpace(record[fileColumn])))
+		}
+		l.cells, l.lines = append(l.cells, textCell(record[labelColumn])), append(l.lines, line)
+	}
+	if len(l.cells) == 0 {
+		return l, fmt.Errorf("%s: no labels", path)
+	}
+	return l, nil
+}
+
+// textCell is a label as it is written. Kaggle's "n03995372 85 1 499 272" is a synset and a box.
+func textCell(field string) cell {
+	field = strings.TrimSpace(field)
+	if m := synset.FindStringSubmatch(field); m != nil {
+		field = m[1]
+	}
+	c := cell{text: strings.Clone(field)}
+	var err error
+	if c.number, err = strconv.ParseFloat(field, 64); err != nil {
+		c.number = math.NaN()
+	}
+	return c
+}
+
+// imageColumns tells which columns of a labels file hold the names and the labels.
+func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
+	if len(record) == 1 {
+		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
+	}
+	file, label = -1, -1
+	var fields []string
+	for k, field := range record {
+		field = strings.TrimSpace(field)
+		fields = append(fields, field)
+		if is, _ := isImage(field); is {
+			return 0, 1, false, twoColumns(k, record, chosen)
+		}
+		if file < 0 && named(field, fileColumns) {
+			file = k
+		}
+		if label < 0 && (named(field, labelNames) || strings.EqualFold(field, "PredictionString") || strings.EqualFold(field, "wnid") || strings.EqualFold(field, "synset")) {
+			label = k
+		}
+	}
+	if chosen != "" {
+		if label, err = chosenColumn(fields, len(fields), chosen); err != nil {
+			return 0, 0, false, err
+		}
+	}
+	if file < 0 || label < 0 {
+		return 0, 0, false, errors.New("want a header with the columns filename and label")
+	}
+	return file, label, true, nil
+}
+
+// twoColumns refuses a table without a header that is not a file's name and its label.
+func twoColumns(file int, record []string, chosen string) error {
+	if file != 0 || len(record) != 2 || chosen != "" {
+		return errors.New("want a file name and a label, or a header with the columns filename and label")
+	}
+	return nil
+}
+
+// match finds the files that a table names, with or without their suffix, in the table's order.
+func (l imageLabels) match(root string, files []string) ([]encoded, error) {
+	byName := map[string]string{}
+	for _, path := range files {
+		base := filepath.Base(path)
+		byName[base] = path
+		stem := strings.TrimSuffix(base, filepath.Ext(base))
+		if _, twice := byName[stem]; twice {
+			byName[stem] = ""
+		} else {
+			byName[stem] = path
+		}
+	}
+	var images []encoded
+	seen := map[string]bool{}
+	for i, name := range l.names {
+		path := byName[filepath.Base(filepath.FromSlash(name))]
+		if path == "" {
+			return nil, fmt.Errorf("%s: line %d: no image %s in %s", l.path, l.lines[i], quote.Field(name), root)
+		}
+		if seen[path] {
+			return nil, fmt.Errorf("%s: line %d: image %s appears twice", l.path, l.lines[i], quote.Field(name))
+		}
+		seen[path] = true
+		images = append(images, fileImage(path, 0))
+	}
+	if len(images) < len(files) {
+		return nil, fmt.Errorf("%s: %d labels for the %d images of %s", l.path, len(images), len(files), root)
+	}
+	return images, nil
+}

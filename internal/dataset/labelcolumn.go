@@ -1,0 +1,394 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Which column of a table holds the labels is told from its header or from --label-column. Without either it is the
+// first, if that looks like labels and the last does not: a wrong guess is not seen in the numbers that come of it.
+
+// labelNames are what a column of labels is called.
+var labelNames = []string{"label", "labels", "class", "target", "y"}
+
+// indexNames are what pandas and people call a column that counts the rows.
+var indexNames = []string{"", "unnamed: 0", "index", "idx", "id"}
+
+func named(header string, names []string) bool {
+	return slices.Contains(names, strings.ToLower(header))
+}
+
+// isHeader reports whether the first line names the columns. A line is not dropped because its label is damaged or is a
+// name: in a header no field is a number, or those that are count the columns, as pandas has them do.
+func isHeader(record []string) (bool, error) {
+	names, numbers := 0, 0
+	counting := true
+	next := -1
+	for _, field := range record {
+		field = strings.TrimSpace(field)
+		if _, err := strconv.ParseFloat(field, 64); err != nil {
+			names++
+			continue
+		}
+		v, err := strconv.Atoi(field)
+		if numbers == 0 && err == nil {
+			next = v
+		}
+		counting = counting && err == nil && v == next
+		next++
+		numbers++
+	}
+	first := next - numbers
+	counting = counting && (first == 0 || first == 1)
+	const clear = 8 // so many numbers in a row are no example
+	switch {
+	case numbers == 0:
+		return true, nil
+	case names > 0:
+		return counting && numbers+names > 2, nil
+	case counting && first == 0 && numbers > 2 && numbers < clear:
+		return false, errors.New("0, 1, 2, … may be the columns' names or an example; write a header with names above it, or none")
+	}
+	return counting && first == 0 && numbers >= clear, nil
+}
+
+// watchedColumns are the columns that may hold the labels.
+func watchedColumns(header []string, columns int, chosen string) ([]int, error) {
+	last := columns - 1
+	switch {
+	case chosen == "none":
+		return nil, nil
+	case chosen == "first":
+		return []int{0}, nil
+	case chosen == "last":
+		return []int{last}, nil
+	case chosen != "":
+		k, err := chosenColumn(header, columns, chosen)
+		return []int{k}, err
+	}
+	var labels []int
+	for k, name := range header {
+		if named(name, labelNames) {
+			labels = append(labels, k)
+		}
+	}
+	switch {
+	case len(labels) == 1:
+		return labels, nil
+	case len(labels) > 1:
+		return nil, fmt.Errorf("columns %s and %s may both be the labels; choose by --label-column NAME",
+			quote.Field(header[labels[0]]), quote.Field(header[labels[1]]))
+	case len(oneHot(header)) > 0:
+		return nil, nil
+	}
+	return slices.Compact([]int{0, last}), nil
+}
+
+func chosenColumn(header []string, columns int, chosen string) (int, error) {
+	if k := slices.Index(header, chosen); k >= 0 {
+		return k, nil
+	}
+	if k := slices.IndexFunc(header, func(name string) bool { return strings.EqualFold(name, chosen) }); k >= 0 {
+		return k, nil
+	}
+	k, err := strconv.Atoi(chosen)
+	switch {
+	case err == nil && k >= 0 && k < columns:
+		return k, nil
+	case err == nil:
+		return 0, fmt.Errorf("--label-column %d: the columns are 0 to %d", k, columns-1)
+	case header == nil:
+		return 0, fmt.Errorf("--label-column %s: the first line is no header; want first, last, none or an index from 0", quote.Name(chosen))
+	}
+	return 0, fmt.Errorf("--label-column %s: no column has this name", quote.Name(chosen))
+}
+
+// oneHot returns the columns label_0, label_1, … (or class, target, y), as pandas.get_dummies writes labels.
+func oneHot(header []string) (columns []int) {
+	for k, name := range header {
+		at := strings.LastIndexByte(name, '_')
+		if at < 0 || !named(name[:at], labelNames) {
+			continue
+		}
+		if name[at+1:] != strconv.Itoa(len(columns)) {
+			return nil
+		}
+		columns = append(columns, k)
+	}
+	if len(columns) < 2 {
+		return nil
+	}
+	return columns
+}
+
+// takeLabels gives d its labels and returns the columns that hold no values.
+func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err error) {
+	index, err := t.indexColumn()
+	if err != nil {
+		return nil, err
+	}
+	if index >= 0 {
+		used = append(used, index)
+		d.addNote("column %s counts the rows and is left out", quote.Field(t.header[index]))
+	}
+	if t.opt.LabelColumn == "none" {
+		return used, t.takeOtherLabels(ctx, d)
+	}
+	if len(t.watched) == 0 {
+		columns := oneHot(t.header)
+		d.addNote("labels of the columns %s to %s", quote.Field(t.header[columns[0]]), quote.Field(t.header[columns[len(columns)-1]]))
+		d.labels, err = t.oneHotLabels(columns)
+		return append(used, columns...), err
+	}
+	w := 0
+	if len(t.watched) == 2 {
+		if w, err = t.guess(index); err != nil {
+			return nil, err
+		}
+	}
+	column := t.watched[w]
+	if column == index {
+		return nil, fmt.Errorf("%s: column %s counts the rows; it is no label", t.path, quote.Field(t.header[index]))
+	}
+	d.addNote("labels of %s", t.columnName(column))
+	return append(used, column), t.labelsOf(d, w)
+}
+
+func (t *csvTable) columnName(k int) string {
+	name := fmt.Sprintf("column %d", k)
+	switch {
+	case k == 0:
+		name = "the first column"
+	case k == t.columns-1:
+		name = "the last column"
+	}
+	if t.header != nil {
+		name += " (" + quote.Name(t.header[k]) + ")"
+	}
+	return name
+}
+
+// takeOtherLabels reads the labels from a file of their own.
+func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
+	labels, at, err := readLabels(ctx, t.opt.Labels)
+	if err == nil && len(labels) != len(t.rows) {
+		err = fmt.Errorf("%s: %d labels for the %d rows of %s", t.opt.Labels, len(labels), len(t.rows), t.path)
+	}
+	d.labels, d.labelAt = labels, at
+	d.addNote("labels of %s", filepath.Base(t.opt.Labels))
+	return err
+}
+
+// indexColumn returns the column that counts the rows, as pandas writes it first, or −1. A column of that name that
+// does not count is refused: it would be taken for a value.
+func (t *csvTable) indexColumn() (int, error) {
+	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
+		return -1, nil
+	}
+	if t.counts(0) {
+		return 0, nil
+	}
+	return -1, fmt.Errorf("%s: line %d: column %s seems to be an index and not a value, but does not count the rows; write the file without it (index=False), or name it otherwise",
+		t.path, t.rows[0].line, quote.Field(t.header[0]))
+}
+
+// counts reports whether a column is 0, 1, 2, … or 1, 2, 3, ….
+func (t *csvTable) counts(k int) bool {
+	first := t.rows[0].values[k]
+	for i, row := range t.rows {
+		if row.values[k] != first+float32(i) {
+			return false
+		}
+	}
+	return (first == 0 || first == 1) && len(t.rows) > 1
+}
+
+// fewRows may well be labelled 0, 1, 2, … in this order: one example of each class.
+const fewRows = 10
+
+// guess returns which of the first and the last column, t.watched, holds the labels. index is one that does not.
+func (t *csvTable) guess(index int) (int, error) {
+	const settle = "; say which by --label-column first, last, NAME or INDEX"
+	first, last := t.candidate(0), t.candidate(1)
+	switch {
+	case index == 0:
+		return 0, fmt.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
+	case !first.whole && first.named && last.named && len(t.rows) > 1:
+		return 0, fmt.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
+	case !first.whole && (last.named || last.whole && last.distinct > 1):
+		return 0, fmt.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
+	case !first.whole && !first.named:
+		return 0, fmt.Errorf("%s: line %d: label %w; if the first column does not hold the labels, --label-column says which does",
+			t.path, t.rows[first.row].line, first.damaged)
+	case first.named:
+		return 0, nil // labelsOf knows names
+	case last.named:
+		return 0, fmt.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
+	case t.header == nil && len(t.rows) > fewRows && t.counts(0):
+		return 0, fmt.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
+	case last.rivals(first):
+		return 0, fmt.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
+	}
+	return 0, nil
+}
+
+// candidate is what the cells of a watched column look like.
+type candidate struct {
+	named    bool // not numbers
+	whole    bool // whole numbers from 0 up
+	damaged  error
+	row      int  // of damaged
+	dense    bool // these are at least two, and all from 0 or 1 to top
+	top      int
+	distinct int
+}
+
+// rivals reports whether the last column may be the labels as well as the first. Labels are dense where there are enough
+// rows, and far fewer than the bytes of a pixel, of which the last column of an image may be all.
+func (c candidate) rivals(first candidate) bool {
+	const pixels = 20 // times as many values as labels: 256 of a byte to 10 classes
+	if !c.whole || c.distinct < 2 {
+		return false
+	}
+	switch {
+	case first.distinct < 2:
+		return true
+	case !first.dense:
+		return c.dense || c.top <= first.top
+	}
+	return c.dense && c.top <= pixels*first.top
+}
+
+func (t *csvTable) candidate(w int) candidate {
+	c := candidate{whole: true}
+	seen := map[int]bool{}
+	low := math.MaxInt
+	texts := 0
+	for i, row := range t.rows {
+		cell := row.cells[w]
+		if math.IsNaN(cell.number) {
+			texts++
+		}
+		label, err := cell.label()
+		if err != nil {
+			if c.whole {
+				c.whole, c.row, c.damaged = false, i, err
+			}
+			continue
+		}
+		seen[label] = true
+		c.top, low = max(c.top, label), min(low, label)
+	}
+	c.named = texts == len(t.rows)
+	c.distinct = len(seen)
+	c.dense = c.whole && low <= 1 && c.distinct > 1 && c.distinct == c.top-low+1
+	return c
+}
+
+func (c cell) String() string { return quote.Field(c.text) }
+
+// label is the field as a class number. It accepts 7 and, because numpy.savetxt writes it, 7.0e+00.
+func (c cell) label() (int, error) {
+	if math.IsNaN(c.number) {
+		return 0, fmt.Errorf("%s is not a number", c)
+	}
+	label, err := wholeLabel(c.number)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", c, err)
+	}
+	return label, nil
+}
+
+// labelsOf gives d the labels of a watched column, by number or by name.
+func (t *csvTable) labelsOf(d *Dataset, w int) error {
+	texts := make([]cell, len(t.rows))
+	for i, row := range t.rows {
+		texts[i] = row.cells[w]
+	}
+	return d.setLabels(texts, t.opt)
+}
+
+// setLabels turns labels as they are written into class numbers: by name if all are names that --class-names has, else
+// by number. d.labelAt is set.
+func (d *Dataset) setLabels(cells []cell, opt Options) error {
+	names, err := readClassNames(opt.ClassNames)
+	if err != nil {
+		return err
+	}
+	return d.setLabelsBy(cells, names)
+}
+
+func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
+	d.labels = make([]int, len(cells))
+	d.names = names
+	unnamed := error(nil)
+	for i, c := range cells {
+		if names == nil {
+			break
+		}
+		label, err := names.label(c.text)
+		if err != nil {
+			unnamed = fmt.Errorf("%s: label %w", d.labelAt(i), err)
+			break
+		}
+		d.labels[i] = label
+	}
+	if names != nil && unnamed == nil {
+		d.byName = true
+		d.addNote("classes in the order of %s", filepath.Base(names.from))
+		return nil
+	}
+	for i, c := range cells {
+		switch {
+		case math.IsNaN(c.number) && unnamed != nil:
+			return unnamed
+		case math.IsNaN(c.number):
+			_, err := c.label()
+			return fmt.Errorf("%s: label %w; if labels are names, --class-names FILE gives those of the model in its order", d.labelAt(i), err)
+		}
+		label, err := c.label()
+		if err != nil {
+			return fmt.Errorf("%s: label %w", d.labelAt(i), err)
+		}
+		d.labels[i] = label
+	}
+	return nil
+}
+
+// oneHotLabels are the positions of the 1 among the zeros of columns.
+func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
+	labels := make([]int, len(t.rows))
+	for i, row := range t.rows {
+		label, err := hot(len(columns), func(j int) float64 { return float64(row.values[columns[j]]) })
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", t.path, row.line, err)
+		}
+		labels[i] = label
+	}
+	return labels, nil
+}
+
+// hot is the position of the only 1 among n values, the others of which are 0.
+func hot(n int, value func(int) float64) (int, error) {
+	at := -1
+	for j := range n {
+		switch v := value(j); {
+		case v == 1 && at < 0:
+			at = j
+		case v != 0:
+			return 0, fmt.Errorf("a label by columns is one 1 among zeros, and column %d of it has %v", j, v)
+		}
+	}
+	if at < 0 {
+		return 0, errors.New("a label by columns is one 1 among zeros, and this is all zeros")
+	}
+	return at, nil
+}

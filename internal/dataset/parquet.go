@@ -1,0 +1,373 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// openParquet reads one Parquet file.
+func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	return openParquets(ctx, []string{path}, opt)
+}
+
+// openParquets reads the Parquet files of a dataset as Hugging Face has it: a column of images, {bytes, path} or the
+// bytes themselves, and one of labels, numbers or names. Names of a ClassLabel, which the file holds, are matched with
+// --class-names. The images stay in the files.
+func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
+	var files closers
+	defer func() {
+		if err != nil {
+			files.Close()
+		}
+	}()
+	var images []encoded
+	var cells []cell
+	var own []string
+	for _, path := range paths {
+		f, err := openChecked(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+		t := parquetTable{path: path, ctx: ctx}
+		if err := guarded(func() error { return t.open(f, opt) }); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err := guarded(t.read); err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(images) > 0 && !slices.Equal(own, t.classes) {
+			return nil, fmt.Errorf("%s: has other class names than %s", path, paths[0])
+		}
+		own, images, cells = t.classes, append(images, t.images...), append(cells, t.cells...)
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("%s: no rows", paths[0])
+	}
+	labels := &Dataset{labelAt: func(i int) string { return images[i].name }}
+	if err := labels.setParquetLabels(cells, own, opt); err != nil {
+		return nil, err
+	}
+	for i := range images {
+		images[i].label = labels.labels[i]
+	}
+	d, err := join("Parquet", images, opt)
+	if err != nil {
+		return nil, err
+	}
+	d.names, d.byName, d.warnings, d.closer, d.table = labels.names, labels.byName, labels.warnings, files, true
+	d.addNote("%s, %schannels scaled to [0,1]", filepath.Base(paths[0]), labels.noteBefore())
+	return d, nil
+}
+
+// noteBefore is the note so far, to stand before another.
+func (d *Dataset) noteBefore() string {
+	if d.note == "" {
+		return ""
+	}
+	return d.note + ", "
+}
+
+// setParquetLabels is setLabels where the file itself may name the classes of its numbers.
+func (d *Dataset) setParquetLabels(cells []cell, own []string, opt Options) error {
+	names, err := readClassNames(opt.ClassNames)
+	if err != nil {
+		return err
+	}
+	if names == nil || len(own) == 0 {
+		return d.setLabelsBy(cells, names)
+	}
+	for i, c := range cells {
+		label, err := c.label()
+		if err == nil && label >= len(own) {
+			err = fmt.Errorf("%d, but the file names only %d classes", label, len(own))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: label %w", d.labelAt(i), err)
+		}
+		cells[i] = cell{text: own[label], number: math.NaN()}
+	}
+	return d.setLabelsBy(cells, names)
+}
+
+// guarded turns a panic, which the Parquet library has on some damaged files, into an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("damaged: %v", r)
+		}
+	}()
+	return f()
+}
+
+// parquetTable is what is read of a Parquet file.
+type parquetTable struct {
+	path string
+	ctx  context.Context // of the opening
+	file *parquet.File
+
+	image, imagePath, label int      // leaf columns; imagePath may be −1
+	classes                 []string // of a ClassLabel
+
+	images []encoded
+	cells  []cell
+	limit  int64
+}
+
+func (t *parquetTable) open(f contents, opt Options) error {
+	file, err := parquet.OpenFile(f, f.size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return fmt.Errorf("not a whole Parquet file: %w", err)
+	}
+	t.file, t.limit = file, memory.Limit()
+	return t.chooseColumns(opt.LabelColumn)
+}
+
+// imageColumnNames are looked for in this order, before any column that is a struct with bytes.
+var imageColumnNames = []string{"image", "img", "images", "pixels", "jpg", "png", "bytes", "image_bytes", "content"}
+
+func (t *parquetTable) chooseColumns(chosen string) error {
+	byPath := map[string]int{}
+	var columns []string
+	for k, path := range t.file.Schema().Columns() {
+		byPath[strings.Join(path, ".")] = k
+		columns = append(columns, path[0])
+	}
+	columns = slices.Compact(columns)
+	all := quote.Name(strings.Join(columns, ", "))
+	t.image, t.imagePath, t.label = -1, -1, -1
+	for _, name := range slices.Concat(imageColumnNames, columns) {
+		if k, ok := byPath[name+".bytes"]; ok {
+			t.image = k
+			if p, ok := byPath[name+".path"]; ok {
+				t.imagePath = p
+			}
+		} else if k, ok := byPath[name]; ok && slices.Contains(imageColumnNames, name) && t.kind(k) == parquet.ByteArray {
+			t.image = k
+		}
+		if t.image >= 0 {
+			break
+		}
+	}
+	if t.image < 0 {
+		return fmt.Errorf(`no column of images among %s; of a table of numbers, pandas.read_parquet(FILE).to_csv("data.csv", index=False) makes CSV`, all)
+	}
+	wanted := slices.Concat(labelNames, []string{"fine_label", "cls"})
+	if chosen != "" {
+		wanted = []string{chosen}
+	}
+	var found []string
+	for _, name := range columns {
+		if k, ok := byPath[name]; ok && (name == chosen || chosen == "" && named(name, wanted)) {
+			t.label = k
+			found = append(found, name)
+		}
+	}
+	switch {
+	case len(found) == 0 && chosen != "":
+		return fmt.Errorf("--label-column %s: no such column among %s", quote.Name(chosen), all)
+	case len(found) != 1:
+		return fmt.Errorf("cannot tell the column of the labels among %s; --label-column NAME says which", all)
+	}
+	t.classes = t.classLabel(found[0])
+	return nil
+}
+
+func (t *parquetTable) kind(column int) parquet.Kind {
+	leaf, _ := t.file.Schema().Lookup(t.file.Schema().Columns()[column]...)
+	return leaf.Node.Type().Kind()
+}
+
+// classLabel returns the names that Hugging Face's description of the columns gives to the numbers of one.
+func (t *parquetTable) classLabel(column string) []string {
+	text, _ := t.file.Lookup("huggingface")
+	var description struct {
+		Info struct {
+			Features map[string]json.RawMessage `json:"features"`
+		} `json:"info"`
+	}
+	var feature struct {
+		Names []string `json:"names"`
+	}
+	if json.Unmarshal([]byte(text), &description) != nil || json.Unmarshal(description.Info.Features[column], &feature) != nil {
+		return nil
+	}
+	return feature.Names
+}
+
+// read goes through all rows once.
+func (t *parquetTable) read() error {
+	for g, group := range t.file.RowGroups() {
+		rows := len(t.images)
+		err := t.each(group, t.image, func(row int, v parquet.Value) error { return t.addImage(g, row, v) })
+		if err != nil {
+			return err
+		}
+		if t.imagePath >= 0 {
+			err = t.each(group, t.imagePath, func(row int, v parquet.Value) error { return t.addPath(rows+row, v) })
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.each(group, t.label, func(_ int, v parquet.Value) error { return t.addLabel(v) }); err != nil {
+			return err
+		}
+		if len(t.cells) != len(t.images) {
+			return fmt.Errorf("row group %d: %d images, but %d labels", g, len(t.images)-rows, len(t.cells)-rows)
+		}
+	}
+	for i := range t.images {
+		if t.images[i].open == nil {
+			return fmt.Errorf("row %d: neither bytes nor path of an image", i)
+		}
+	}
+	return nil
+}
+
+// each gives a column's values of a row group to f, in the order of the rows.
+func (t *parquetTable) each(group parquet.RowGroup, column int, f func(row int, v parquet.Value) error) error {
+	pages := group.ColumnChunks()[column].Pages()
+	defer pages.Close()
+	row := 0
+	for {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		page, err := pages.ReadPage()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		values, buffer := page.Values(), make([]parquet.Value, 64)
+		for err == nil {
+			var n int
+			n, err = values.ReadValues(buffer)
+			for _, v := range buffer[:n] {
+				if v.RepetitionLevel() > 0 {
+					return fmt.Errorf("row %d: several values in a row", row)
+				}
+				if err := f(row, v); err != nil {
+					return err
+				}
+				row++
+			}
+			if n == 0 && err == nil {
+				err = io.ErrNoProgress
+			}
+		}
+		parquet.Release(page)
+		if err != io.EOF {
+			return err
+		}
+	}
+}
+
+func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
+	const overhead = 256
+	if t.limit -= overhead; t.limit < 0 {
+		return memory.Check(-1)
+	}
+	image := encoded{name: fmt.Sprintf("%s: row %d", t.path, len(t.images))}
+	if !v.IsNull() {
+		data := v.ByteArray()
+		image.open = func() (io.ReadCloser, int64, error) {
+			return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
+		}
+		if err := image.inspect(); err != nil {
+			return fmt.Errorf("row %d: %w", len(t.images), err)
+		}
+		image.open = func() (io.ReadCloser, int64, error) { return t.reopen(group, row) }
+	}
+	t.images = append(t.images, image)
+	return nil
+}
+
+// reopen reads an image again.
+func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
+	var data []byte
+	err := guarded(func() error {
+		pages := t.file.RowGroups()[group].ColumnChunks()[t.image].Pages()
+		defer pages.Close()
+		if err := pages.SeekToRow(int64(row)); err != nil {
+			return err
+		}
+		page, err := pages.ReadPage()
+		if err != nil {
+			return err
+		}
+		defer parquet.Release(page)
+		var one [1]parquet.Value
+		if n, err := page.Values().ReadValues(one[:]); n != 1 {
+			return errors.Join(errChanged, err)
+		}
+		data = bytes.Clone(one[0].ByteArray())
+		return nil
+	})
+	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
+}
+
+// addPath takes the path of an image that has no bytes. It must lie beside the Parquet file or below.
+func (t *parquetTable) addPath(i int, v parquet.Value) error {
+	if i >= len(t.images) {
+		return fmt.Errorf("row %d: a path without a row", i)
+	}
+	image := &t.images[i]
+	if image.open != nil || v.IsNull() {
+		return nil
+	}
+	name := filepath.FromSlash(string(v.ByteArray()))
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("row %d: the image %s is not beside the Parquet file or below", i, quote.Field(name))
+	}
+	file := fileImage(filepath.Join(filepath.Dir(t.path), name), 0)
+	if err := file.inspect(); err != nil {
+		return fmt.Errorf("row %d: %s: %w", i, file.name, err)
+	}
+	file.name = image.name
+	*image = file
+	return nil
+}
+
+func (t *parquetTable) addLabel(v parquet.Value) error {
+	var c cell
+	switch v.Kind() {
+	case parquet.Int32, parquet.Int64:
+		c.number, c.text = float64(v.Int64()), v.String()
+	case parquet.Float:
+		c.number, c.text = float64(v.Float()), v.String()
+	case parquet.Double:
+		c.number, c.text = v.Double(), v.String()
+	case parquet.Boolean:
+		if v.Boolean() {
+			c.number = 1
+		}
+		c.text = v.String()
+	case parquet.ByteArray:
+		c = textCell(string(v.ByteArray()))
+	default:
+		return fmt.Errorf("row %d: the label is missing, or neither a number nor a name", len(t.cells))
+	}
+	if t.limit -= int64(len(c.text)) + 48; t.limit < 0 {
+		return fmt.Errorf("row %d: label %s: %w", len(t.cells), c, memory.Check(-1))
+	}
+	t.cells = append(t.cells, c)
+	return nil
+}

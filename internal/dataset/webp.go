@@ -1,0 +1,38 @@
+package dataset
+
+import "image"
+
+// webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, to the bit as libwebp, which Pillow and
+// OpenCV use: colours in the studio range of BT.601, not the full one of JPEG that image.YCbCr converts from, and colour
+// planes enlarged by weights 9/16, 3/16, 3/16 and 1/16 with two roundings (src/dsp/yuv.h and upsampling.c).
+func webpRGB(dst []float32, img *image.YCbCr) {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	clip := func(v int) float32 { return unit[clamp(v>>6)] }
+	for y := range h {
+		for x := range w {
+			p := y*w + x
+			u, v := webpColour(img.Cb, img.CStride, w, h, x, y), webpColour(img.Cr, img.CStride, w, h, x, y)
+			l := int(img.Y[y*img.YStride+x]) * 19077 >> 8
+			dst[p] = clip(l + v*26149>>8 - 14234)
+			dst[p+w*h] = clip(l - u*6419>>8 - v*13320>>8 + 8708)
+			dst[p+2*w*h] = clip(l + u*33050>>8 - 17685)
+		}
+	}
+}
+
+// webpColour is a plane of half the width and height at x, y: its nearest sample, and the next ones beside it.
+func webpColour(plane []uint8, stride, w, h, x, y int) int {
+	column, line := x/2, y/2
+	nextLine := line + 2*(y%2) - 1
+	if nextLine < 0 || nextLine >= (h+1)/2 {
+		nextLine = line
+	}
+	nextColumn := column + 2*(x%2) - 1
+	at := func(line, column int) int { return int(plane[line*stride+column]) }
+	near, below := at(line, column), at(nextLine, column)
+	if nextColumn < 0 || nextColumn >= (w+1)/2 {
+		return (3*near + below + 2) >> 2
+	}
+	beside, across := at(line, nextColumn), at(nextLine, nextColumn)
+	return ((near+3*beside+3*below+across+8)>>3 + near) >> 1
+}

@@ -1,0 +1,82 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// What choosing the batch by measurement may take, and what it goes by.
+const (
+	measureBudget = time.Second
+	measureOne    = 80 * time.Millisecond // of one batch size, at least one call of each worker
+	measureGain   = 1.05                  // a larger batch has to be so much faster
+	longestCall   = time.Second           // a cancelled run waits for the call that it is in
+)
+
+// measureBatch finds the samples a call at which the device is fastest, between
+// the reference size, which s is for, and most. What it finds decides the speed
+// only: a sample's scores are the same bits, or runBatched does not take it.
+func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
+	started := time.Now()
+	best := l.device.provider.reference
+	rate, call, err := l.measure(s, best, pool)
+	for next := 2 * best; err == nil && next <= most; next *= 2 {
+		// Opening a session costs as well: that of the first is what it takes.
+		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
+			break
+		}
+		var larger *session
+		if larger, err = l.session(l.freed, next); err != nil {
+			break
+		}
+		var faster float64
+		if faster, call, err = l.measure(larger, next, pool); err != nil || faster < measureGain*rate {
+			break
+		}
+		best, rate = next, faster
+	}
+	return best
+}
+
+// measure runs calls of tile samples by all workers at once and returns the
+// samples a second and the time of a call.
+func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
+	in, out := l.shapes(tile)
+	return s.measure(l.ctx, l.settings.workers, in, out, pool)
+}
+
+// measure is the same for calls of the given shapes, the batch first.
+func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, pool [][]float32) (float64, time.Duration, error) {
+	var (
+		mu     sync.Mutex
+		calls  int
+		failed error
+		wg     sync.WaitGroup
+	)
+	started := time.Now()
+	for range workers {
+		wg.Go(func() {
+			x, y := make([]float32, 0, in.FlattenedSize()), make([]float32, out.FlattenedSize())
+			for i := 0; len(x) < cap(x); i++ {
+				x = append(x, pool[i%len(pool)]...)
+			}
+			for first := true; first || time.Since(started) < measureOne; first = false {
+				err := s.run(ctx, in, out, x, y)
+				mu.Lock()
+				calls++
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(started)
+	return float64(int64(calls)*in[0]) / took.Seconds(), took * time.Duration(workers) / time.Duration(calls), failed
+}

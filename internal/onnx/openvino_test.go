@@ -1,0 +1,352 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// openOpenVINO opens the library that 'make onnxruntime DEVICE=openvino'
+// fetches, or skips the test where it is not there.
+func openOpenVINO(t testing.TB) (*Runtime, Device) {
+	t.Helper()
+	d := device(t, "openvino")
+	path, err := FindLibraryFor(d, "")
+	var missing *LibraryError
+	if errors.As(err, &missing) {
+		t.Skipf("%v: %s", err, missing.Hint())
+	}
+	if opened.Runtime != nil && opened.path != path {
+		if err := opened.Runtime.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if err := r.works(d); err != nil {
+		t.Fatal(err)
+	}
+	return r, d
+}
+
+// inPrecisions runs a test in every precision that this processor computes in.
+func inPrecisions(t *testing.T, test func(t *testing.T, r *Runtime, d Device, p Precision)) {
+	r, d := openOpenVINO(t)
+	for _, p := range d.provider.precisions {
+		t.Run(p.String(), func(t *testing.T) {
+			if err := r.checkArithmetic(t.Context(), d, p); err != nil {
+				if p == F32 {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			test(t, r, d, p)
+		})
+	}
+}
+
+// loadOn loads a model and closes it when the test ends.
+func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
+	t.Helper()
+	m, err := r.LoadContext(t.Context(), model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// TestOpenVINOSameNet runs models that compute the convolutional net: the
+// scores are the oracle's within the precision, and the same bits at every
+// batch size and with every number of workers.
+func TestOpenVINOSameNet(t *testing.T) {
+	xs := images(40)
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		// Some tens of units for sums of 32 terms of order 1.
+		tolerance := 64 * p.unit()
+		models := []string{"nchw", "fixed_full", "fixed_concat", "baked", "unbatched", "stuck"}
+		if p != F32 { // re-batching has been seen to
+			models = []string{"nchw", "fixed_8"}
+		}
+		for _, name := range models {
+			var first [][]float32
+			for _, c := range []struct{ batch, workers int }{{20, 1}, {1, 1}, {7, 2}, {16, 3}, {33, 2}, {0, 2}} {
+				m := loadOn(t, r, testModel(t, name), LoadOptions{Device: d, Precision: p, Batch: c.batch, Workers: c.workers})
+				got := scores(t, m, xs)
+				for i, x := range xs {
+					if name == "stuck" {
+						break // it computes something of its own
+					}
+					for k, want := range convnetScores(x) {
+						if math.Abs(float64(got[i][k])-want) > tolerance {
+							t.Fatalf("%s, %+v: score %d of image %d is %g, want %g", name, c, k, i, got[i][k], want)
+						}
+					}
+				}
+				if first == nil {
+					first = got
+				}
+				for i := range got {
+					if !sameBits(got[i], first[i]) {
+						t.Fatalf("%s, %+v: image %d scores %v, at batch 20 %v", name, c, i, got[i], first[i])
+					}
+				}
+				s := m.Settings()
+				if m.Precision() != p || s.Precision != p || s.Workers != c.workers || s.Batch != m.Batch() || s.Call != m.tile ||
+					!strings.Contains(s.Options["load_config"], fmt.Sprintf(`"INFERENCE_PRECISION_HINT":"%s"`, p)) ||
+					!strings.Contains(s.Options["load_config"], fmt.Sprintf(`"NUM_STREAMS":"%d"`, c.workers)) {
+					t.Errorf("settings %+v", s)
+				}
+				if m.Device() != d || m.Provider() != "OpenVINOExecutionProvider" {
+					t.Errorf("runs on %v, %s", m.Device(), m.Provider())
+				}
+			}
+		}
+	})
+}
+
+// TestOpenVINOBatch checks that a model whose samples are not independent is
+// not batched.
+func TestOpenVINOBatch(t *testing.T) {
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		for name, warning := range map[string]string{
+			"batch_mean": "a sample's scores change with the other samples", "mixing": "cannot be freed", "stuck_8": "cannot be freed",
+		} {
+			m := loadOn(t, r, testModel(t, name), LoadOptions{Device: d, Precision: p, Batch: 20})
+			if m.tile == 20 || !strings.Contains(strings.Join(m.Warnings(), "\n"), warning) {
+				t.Errorf("%s: runs %d samples a call; %q", name, m.tile, m.Warnings())
+			}
+		}
+		_, err := r.Load(testModel(t, "batch_of_8_mean"), LoadOptions{Device: d, Precision: p})
+		if err == nil || !strings.Contains(err.Error(), "the model runs only 8 samples at a time") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestOpenVINORuns runs one model from many goroutines and cancels runs.
+func TestOpenVINORuns(t *testing.T) {
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		m := loadOn(t, r, testModel(t, "nchw"), LoadOptions{Device: d, Precision: p, Batch: 4, Workers: 4})
+		xs := images(32)
+		want := scores(t, m, xs)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var wg sync.WaitGroup
+		for w := range 8 {
+			wg.Go(func() {
+				in, out := slices.Concat(xs[4*w:4*w+4]...), make([]float32, 4*m.Classes())
+				for range 50 {
+					if err := m.Run(ctx, in, out); err != nil || !sameBits(out, slices.Concat(want[4*w:4*w+4]...)) {
+						t.Errorf("other scores when run at once: %v", err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		done := make(chan error)
+		go func() {
+			in, out := make([]float32, 4*m.InputLen()), make([]float32, 4*m.Classes())
+			for {
+				if err := m.Run(ctx, in, out); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		if err := m.Run(context.Background(), make([]float32, 4*m.InputLen()), make([]float32, 4*m.Classes())); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.LoadContext(ctx, testModel(t, "nchw"), LoadOptions{Device: d, Precision: p}); !errors.Is(err, context.Canceled) {
+			t.Errorf("load: error %v, want context.Canceled", err)
+		}
+	})
+}
+
+// TestOpenVINORefuses has what must not fall back to anything else.
+func TestOpenVINORefuses(t *testing.T) {
+	r, d := openOpenVINO(t)
+	for _, c := range []struct {
+		name string
+		opt  LoadOptions
+		want string
+	}{
+		{"GPU", LoadOptions{Device: device(t, "openvino:GPU")}, "device openvino:GPU"},
+		{"cpu in bf16", LoadOptions{Device: CPU, Precision: BF16}, "device cpu computes in f32, not in bf16"},
+		{"auto in f16", LoadOptions{Precision: F16}, "device cpu computes in f32, not in f16"},
+		{"cuda", LoadOptions{Device: device(t, "cuda")}, "the ONNX Runtime library has no CUDA provider"},
+	} {
+		m, err := r.Load(testModel(t, "nchw"), c.opt)
+		if err == nil {
+			if c.name == "GPU" { // one is here
+				_ = m.Close()
+				continue
+			}
+			t.Fatalf("%s: it runs on %v", c.name, m.Device())
+		}
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+	handed := net().node("Reshape", "s square", "m").node("Det", "m", "det").node("Unsqueeze", "det axis", "col").node("Add", "s col", "y").int64s("square", -1, 2, 2).int64s("axis", 1)
+	_, err := r.Load(handed.bytes(t), LoadOptions{Device: d})
+	if err == nil || !strings.Contains(err.Error(), "openvino:CPU cannot run all of the model: not Det '") {
+		t.Errorf("error %v", err)
+	}
+	// The plain library has no OpenVINO: that is said, with where to get it.
+	without := &Runtime{providers: []string{cpuProvider.name}}
+	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "DEVICE=openvino") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPrecisionOf tells precisions apart by the probe's errors.
+func TestPrecisionOf(t *testing.T) {
+	exact := []float32{1, -2, 0.5}
+	for _, c := range []struct {
+		relative float32
+		want     Precision
+	}{{0, F32}, {1e-6, F32}, {1e-3, F16}, {6e-3, BF16}} {
+		if got := precisionOf([]float32{1, -2 * (1 + c.relative), 0.5}, exact); got != c.want {
+			t.Errorf("error %g: %v, want %v", c.relative, got, c.want)
+		}
+	}
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		exact, want, err := runProbe(t.Context(), CPU, F32, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exact.close()
+		s, got, err := runProbe(t.Context(), d, p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		var worst, largest float64
+		for i := range got {
+			worst, largest = max(worst, math.Abs(float64(got[i]-want[i]))), max(largest, math.Abs(float64(want[i])))
+		}
+		t.Logf("largest error %.1e of the largest score", worst/largest)
+	})
+}
+
+// TestHandedBack reads the nodes on the CPU out of a profile.
+func TestHandedBack(t *testing.T) {
+	nodes, err := readProfile([]byte(`[
+		{"cat":"Session","name":"model_run","args":{}},
+		{"cat":"Node","name":"a_kernel_time","args":{"op_name":"NonZero","provider":"CPUExecutionProvider"}},
+		{"cat":"Node","name":"a_kernel_time","args":{"op_name":"NonZero","provider":"CPUExecutionProvider"}},
+		{"cat":"Node","name":"b_kernel_time","args":{"op_name":"Conv","provider":"OpenVINOExecutionProvider"}},
+		{"cat":"Node","name":"c\n_kernel_time","args":{"op_name":"Where","provider":"CPUExecutionProvider"}},
+		{"cat":"Node","name":"a_fence_before","args":{"op_name":"NonZero"}}]`))
+	if want := []string{"NonZero 'a'", `Where 'c\n'`}; err != nil || !slices.Equal(nodes, want) {
+		t.Errorf("%q, %v", nodes, err)
+	}
+	if _, err := readProfile([]byte("{")); err == nil {
+		t.Error("half a profile is read")
+	}
+}
+
+// BenchmarkProvider runs the model in $RSCERT_BENCH_MODEL on
+// $RSCERT_BENCH_DEVICE in $RSCERT_BENCH_PRECISION; scripts/compare_providers.py
+// calls it.
+func BenchmarkProvider(b *testing.B) {
+	file := os.Getenv("RSCERT_BENCH_MODEL")
+	if file == "" {
+		b.Skip("RSCERT_BENCH_MODEL names no model")
+	}
+	d := device(b, os.Getenv("RSCERT_BENCH_DEVICE"))
+	var p Precision
+	if err := p.UnmarshalText([]byte(os.Getenv("RSCERT_BENCH_PRECISION"))); err != nil {
+		b.Fatal(err)
+	}
+	path, err := FindLibraryFor(d, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	model, err := ReadModel(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const workers = 2
+	started := time.Now()
+	m, err := r.LoadContext(b.Context(), model, LoadOptions{Device: d, Precision: p, Workers: workers})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	loaded := time.Since(started)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	calls := 0
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ResetTimer()
+	for range workers {
+		wg.Go(func() {
+			in, out := make([]float32, m.Batch()*m.InputLen()), make([]float32, m.Batch()*m.Classes())
+			for {
+				mu.Lock()
+				calls++
+				last := calls > b.N
+				mu.Unlock()
+				if last {
+					return
+				}
+				if err := m.Run(ctx, in, out); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N*m.Batch())/b.Elapsed().Seconds(), "samples/s")
+	b.ReportMetric(float64(m.Batch()), "batch")
+	b.ReportMetric(loaded.Seconds(), "s/load")
+}
+
+// TestOpenVINOBesideCPU runs one model in two precisions at once, as certify's
+// comparison of clean accuracy does: on OpenVINO and, from the same library, on
+// the CPU provider in float32.
+func TestOpenVINOBesideCPU(t *testing.T) {
+	xs := images(64)
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		model := testModel(t, "nchw")
+		exact := scores(t, loadOn(t, r, model, LoadOptions{Device: CPU, Batch: 16}), xs)
+		got := scores(t, loadOn(t, r, model, LoadOptions{Device: d, Precision: p, Batch: 16}), xs)
+		same := true
+		for i := range xs {
+			same = same && sameBits(got[i], exact[i])
+			for k := range got[i] {
+				if math.Abs(float64(got[i][k]-exact[i][k])) > 64*p.unit() {
+					t.Fatalf("image %d: %v, in float32 %v", i, got[i], exact[i])
+				}
+			}
+		}
+		if same && p != F32 {
+			t.Error("the scores are those of float32")
+		}
+	})
+}

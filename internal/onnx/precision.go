@@ -1,0 +1,36 @@
+package onnx
+
+import "fmt"
+
+// Precision is the type of number that a device computes a model's layers in.
+// It is part of the classifier: what holds for the model as computed in one
+// precision says nothing of another.
+type Precision uint8
+
+const (
+	F32  Precision = iota // float32
+	BF16                  // bfloat16: the exponent of float32, 8 bits of precision
+	F16                   // float16: 11 bits of precision
+)
+
+// Precisions are all there are.
+var Precisions = []Precision{F32, BF16, F16}
+
+func (p Precision) String() string { return [...]string{"f32", "bf16", "f16"}[p] }
+
+// MarshalText writes "f32", "bf16" or "f16".
+func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (p *Precision) UnmarshalText(text []byte) error {
+	for _, known := range Precisions {
+		if string(text) == known.String() {
+			*p = known
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown precision %q: want f32, bf16 or f16", text)
+}
+
+// unit is half the distance of 1 from the next number of the precision.
+func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11}[p] }

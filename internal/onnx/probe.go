@@ -1,0 +1,255 @@
+package onnx
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	ort "github.com/yalue/onnxruntime_go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// This file looks at what a device really does: the precision it computes in,
+// its speed, and the nodes that it does not take.
+
+// The probe is a small convolutional net: images [3,32,32], three convolutions
+// of 64 channels, 10 scores.
+const (
+	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
+)
+
+// probe builds the net, with weights that keep its values of order 1.
+func probe() (graph, error) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	g := &onnxpb.GraphProto{Name: proto.String("probe")}
+	weights := func(name string, dims ...int64) {
+		size, fan := 1, 1
+		for i, d := range dims {
+			size *= int(d)
+			if i > 0 {
+				fan *= int(d)
+			}
+		}
+		data := make([]float32, size)
+		for i := range data {
+			data[i] = float32(rng.NormFloat64() * math.Sqrt(2/float64(fan)))
+		}
+		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(Float32)), Dims: dims, FloatData: data})
+	}
+	value, channels := "x", int64(3)
+	for i := range 3 {
+		w, y, z := fmt.Sprint("w", i), fmt.Sprint("y", i), fmt.Sprint("z", i)
+		weights(w, probeWidth, channels, 3, 3)
+		pads := &onnxpb.AttributeProto{Name: proto.String("pads"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1, 1, 1, 1}}
+		g.Node = append(g.Node, node("Conv", []string{value, w}, y, pads), node("Relu", []string{y}, z))
+		value, channels = z, probeWidth
+	}
+	weights("out", probeClasses, probeWidth)
+	g.Node = append(g.Node, node("GlobalAveragePool", []string{value}, "mean"), node("Flatten", []string{"mean"}, "flat"),
+		node("Gemm", []string{"flat", "out"}, "scores", intAttribute("transB", 1)))
+	in, out := probeShapes()
+	g.Input, g.Output = []*onnxpb.ValueInfoProto{floats("x", in)}, []*onnxpb.ValueInfoProto{floats("scores", out)}
+	model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), Graph: g,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}})
+	return graph{model: model, in: "x", out: "scores"}, err
+}
+
+func probeShapes() (in, out ort.Shape) {
+	return ort.Shape{probeBatch, 3, probeSide, probeSide}, ort.Shape{probeBatch, probeClasses}
+}
+
+// floats is a float32 input or output of the given shape.
+func floats(name string, shape ort.Shape) *onnxpb.ValueInfoProto {
+	dims := new(onnxpb.TensorShapeProto)
+	for _, n := range shape {
+		dims.Dim = append(dims.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+	}
+	return &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: dims}}}}
+}
+
+// runProbe opens the probe on a device, for so many workers, and returns its
+// session, which is the caller's, and its scores of random samples.
+func runProbe(ctx context.Context, d Device, precision Precision, workers int) (*session, []float32, error) {
+	g, err := probe()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: workers})
+	if err != nil {
+		return nil, nil, err
+	}
+	in, out := probeShapes()
+	scores := make([]float32, out.FlattenedSize())
+	if err := s.run(ctx, in, out, slices.Concat(randomSamples(3 * probeSide * probeSide)[:probeBatch]...), scores); err != nil {
+		_ = s.close()
+		return nil, nil, err
+	}
+	return s, scores, nil
+}
+
+// checkArithmetic checks that the device computes in the precision asked for,
+// where it has a choice: it may drop the hint without a word. The probe's scores
+// are compared with those of ONNX Runtime's CPU provider in float32. Measured on
+// OpenVINO, the largest difference is, of the largest score, 5e-7 in float32,
+// 1e-3 in float16 and 6e-3 in bfloat16: bounds are set between them.
+func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Precision) error {
+	if len(d.provider.precisions) == 1 {
+		return nil
+	}
+	key := fmt.Sprint(d, precision)
+	if _, checked := r.checked.Load(key); checked {
+		return nil
+	}
+	exact, want, err := runProbe(ctx, CPU, F32, 1)
+	if err != nil {
+		return err
+	}
+	defer exact.close()
+	s, got, err := runProbe(ctx, d, precision, 1)
+	if err != nil {
+		return fmt.Errorf("device %s cannot compute in %s: %w", d, precision, err)
+	}
+	defer s.close()
+	if found := precisionOf(got, want); found != precision {
+		return &Error{fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
+			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found)}
+	}
+	r.checked.Store(key, true)
+	return nil
+}
+
+// precisionOf tells the precision that scores were computed in from their
+// largest error, relative to the largest score.
+func precisionOf(scores, exact []float32) Precision {
+	var worst, largest float64
+	for i, v := range exact {
+		largest = max(largest, math.Abs(float64(v)))
+		worst = max(worst, math.Abs(float64(scores[i]-v)))
+	}
+	switch e := worst / largest; {
+	case e < 2e-5:
+		return F32
+	case e < 2e-3:
+		return F16
+	}
+	return BF16
+}
+
+// Speed is what the probe's net runs at in one precision.
+type Speed struct {
+	Precision Precision `json:"precision"`
+	Rate      float64   `json:"samples_per_second"`
+	Err       error     `json:"-"` // why the device does not compute in it
+}
+
+// MeasureSpeeds times a small convolutional net on the device, in every
+// precision that it may have, by so many workers.
+func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
+	if err := r.works(d); err != nil {
+		return nil, err
+	}
+	var speeds []Speed
+	for _, precision := range d.provider.precisions {
+		speed := Speed{Precision: precision}
+		if speed.Err = r.checkArithmetic(ctx, d, precision); speed.Err == nil {
+			speed.Rate, speed.Err = measureProbe(ctx, d, precision, workers)
+		}
+		speeds = append(speeds, speed)
+	}
+	return speeds, ctx.Err()
+}
+
+func measureProbe(ctx context.Context, d Device, precision Precision, workers int) (float64, error) {
+	s, _, err := runProbe(ctx, d, precision, workers)
+	if err != nil {
+		return 0, err
+	}
+	defer s.close()
+	in, out := probeShapes()
+	rate, _, err := s.measure(ctx, workers, in, out, randomSamples(3*probeSide*probeSide))
+	return rate, err
+}
+
+// nameNodes adds to the error of a session that must run on its provider as a
+// whole the nodes that it does not take: a session that may hand them to the CPU
+// provider is run once and its profile read. A run that fails names none.
+func (l *loader) nameNodes(g graph, tile int, err error) error {
+	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
+		return err
+	}
+	nodes, profileErr := l.profile(g, tile)
+	if profileErr != nil || len(nodes) == 0 {
+		return err
+	}
+	const most = 5
+	if len(nodes) > most {
+		nodes = append(nodes[:most], fmt.Sprintf("and %d more", len(nodes)-most))
+	}
+	return &Error{fmt.Sprintf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with --device cpu"}
+}
+
+// profile returns the nodes that run on ONNX Runtime's CPU provider.
+func (l *loader) profile(g graph, tile int) ([]string, error) {
+	dir, err := os.MkdirTemp("", "rscert-profile-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := openProfiled(g, l.device.provider, l.settings, false, filepath.Join(dir, "nodes"))
+	if err != nil {
+		return nil, err
+	}
+	in, _ := l.shapes(tile)
+	_, err = s.outputShape(l.ctx, in, make([]float32, in.FlattenedSize()))
+	if closeErr := s.close(); err == nil { // closing writes the profile
+		err = closeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "nodes*.json"))
+	if err != nil || len(files) != 1 {
+		return nil, fmt.Errorf("%d profiles: %w", len(files), err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, err
+	}
+	return readProfile(text)
+}
+
+// readProfile finds the nodes of the CPU provider in ONNX Runtime's profile, a
+// list of events in Chrome's tracing format.
+func readProfile(text []byte) ([]string, error) {
+	var events []struct {
+		Category string `json:"cat"`
+		Name     string
+		Args     struct {
+			Operator string `json:"op_name"`
+			Provider string
+		}
+	}
+	if err := json.Unmarshal(text, &events); err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for _, e := range events {
+		name, kernel := strings.CutSuffix(e.Name, "_kernel_time")
+		if e.Category != "Node" || !kernel || e.Args.Provider != cpuProvider.name {
+			continue
+		}
+		if node := fmt.Sprintf("%s '%s'", printable(e.Args.Operator), printable(name)); !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}

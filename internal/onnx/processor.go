@@ -1,0 +1,21 @@
+package onnx
+
+import "golang.org/x/sys/cpu"
+
+// ProcessorFeatures names the instructions of this processor that decide the
+// speed of a model and of its lower precisions, of those that it has.
+func ProcessorFeatures() []string {
+	features := []string{}
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"AVX2", cpu.X86.HasAVX2}, {"AVX-512", cpu.X86.HasAVX512F}, {"AVX512-VNNI", cpu.X86.HasAVX512VNNI}, {"AVX512-BF16", cpu.X86.HasAVX512BF16},
+		{"AMX-BF16", cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16}, {"NEON", cpu.ARM64.HasASIMD}, {"NEON-FP16", cpu.ARM64.HasASIMDHP}, {"SVE", cpu.ARM64.HasSVE},
+	} {
+		if f.has {
+			features = append(features, f.name)
+		}
+	}
+	return features
+}

@@ -1,0 +1,23 @@
+package run
+
+import "github.com/rscert/rscert/internal/onnx"
+
+// imageChannels is how many colour channels, 1 or 3, the images have that a model takes; 0 if it does not say, or takes
+// none.
+func imageChannels(model []byte) int {
+	info, err := onnx.Inspect(model)
+	if err != nil || len(info.Inputs) != 1 {
+		return 0 // refused when it is loaded
+	}
+	shape := info.Inputs[0].Shape
+	if len(shape) < 3 || len(shape) > 4 {
+		return 0
+	}
+	shape = shape[len(shape)-3:]
+	for _, d := range []onnx.Dim{shape[0], shape[2]} {
+		if d.Size == 1 || d.Size == 3 {
+			return d.Size
+		}
+	}
+	return 0
+}

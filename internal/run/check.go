@@ -1,0 +1,128 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"time"
+
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Check is what certify --check finds: what would be run, and a first look at it.
+type Check struct {
+	Model       string  `json:"model"` // input and output
+	Classes     int     `json:"classes"`
+	DataClasses int     `json:"data_classes"` // the largest label and one
+	Data        string  `json:"data"`         // format and shape
+	Values      string  `json:"values"`
+	Low         float64 `json:"low"`
+	High        float64 `json:"high"`
+	Examples    int     `json:"examples"` // of the run
+	Device      string  `json:"device"`
+	Look        Look    `json:"look"`
+	// Seconds that sampling would take at the speed of the look; --stop makes it less.
+	Seconds float64 `json:"seconds"`
+	Image   string  `json:"image,omitempty"` // a noisy example
+}
+
+// CheckRun looks at what a plan would run, without sampling and without a run folder. If
+// image is not empty, a noisy example is written there, as PNG.
+func CheckRun(ctx context.Context, p Plan, picture string, console Console) (Check, error) {
+	p.Settle()
+	if p.Out == "" {
+		p.Out = "-" // nothing is written
+	}
+	p.Resume = false
+	r, err := prepare(ctx, p, console)
+	if err != nil {
+		return Check{}, err
+	}
+	defer r.inputs.close()
+	l, err := r.look(ctx)
+	if err != nil {
+		return Check{}, err
+	}
+	r.warn(l)
+	in := r.inputs
+	c := Check{
+		Model: fmt.Sprintf("%s → %s", in.model.Input(), in.model.Output()), Classes: in.model.Classes(), DataClasses: in.data.Classes(),
+		Data: fmt.Sprintf("%s %v", in.data.Format(), in.data.Shape()), Values: in.noise.String(),
+		Low: float64(in.noise.data.Low), High: float64(in.noise.data.High),
+		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", in.model.Device(), in.model.Precision()), Look: l, Image: picture,
+	}
+	if l.SamplesPerSecond > 0 {
+		c.Seconds = float64(len(r.positions)) * float64(r.plan.N0+r.plan.N) / l.SamplesPerSecond
+	}
+	if picture != "" {
+		err = r.drawNoisy(picture)
+	}
+	return c, err
+}
+
+// Duration is c.Seconds as one reads it.
+func (c Check) Duration() string {
+	d := time.Duration(c.Seconds * float64(time.Second))
+	if d >= time.Minute {
+		return d.Round(time.Minute).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// drawNoisy writes the run's first example with noise, as an image, clipped to [0,1].
+func (r *running) drawNoisy(path string) error {
+	shape := r.inputs.data.Shape()
+	if len(shape) != 3 || (shape[0] != 1 && shape[0] != 3) {
+		return badInputf("--check-image %s: examples of shape %v are no images of 1 or 3 channels", path, shape)
+	}
+	example, err := r.inputs.data.Example(r.positions[0])
+	if err != nil {
+		return badInput(err)
+	}
+	values := make([]float32, len(example.Values))
+	if err := r.noisyValues(values, example.Values); err != nil {
+		return err
+	}
+	h, w := shape[1], shape[2]
+	picture := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range h * w {
+		pixel := func(c int) uint8 {
+			return uint8(math.Round(255 * min(max(float64(values[c%shape[0]*h*w+i]), 0), 1)))
+		}
+		picture.SetRGBA(i%w, i/w, color.RGBA{pixel(0), pixel(1), pixel(2), 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, picture); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, b.Bytes())
+}
+
+// noisyValues sets dst to an example with noise, in the data's own order and units.
+func (r *running) noisyValues(dst, example []float32) error {
+	s := smoothing.NewStream(r.plan.Seed, 0, smoothing.Selection)
+	plain := *r.inputs.noise
+	if plain.lattice == nil {
+		scale := make([]float32, len(example))
+		for d := range scale {
+			scale[d] = float32(r.plan.Sigma)
+		}
+		smoothing.FloatInput{Values: example, Scale: scale}.Perturb(dst, s, 0)
+		return nil
+	}
+	plain.channel = func(int) int { return 0 }
+	if err := plain.prepare(r.plan.Sigma, []float64{0}, []float64{1}); err != nil {
+		return badInput(err)
+	}
+	integers, _ := plain.integers(example)
+	input, err := plain.lattice.Input(integers, plain.channel)
+	if err == nil {
+		input.Perturb(dst, s, 0)
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+var update = flag.Bool("update", false, "write what the runs find to testdata/golden")
+
+// goldenPlan is a small run of the bundled model on bundled digits.
+func goldenPlan(change func(*Plan)) Plan {
+	p := Plan{
+		Model: "../../testdata/mnist-cnn.onnx", Data: "../../testdata/mnist", Version: "golden", Threads: 2, Batch: 64,
+		Parameters: runfolder.Parameters{
+			Sigma: 1, N: 300, N0: 50, Alpha: 0.001, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
+			Confidence: certify.ConfidenceTangent, ConfidenceBound: certify.Betting, Band: certify.BandBinomial,
+			Temperature: 1, Noise: runfolder.Lattice, Skip: 1, Max: 4, Shard: runfolder.Whole,
+		},
+	}
+	seed := uint64(1)
+	p.FixedSeed = &seed
+	change(&p)
+	return p
+}
+
+// TestGolden compares the results of small runs of every kind with those of before, byte for byte: votes, certificates
+// and bounds as they stand, scores.npz by its SHA-256. They change with the noise, which is part of what a seed means,
+// and with nothing else. 'go test ./internal/run -update' writes them. Where the model rounds otherwise than where they
+// were written, as another processor may, nothing can be compared.
+func TestGolden(t *testing.T) {
+	const probe = "testdata/golden/model.txt"
+	is := modelRounds(t)
+	if *update {
+		writeGolden(t, probe, is)
+	}
+	if was, err := os.ReadFile(probe); err != nil {
+		t.Fatal(err)
+	} else if !bytes.Equal(is, was) {
+		t.Skipf("the model's outputs here are\n%sand were\n%swhere the golden files were written", is, was)
+	}
+	for name, change := range map[string]func(*Plan){
+		"votes":      func(*Plan) {},
+		"label":      func(p *Plan) { p.Class, p.Margin = certify.Label, certify.FirstMargin },
+		"stop":       func(p *Plan) { p.Stop = stopRule(t, "radius>=0.25") },
+		"scores":     func(p *Plan) { p.Scores = true },
+		"confidence": func(p *Plan) { p.SaveScores, p.ConfidenceRadii = true, []float64{0.1, 0.25} },
+		"shard": func(p *Plan) { // normalised
+			p.Mean, p.Std, p.Max, p.Skip, p.Shard = []float64{0.1307}, []float64{0.3081}, 8, 3, runfolder.Shard{I: 1, K: 2}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := goldenPlan(change)
+			p.Out = filepath.Join(t.TempDir(), "run")
+			quiet := Console{Warn: func(string) {}, Note: func(string) {}, Progress: progress.Options{Quiet: true}}
+			if _, err := Certify(t.Context(), p, quiet); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{runfolder.VotesFile, runfolder.CertificatesFile, runfolder.BoundsFile, runfolder.ScoresFile} {
+				compareGolden(t, filepath.Join(p.Out, file), filepath.Join("testdata/golden", name, file))
+			}
+		})
+	}
+}
+
+// modelRounds says how this machine rounds: the architecture, and what the model returns for digits without noise.
+func modelRounds(t *testing.T) []byte {
+	t.Helper()
+	p := goldenPlan(func(*Plan) {})
+	p.Settle()
+	in, err := openInputs(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	batch := make([]float32, 0, in.model.Batch()*in.model.InputLen())
+	for i := range in.model.Batch() {
+		example, err := in.data.Example(i % in.data.Len())
+		if err != nil {
+			t.Fatal(err)
+		}
+		input, _, err := in.noise.input(example.Values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float32, input.Len())
+		input.Clean(values)
+		batch = append(batch, values...)
+	}
+	out := make([]float32, in.model.Batch()*in.model.Classes())
+	if err := in.model.Run(t.Context(), batch, out); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Appendf(nil, "%s %x\n", runtime.GOARCH, sha256.Sum256(fmt.Append(nil, out)))
+}
+
+func writeGolden(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stopRule(t *testing.T, text string) (r certify.StopRule) {
+	t.Helper()
+	if err := r.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// compareGolden compares a file, which is there if and only if its golden one is.
+func compareGolden(t *testing.T, path, golden string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if filepath.Ext(path) == ".npz" {
+		if err == nil {
+			got = fmt.Appendf(nil, "%x\n", sha256.Sum256(got))
+		}
+		golden += ".sha256"
+	}
+	if *update && got != nil {
+		writeGolden(t, golden, got)
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not as it was:\n%s\nwas\n%s", filepath.Base(path), got, want)
+	}
+}

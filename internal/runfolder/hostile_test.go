@@ -1,0 +1,104 @@
+package runfolder
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestHostileFiles checks that files which never end, or never begin, are refused soon and without claiming memory.
+func TestHostileFiles(t *testing.T) {
+	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Truncate(8<<30), f.Close())
+	}
+	link := func(to string) func(string) error {
+		return func(path string) error { return os.Symlink(to, path) }
+	}
+	for _, tt := range []struct {
+		name, file string
+		make       func(path string) error
+		want       string
+	}{
+		{"endless line", VotesFile, sparse, "line 1: has more than 64 MiB"},
+		{"endless line", CertificatesFile, sparse, "line 1: has more than 64 MiB"},
+		{"endless line", BoundsFile, sparse, "line 1: has more than 64 MiB"},
+		{"endless", RunFile, sparse, "has more than 64 MiB"},
+		{"device", VotesFile, link("/dev/zero"), "is no regular file"},
+		{"device", CertificatesFile, link("/dev/zero"), "is no regular file"},
+		{"device", BoundsFile, link("/dev/zero"), "is no regular file"},
+		{"device", RunFile, link("/dev/zero"), "is no regular file"},
+		{"pipe", VotesFile, func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is no regular file"},
+		{"pipe", RunFile, func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is no regular file"},
+	} {
+		t.Run(tt.name+" "+tt.file, func(t *testing.T) {
+			dir := wholeRun(t)
+			path := filepath.Join(dir, tt.file)
+			if err := errors.Join(os.Remove(path), tt.make(path)); err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			took, err := resumeAndRead(dir, tt.file)
+			runtime.ReadMemStats(&after)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > len(path)+200 {
+				t.Errorf("error %v, want a short one with %q", err, tt.want)
+			}
+			// A buffer that grows by a quarter each time up to 64 MiB takes 360 MiB in all; resuming and reading have one each.
+			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 1000 {
+				t.Errorf("took %d MiB of memory", mib)
+			}
+			if took > time.Minute {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// resumeAndRead resumes a run, which must fail, and returns the error of who reads the file.
+func resumeAndRead(dir, file string) (time.Duration, error) {
+	began := time.Now()
+	if f, err := Resume(dir, testRun); err == nil {
+		return 0, errors.Join(errors.New("the run can be resumed"), f.Close())
+	}
+	e, err := Find(dir)
+	if err != nil {
+		return time.Since(began), err
+	}
+	switch file {
+	case VotesFile:
+		_, err = e.Votes(anyVotes)
+	case CertificatesFile:
+		_, err = e.Certificates()
+	case BoundsFile:
+		_, err = e.Bounds()
+	}
+	return time.Since(began), err
+}
+
+// TestLongLine checks lines around the longest.
+func TestLongLine(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		text := append(bytes.Repeat([]byte("a"), maxLine-1+more), "\nb\n"...)
+		var lengths []int
+		err := scanLines(bytes.NewReader(text), func(l line) error {
+			lengths = append(lengths, len(l.text))
+			return nil
+		})
+		if more == 0 && (err != nil || len(lengths) != 2 || lengths[0] != maxLine-1 || lengths[1] != 1) {
+			t.Errorf("lines of %v bytes, error %v", lengths, err)
+		}
+		if more == 1 && err == nil {
+			t.Error("a line that is too long is read")
+		}
+	}
+}

@@ -1,0 +1,572 @@
+package runfolder
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/big"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// drawn is a run on a lattice whose finite words cost something that can be seen.
+func drawn() Run {
+	r := testRun
+	r.Data.Shape = []int{3, 4, 5}
+	r.Noise.Eta = 1e-9
+	r.Parameters.N0, r.Parameters.N = 1000, 4000
+	r.Parameters.Margin, r.Parameters.Class, r.Parameters.Lipschitz = certify.FirstMargin, certify.Label, 2
+	return r
+}
+
+// Every selection and estimation sample of D values takes D words, each of which may make
+// any event 1+η times as likely: α·(1+η)^(−(n0+n)D) is left, a little less by e^(−(n0+n)Dη).
+func TestTargetIsDeflated(t *testing.T) {
+	r := drawn()
+	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
+		got := r.Target(alpha)
+		want := certify.Target{Margin: certify.FirstMargin, Class: certify.Label, Alpha: alpha, Sigma: 0.25, Lipschitz: 2, Arithmetic: certify.Exact, Precision: "f32"}
+		want.Level = got.Level
+		if got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		exact := alpha * math.Exp(-5000*60*1e-9)
+		if got.Level > exact || got.Level < exact*(1-1e-12) {
+			t.Errorf("of alpha = %v %v is left, want %v", alpha, got.Level, exact)
+		}
+	}
+	if d := (Run{Parameters: Parameters{N0: 1, N: 2}}).draws(); d != 3 {
+		t.Errorf("an example of one value takes %d words", d)
+	}
+	// More than there is: refused, not all of alpha.
+	r.Noise.Eta = 1
+	target := r.Target(0.1)
+	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
+		t.Errorf("%+v is accepted", target)
+	}
+	// Noise in floats costs nothing that is known of: the certificate says idealised.
+	for name, change := range map[string]func(*Run){
+		"float":    func(r *Run) { r.Parameters.Noise = Float },
+		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
+		"format 1": func(r *Run) { r.Schema = 1 },
+	} {
+		r := drawn()
+		change(&r)
+		if got := r.Target(0.1); got.Level != 0 || got.Arithmetic != certify.Idealised || got.Alpha != 0.1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What a table's η leaves of α agrees with smoothing's own account of it.
+func TestTargetOfATable(t *testing.T) {
+	table, err := smoothing.NewGaussian(0.25, big.NewRat(1, 255))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := drawn()
+	r.Noise.Eta = table.Eta
+	if got, want := r.Target(0.01).Level, smoothing.Deflate(0.01, table.Eta, 5000*60); got != want || !(got < 0.01) {
+		t.Errorf("level %v, want %v", got, want)
+	}
+}
+
+func TestNoiseKindText(t *testing.T) {
+	for text, ok := range map[string]bool{"lattice": true, "float": true, "": true, "Lattice": false, "gauss": false} {
+		k := NoiseKind("before")
+		if err := k.UnmarshalText([]byte(text)); (err == nil) != ok || ok && k.String() != text {
+			t.Errorf("%q is read as %q (%v)", text, k, err)
+		}
+	}
+}
+
+// Positions by their definition: every skip-th example, at most max of them, and of these
+// every K-th from the I-th on.
+func TestPositionsAreTheDefinition(t *testing.T) {
+	for examples := range 12 {
+		for skip := 1; skip <= 4; skip++ {
+			for most := range 6 {
+				for k := 1; k <= 3; k++ {
+					for i := range k {
+						var whole []int
+						for e := range examples {
+							if e%skip == 0 && (most == 0 || len(whole) < most) {
+								whole = append(whole, e)
+							}
+						}
+						var want []int
+						for turn := i; turn < len(whole); turn += k {
+							want = append(want, whole[turn])
+						}
+						p := Parameters{Skip: skip, Max: most, Shard: Shard{i, k}}
+						if got := p.Positions(examples); !slices.Equal(got, want) {
+							t.Errorf("skip %d, max %d, shard %v of %d examples: %v, want %v", skip, most, p.Shard, examples, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// boundsContent are rows as if each had ten bytes behind a header of ten.
+func boundsContent(rows ...boundRow) content[boundRow] {
+	c := content[boundRow]{values: rows}
+	for i := range rows {
+		c.lines, c.ends = append(c.lines, i+2), append(c.ends, int64(10*(i+2)))
+	}
+	return c
+}
+
+func TestBoundRadii(t *testing.T) {
+	p := Parameters{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}
+	for _, tt := range []struct {
+		radius     float64
+		prediction int
+		want       []float64
+	}{
+		{0.25, 3, []float64{0, 0.25}}, {0.2499, 3, []float64{0}}, {2, 0, []float64{0.5, 0, 0.25, 1}},
+		{0, 1, []float64{0}}, {0, certify.Abstained, nil}, {2, certify.Abstained, nil},
+	} {
+		if got := p.boundRadii(certify.Certificate{Prediction: tt.prediction, Radius: tt.radius}); !slices.Equal(got, tt.want) {
+			t.Errorf("class %d certified at %v: rows at %v, want %v", tt.prediction, tt.radius, got, tt.want)
+		}
+	}
+}
+
+// Rows count for the examples whose certificates they fit, one after the other.
+func TestBoundsOf(t *testing.T) {
+	p := Parameters{ConfidenceRadii: []float64{0, 0.5}}
+	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
+	five, fiveHalf, six := boundRow{5, 0}, boundRow{5, 0.5}, boundRow{6, 0}
+	for _, tt := range []struct {
+		name     string
+		rows     []boundRow
+		examples int
+		end      int64
+	}{
+		{"whole", []boundRow{five, fiveHalf, six}, 4, 40},
+		{"more", []boundRow{five, fiveHalf, six, {10, 0}}, 4, 40},
+		{"none", nil, 1, 0},
+		{"a part of an example", []boundRow{five}, 1, 0},
+		{"one example", []boundRow{five, fiveHalf}, 2, 30},
+		{"another order of radii", []boundRow{fiveHalf, five, six}, 1, 0},
+		{"another example", []boundRow{five, fiveHalf, {7, 0}}, 2, 30},
+		{"another radius", []boundRow{five, fiveHalf, {6, 0.5}}, 2, 30},
+		{"another example's second row", []boundRow{five, {6, 0.5}, six}, 1, 0},
+	} {
+		if n, end := p.boundsOf(certs, boundsContent(tt.rows...)); n != tt.examples || end != tt.end {
+			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
+		}
+	}
+	// The last ones that abstain have no rows: nothing is missing.
+	if n, end := p.boundsOf(certs[:1], boundsContent()); n != 1 || end != 0 {
+		t.Errorf("an example without rows: %d up to %d", n, end)
+	}
+}
+
+// A last line without its end is torn; with a whole line's checksum before its last bytes
+// its end of line was changed.
+func TestTornLines(t *testing.T) {
+	sealed, err := encodeLine(map[string]int{"index": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := string(bytes.TrimSpace(sealed))
+	row := string(checksum.AppendCSV([]byte(boundsHeader), []byte("1,2,3")))
+	for _, tt := range []struct {
+		text   string
+		sealed *regexp.Regexp
+		want   error
+	}{
+		{whole, sealedJSON, errTorn}, {whole[:len(whole)-1], sealedJSON, errTorn}, {"", sealedJSON, errTorn},
+		{whole + "\v", sealedJSON, errChanged}, {whole + `{"index":4`, sealedJSON, errChanged},
+		{row, sealedCSV, errTorn}, {row[:len(row)-3], sealedCSV, errTorn}, {row + "\v", sealedCSV, errChanged}, {row + "*4,5,6", sealedCSV, errChanged},
+	} {
+		if got := tornLine([]byte(tt.text), tt.sealed); got != tt.want {
+			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+// Damage is the tail of a file if nothing intact comes after it, or if it is zeros, which a
+// power cut leaves anywhere; what comes after zeros is not read.
+func TestDamage(t *testing.T) {
+	line := func(i int) string {
+		l, err := encodeLine(map[string]int{"index": i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(l)
+	}
+	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), record(3).Bounds, 4)), "\n")
+	type index struct {
+		Index int `json:"index"`
+	}
+	format := fileFormat[index]{keys: []string{"index"}, sealed: true, own: true, valid: func(index) error { return nil }}
+	for _, tt := range []struct {
+		name       string
+		data       string // of lines 1 to 3: A, B, C
+		values     int
+		line       int // of the damage, 0: none
+		tail       bool
+		intact     bool
+		repairable bool
+	}{
+		{"whole", "ABC", 3, 0, false, true, true},
+		{"blank lines", "A\n\nB", 2, 0, false, true, true},
+		{"torn", "ABC-", 2, 3, true, true, true},
+		{"not a line", "AB?\n", 2, 3, true, false, true},
+		{"two not lines", "A?\n?\n", 1, 2, true, false, true},
+		{"in the middle", "A?\nC", 1, 2, false, false, false},
+		{"in the middle, then not a line", "A?\nC?\n", 1, 2, false, false, false},
+		{"not a line, whole, torn", "A?\nBC-", 1, 2, false, false, false},
+		{"zeros", "A0\n", 1, 2, true, false, true},
+		{"zeros, then a line", "A0\nC", 1, 2, true, false, true},
+		{"not a line, then zeros", "A?\n0\n", 1, 2, true, false, true},
+	} {
+		for kind, text := range map[string][3]string{"json": {line(0), line(1), line(2)}, "csv": {rows[0] + rows[1], rows[2], rows[3]}} {
+			data := strings.NewReplacer("A", text[0], "B", text[1], "C-", strings.TrimSuffix(text[2], "\n"), "C", text[2], "0", "\x00\x00").Replace(tt.data)
+			var d *damage
+			var values int
+			var intact, repairable error
+			more := 0
+			if kind == "json" {
+				c, err := format.read(strings.NewReader(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, values, intact, repairable = c.damage, len(c.values), c.intact("f"), c.repairable("f")
+			} else {
+				path := filepath.Join(t.TempDir(), BoundsFile)
+				if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				c, err := readBounds(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, values, intact, repairable = c.damage, len(c.values), c.intact("f"), c.repairable("f")
+				more = 1 // the header
+			}
+			name := fmt.Sprintf("%s, %s", tt.name, kind)
+			if values != tt.values || (d != nil) != (tt.line > 0) || (intact == nil) != tt.intact || (repairable == nil) != tt.repairable {
+				t.Errorf("%s: %d values, damage %+v, intact: %v, repairable: %v", name, values, d, intact, repairable)
+				continue
+			}
+			if d != nil && (d.line != tt.line+more || d.tail != tt.tail) {
+				t.Errorf("%s: damage %+v, want in line %d, tail %v", name, d, tt.line+more, tt.tail)
+			}
+			if intact != nil && !strings.HasPrefix(intact.Error(), fmt.Sprintf("f:%d: ", tt.line+more)) {
+				t.Errorf("%s: error %v", name, intact)
+			}
+		}
+	}
+}
+
+// A row without a checksum is damage, one with another header's is not this file's.
+func TestRowsNeedTheirChecksum(t *testing.T) {
+	good := string(appendBounds(nil, record(1).Bounds, 4))
+	bare := good[:strings.LastIndex(good, ",")] + "\n"
+	other := string(checksum.AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
+	for data, want := range map[string]error{
+		boundsHeader + "\n" + good: nil, boundsHeader + "\n" + bare: errUnsealed, boundsHeader + "\n" + other: errChanged,
+		boundsHeader + "\n" + good[:len(good)-1]:                                                           errTorn,
+		boundsHeader + "\n" + string(checksum.AppendCSV([]byte(boundsHeader), []byte("1,2,3,4,5"))) + "\n": errChanged,
+	} {
+		path := filepath.Join(t.TempDir(), BoundsFile)
+		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readBounds(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil && c.damage != nil || want != nil && (c.damage == nil || c.damage.err != want) {
+			t.Errorf("%q: damage %+v, want %v", data[len(boundsHeader)+1:], c.damage, want)
+		}
+	}
+	lines := func(sealed bool) fileFormat[votesLine] {
+		return fileFormat[votesLine]{keys: []string{"index"}, sealed: sealed, valid: func(votesLine) error { return nil }}
+	}
+	if c, err := lines(true).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 0 || c.damage == nil || c.damage.err != errUnsealed {
+		t.Errorf("a line without a checksum where there must be one: %+v, %v", c, err)
+	}
+	if c, err := lines(false).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 1 || c.damage != nil {
+		t.Errorf("a line without a checksum: %+v, %v", c, err)
+	}
+	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9" {
+		t.Errorf("a row without a label is %q", got)
+	}
+}
+
+func TestCheckKeys(t *testing.T) {
+	keys := []string{"index", "n"}
+	for text, want := range map[string]string{
+		`{"index":1,"n":2}`:                          "",
+		`{"n":[1,{"a":1,"b":[]}],"index":"x","z":0}`: "",
+		`{"index":1}`:                                "n is missing",
+		`{}`:                                         "index is missing",
+		`{"INDEX":1,"n":2}`:                          "index is missing",
+		`{"index":1,"n":2,"N":3}`:                    `"N" appears twice`,
+		`{"index":1,"n":2,"index":1}`:                `"index" appears twice`,
+		`{"index":1,"n":{"a":1,"A":2}}`:              `"n": "A" appears twice`,
+		`{"index":1,"n":[{"a":1,"a":2}]}`:            `"n": "a" appears twice`,
+		`{"index":1,"n":null}`:                       `"n": is null`,
+		`{"index":1,"n":[1,[null]]}`:                 `"n": is null`,
+		`{"index":1,"n":{"a":null}}`:                 `"n": "a": is null`,
+		`{"index":1,"n":2} {}`:                       "text behind",
+		`{"index":1,"n":2}]`:                         "text behind",
+		`[1]`:                                        "not a JSON object",
+		`7`:                                          "not a JSON object",
+		`{"index":1,"n":2`:                           "not complete",
+		`{"index":1,"n":[2`:                          "not complete",
+		``:                                           "not complete",
+		`{"index":1,,}`:                              "invalid character",
+	} {
+		if err := checkKeys([]byte(text), keys); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if err := jsonError(fmt.Errorf("json: %s", strings.Repeat("é", 200))); len(err.Error()) > 130 || strings.HasPrefix(err.Error(), "json") {
+		t.Errorf("a long error is %q", err)
+	}
+}
+
+// Flags may be more careful than the run, never less.
+func TestSampled(t *testing.T) {
+	some := func(x float64) *float64 { return &x }
+	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}
+	for _, tt := range []struct {
+		b        Bounds
+		alpha    *float64
+		examples int
+		want     string
+		a        float64
+		n        int
+	}{
+		{run, nil, 0, "", 0.01, 100}, {run, some(0.01), 100, "", 0.01, 100}, {run, some(0.02), 150, "", 0.02, 150},
+		{run, some(0.0099), 0, "the run's bounds fail with probability up to 0.01", 0, 0}, {run, nil, 99, "the run has sampled 100", 0, 0},
+		{run, some(0), 0, "between 0 and 1", 0, 0}, {run, some(1), 0, "between 0 and 1", 0, 0}, {run, some(math.NaN()), 0, "between", 0, 0},
+		{run, nil, -1, "at least 1", 0, 0},
+		{elsewhere, nil, 5, "--delta needs --alpha", 0, 0}, {elsewhere, some(0.1), 5, "", 0.1, 5}, {elsewhere, some(0.1), 0, "", 0.1, 0},
+	} {
+		a, n, err := tt.b.Sampled(tt.alpha, tt.examples)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && (a != tt.a || n != tt.n) {
+			t.Errorf("%+v: alpha %v, %d examples, %v; want %v, %d, %q", tt, a, n, err, tt.a, tt.n, tt.want)
+		}
+	}
+}
+
+// What is certified again has the run's conditions but for what is given, and of a lattice
+// the level that belongs to the alpha given.
+func TestGivenConditions(t *testing.T) {
+	r := drawn()
+	own := &Evidence{Path: "run", Run: &r}
+	foreign := &Evidence{Path: "votes.jsonl"}
+	some := func(x float64) *float64 { return &x }
+	class, first, second := certify.Predicted, certify.FirstMargin, certify.SecondMargin
+	with := func(change func(*certify.Target)) certify.Target {
+		target := r.Target(0.001)
+		change(&target)
+		return target
+	}
+	for _, tt := range []struct {
+		name  string
+		e     *Evidence
+		given Given
+		want  certify.Target
+		err   string
+	}{
+		{"nothing", own, Given{}, r.Target(0.001), ""},
+		{"alpha", own, Given{Alpha: some(0.1)}, r.Target(0.1), ""},
+		{"class", own, Given{Class: &class}, with(func(t *certify.Target) { t.Class = class }), ""},
+		{"the same margin", own, Given{Margin: &first}, r.Target(0.001), ""},
+		{"another margin", own, Given{Margin: &second}, with(func(t *certify.Target) { t.Margin, t.Lipschitz = second, 0 }), ""},
+		{"lipschitz", own, Given{Lipschitz: some(5)}, with(func(t *certify.Target) { t.Lipschitz = 5 }), ""},
+		{"the run's sigma", own, Given{Sigma: some(0.25)}, r.Target(0.001), ""},
+		{"another sigma", own, Given{Sigma: some(0.5)}, certify.Target{}, "the run's noise has σ = 0.25"},
+		{"a file", foreign, Given{Sigma: some(0.5)}, certify.Target{Alpha: 0.001, Sigma: 0.5}, ""},
+		{"a file, all given", foreign, Given{some(0.1), some(0.5), some(3), &class, &first},
+			certify.Target{Alpha: 0.1, Sigma: 0.5, Lipschitz: 3, Class: class, Margin: first}, ""},
+		{"a file without sigma", foreign, Given{}, certify.Target{}, "--sigma is missing"},
+		{"sigma 0", foreign, Given{Sigma: some(0)}, certify.Target{}, "want a number above 0"},
+		{"sigma ∞", foreign, Given{Sigma: some(math.Inf(1))}, certify.Target{}, "want a number above 0"},
+	} {
+		got, err := tt.e.Target(tt.given)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || err == nil && !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+	r.Parameters.Combine = certify.Projected
+	taylor := certify.Taylor
+	if own.Combine(nil) != certify.Projected || own.Combine(&taylor) != taylor || foreign.Combine(nil) != "" || foreign.Combine(&taylor) != taylor {
+		t.Error("the combination is not the one given, else the run's")
+	}
+}
+
+// The bounds of a run say how many examples it has and how many are missing, and only those
+// of sound certificates are given.
+func TestBoundsOfARun(t *testing.T) {
+	begin := func(change func(*Run), records ...Record) *Evidence {
+		t.Helper()
+		r := testRun
+		change(&r)
+		dir := filepath.Join(t.TempDir(), "run")
+		f, err := Create(dir, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range records {
+			if err := f.Append(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e, err := Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	same := func(*Run) {}
+	for _, tt := range []struct {
+		change func(*Run)
+		n      int
+		want   Bounds
+	}{
+		{same, 4, Bounds{Alpha: 0.001, Examples: 4, Arithmetic: certify.Exact}},
+		{same, 3, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 1, Arithmetic: certify.Exact}},
+		{func(r *Run) { r.Parameters.Class = certify.Label }, 1, Bounds{Alpha: 0.001, Examples: 4, Unfinished: 3, Label: true, Arithmetic: certify.Exact}},
+	} {
+		e := begin(tt.change, record(0), record(1), record(2), record(3))
+		if tt.n < 4 {
+			e = begin(tt.change, []Record{record(0), record(1), record(2)}[:tt.n]...)
+		}
+		got, err := e.Bounds()
+		tt.want.File = filepath.Join(e.Path, BoundsFile)
+		if err != nil || got != tt.want {
+			t.Errorf("%+v, %v; want %+v", got, err, tt.want)
+		}
+	}
+	unsound := record(1)
+	unsound.Certificate.Sound = false
+	for want, e := range map[string]*Evidence{
+		"example 1 was certified by margin, which is not sound": begin(same, record(0), unsound),
+		"the run has no bounds on the confidence":               begin(func(r *Run) { r.Parameters.ConfidenceRadii = nil }, record(0)),
+		"the rows of example 2 are not those of its certificate": begin(same, record(0), record(1), func() Record {
+			r := record(2)
+			r.Bounds = r.Bounds[:1]
+			return r
+		}()),
+	} {
+		if _, err := e.Bounds(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	e := begin(same, record(0))
+	if other, err := Find(filepath.Join(e.Path, VotesFile)); err != nil {
+		t.Fatal(err)
+	} else if _, err := other.Bounds(); err == nil || !strings.Contains(err.Error(), "is not what this command works on") {
+		t.Errorf("bounds of votes.jsonl: %v", err)
+	}
+	if byRun, err := Find(filepath.Join(e.Path, RunFile)); err != nil {
+		t.Fatal(err)
+	} else if b, err := byRun.Bounds(); err != nil || b.Unfinished != 3 {
+		t.Errorf("bounds by run.json: %+v, %v", b, err)
+	}
+}
+
+// A certificate beside votes of another n or index is of another run.
+func TestRecordsFitTogether(t *testing.T) {
+	l := left{}
+	for i := range 3 {
+		l.votes.values = append(l.votes.values, votesLine{Votes: record(i).Votes})
+		l.certs.values, l.certs.lines = append(l.certs.values, record(i).Certificate), append(l.certs.lines, i+1)
+	}
+	if n, err := l.common("c"); n != 3 || err != nil {
+		t.Errorf("%d in common, %v", n, err)
+	}
+	for name, change := range map[string]func(*certify.Certificate){
+		"index": func(c *certify.Certificate) { c.Index = 7 }, "label": func(c *certify.Certificate) { c.Label = 0 }, "n": func(c *certify.Certificate) { c.N = 9 },
+	} {
+		m := l
+		m.certs.values = slices.Clone(l.certs.values)
+		change(&m.certs.values[1])
+		if _, err := m.common("c"); err == nil || !strings.HasPrefix(err.Error(), "c:2: ") {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+}
+
+// Votes of a run that can stop early may be fewer than n, never more, and no votes are of an
+// example too many.
+func TestCheckVotes(t *testing.T) {
+	stop, err := certify.ParseStop("radius>=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes := func(n int64, s certify.StopRule) certify.Votes {
+		return certify.Votes{Index: 0, N0: 5, Counts0: []int64{5, 0}, N: n, Counts: []int64{n, 0}, Stop: s}
+	}
+	for _, tt := range []struct {
+		stop certify.StopRule
+		n    int64
+		turn int
+		want string
+	}{
+		{certify.StopRule{}, 10, 0, ""}, {certify.StopRule{}, 9, 0, "n is 9, the run's 10"}, {certify.StopRule{}, 11, 0, "n is 11"},
+		{stop, 10, 0, ""}, {stop, 9, 0, ""}, {stop, 11, 0, "n is 11, the run's 10"}, {stop, 9, 1, "the run has 1 examples, and this is one more"},
+	} {
+		r := testRun
+		r.Parameters.Stop = tt.stop
+		err := r.checkVotes(votes(tt.n, tt.stop), tt.turn, []int{0})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("n = %d, turn %d: %v, want %q", tt.n, tt.turn, err, tt.want)
+		}
+	}
+}
+
+// What run.json cannot say, though its checksum is right.
+func TestRunsThatAreNone(t *testing.T) {
+	for name, change := range map[string]func(*Run){
+		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
+		"n": func(r *Run) { r.Parameters.N = 0 }, "n0": func(r *Run) { r.Parameters.N0 = -1 }, "skip": func(r *Run) { r.Parameters.Skip = 0 },
+		"max": func(r *Run) { r.Parameters.Max = -1 }, "nothing": func(*Run) {},
+	} {
+		r := testRun
+		change(&r)
+		dir := t.TempDir()
+		if err := r.write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); (err == nil) != (name == "nothing") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r := testRun
+	other := r
+	other.Noise.Eta = 1
+	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "the table of the noise") {
+		t.Errorf("another table: %v", err)
+	}
+	other = r
+	other.Runtime.Provider = "cuda"
+	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "the provider was cpu, now cuda") {
+		t.Errorf("another provider: %v", err)
+	}
+	if err := r.compatible("dir", r); err != nil {
+		t.Error(err)
+	}
+}

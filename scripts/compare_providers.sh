@@ -1,0 +1,21 @@
+#!/bin/sh
+# Samples a second of every provider and precision, beside ONNX Runtime, OpenVINO and PyTorch alone, in one run: see
+# scripts/compare_providers.py. Everything it needs is kept in the user's cache: two Python environments (ONNX Runtime and
+# its OpenVINO build are one package to Python, so that each needs its own; 3 GB with PyTorch) and the exported models.
+
+set -eu
+cd "$(dirname "$0")/.."
+folder=${COMPARE_FOLDER:-${XDG_CACHE_HOME:-$HOME/.cache}/rscert/compare-providers}
+python=${PYTHON:-python3}
+mkdir -p "$folder"
+if [ ! -e "$folder/ok" ]; then
+	"$python" -m venv "$folder/torch"
+	"$folder/torch/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-providers.txt
+	"$python" -m venv "$folder/openvino"
+	"$folder/openvino/bin/pip" install --quiet --disable-pip-version-check numpy==2.4.6 onnxruntime-openvino==1.24.1
+	touch "$folder/ok"
+fi
+"$folder/torch/bin/python" scripts/export_models.py "$folder/models" 2>/dev/null
+cp testdata/mnist-cnn.onnx "$folder/models/"
+go test -c -o "$folder/onnx.test" ./internal/onnx
+exec "$folder/torch/bin/python" scripts/compare_providers.py --folder "$folder" "$@"
