@@ -52,17 +52,22 @@ func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()
 	}
+	return math.Exp(-max(0, p.logEvidence()))
+}
+
+// logEvidence is ln E of CalibrationTest.
+func (p *Predictions) logEvidence() float64 {
 	const bins = 16
 	var r, v [bins]float64
 	for i, c := range p.Confidence {
 		if c == indicator(!p.Correct[i]) {
-			return 0 // what happened was held impossible
+			return math.Inf(1) // what happened was held impossible
 		}
 		k := min(int(c*bins), bins-1)
 		r[k] += p.residual(i)
 		v[k] += c * (1 - c)
 	}
-	var level, slope, slopeV, separate float64
+	var level, slope, variance, separate float64
 	var single []float64
 	for k := range bins {
 		sign := 1.0
@@ -71,13 +76,12 @@ func CalibrationTest(p *Predictions) (pValue float64) {
 		}
 		level += r[k]
 		slope += sign * r[k]
-		slopeV += v[k]
+		variance += v[k]
 		e := logBet(r[k], v[k])
 		separate += e
 		single = append(single, e)
 	}
-	logE := logMean([]float64{logBet(level, slopeV), logBet(slope, slopeV), separate, logMean(single)})
-	return math.Exp(-max(0, logE))
+	return logMean([]float64{logBet(level, variance), logBet(slope, variance), separate, logMean(single)})
 }
 
 // logBet is ln of the average of exp(±λr − v(e^λ − 1 − λ)) over both signs and λ

@@ -103,3 +103,44 @@ func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 		}
 	}
 }
+
+// Isotonic regression is the best nondecreasing fit: no worse than any other, here random ones and its own, moved.
+func TestIsotonicIsBest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 3))
+	for range 200 {
+		p := &Predictions{}
+		for range 1 + rng.IntN(40) {
+			p.Confidence = append(p.Confidence, float64(rng.IntN(12))/12)
+			p.Correct = append(p.Correct, rng.IntN(2) == 0)
+		}
+		x, y := Rank(p).Isotonic()
+		value := func(c float64) float64 {
+			for k := range x { // every confidence lies within a pool
+				if c <= x[k] {
+					return y[k]
+				}
+			}
+			return math.NaN()
+		}
+		loss := func(f func(c float64) float64) (sum float64) {
+			for i, c := range p.Confidence {
+				sum += math.Pow(indicator(p.Correct[i])-f(c), 2)
+			}
+			return sum
+		}
+		for k := 1; k < len(y); k++ {
+			if y[k] < y[k-1] {
+				t.Fatalf("%v falls", y)
+			}
+		}
+		best := loss(value)
+		for range 20 {
+			a, b, cut := rng.Float64(), rng.Float64(), rng.Float64()
+			other := func(c float64) float64 { return min(a, b) + math.Abs(a-b)*indicator(c > cut) }
+			mixed := func(c float64) float64 { return 0.95*value(c) + 0.05*other(c) }
+			if loss(other) < best-1e-9 || loss(mixed) < best-1e-9 {
+				t.Fatalf("a better one than %v at %v", y, x)
+			}
+		}
+	}
+}

@@ -297,3 +297,60 @@ func TestCalibrationTestIsValid(t *testing.T) {
 		t.Errorf("an impossible answer: p = %v", p)
 	}
 }
+
+// The evidence has expectation at most 1 if every stated probability is true: over all outcomes of few examples,
+// exactly. A cost of a third of Bennett's would be refuted.
+func TestEvidenceIsFair(t *testing.T) {
+	largest := 0.0
+	for _, c := range [][]float64{
+		{0.5}, {0.01, 0.02}, {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5},
+		{0.1, 0.1, 0.2, 0.6, 0.7, 0.9, 0.9, 0.99, 0.3, 0.31}, {0.97, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97},
+	} {
+		p := &Predictions{Confidence: c, Correct: make([]bool, len(c))}
+		expectation := 0.0
+		for outcome := range 1 << len(c) {
+			probability := 1.0
+			for i, x := range c {
+				if p.Correct[i] = outcome>>i&1 == 1; p.Correct[i] {
+					probability *= x
+				} else {
+					probability *= 1 - x
+				}
+			}
+			expectation += probability * math.Exp(p.logEvidence())
+		}
+		if largest = max(largest, expectation); expectation > 1+1e-12 {
+			t.Errorf("%v: expectation %v", c, expectation)
+		}
+	}
+	if largest < 0.3 {
+		t.Errorf("the largest expectation is %v: nothing is left to find", largest)
+	}
+}
+
+// The evidence from its definition, factor by factor.
+func TestEvidenceFromTheFormula(t *testing.T) {
+	p := goldenPredictions()
+	bet := func(members func(c float64) float64) float64 { // the sign of each example, 0 for none
+		var r, v, sum float64
+		for i, c := range p.Confidence {
+			r += members(c) * (indicator(p.Correct[i]) - c)
+			v += math.Abs(members(c)) * c * (1 - c)
+		}
+		for u := 1.0; u <= 4096; u *= 2 {
+			lambda := min(4, math.Sqrt(2*u/v))
+			cost := math.Exp(lambda) - 1 - lambda
+			sum += (math.Exp(lambda*r-v*cost) + math.Exp(-lambda*r-v*cost)) / 26
+		}
+		return sum
+	}
+	want, product, single := bet(func(float64) float64 { return 1 }), 1.0, 0.0
+	want += bet(func(c float64) float64 { return math.Copysign(1, c-0.5) })
+	for k := range 16 {
+		e := bet(func(c float64) float64 { return indicator(math.Floor(16*c) == float64(k)) })
+		product *= e
+		single += e / 16
+	}
+	want = (want + product + single) / 4
+	near(t, "E", math.Exp(p.logEvidence())/want, 1, 1e-9)
+}

@@ -231,3 +231,20 @@ func TestParseErrors(t *testing.T) {
 		}
 	}
 }
+
+// Scores in the wrong order: beta calibration is nondecreasing, so it is the share of class 1.
+func TestBetaOfReversedScores(t *testing.T) {
+	d := goldenScores()
+	for i := range d.Label {
+		d.Label[i] = 1 - d.Label[i]
+	}
+	share := 0.0
+	for _, y := range d.Label {
+		share += float64(y) / float64(len(d.Label))
+	}
+	m := fit(t, "beta", d)
+	if m.Beta[0].A != 0 || m.Beta[0].B != 0 {
+		t.Errorf("%+v", m.Beta[0])
+	}
+	near(t, "p", m.Apply([]float64{0.3})[1], share, 1e-9)
+}

@@ -98,8 +98,11 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
+		if err == nil && (x[0] < 0 || x[1] < 0) { // the scores are in the wrong order: a constant is best
+			x, err = fit(0, 0)
+		}
 		if err == nil {
-			m.Beta = append(m.Beta, BetaCurve{max(0, x[0]), max(0, x[1]), x[2]})
+			m.Beta = append(m.Beta, BetaCurve{x[0], x[1], x[2]})
 		}
 		return err
 	})
