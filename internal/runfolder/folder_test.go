@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -417,6 +418,52 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
+// TestStrippedChecksums checks that lines which a program wrote anew, without their
+// checksums, are refused and not cut off as what a power cut left.
+func TestStrippedChecksums(t *testing.T) {
+	dir := wholeRun(t)
+	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
+	overwrite(t, dir, VotesFile, func(s string) string { return strip.ReplaceAllString(s, "") })
+	before := contents(t, dir)
+	if f, err := Resume(dir, testRun); err == nil || !strings.Contains(err.Error(), "votes.jsonl:1: the line has no checksum") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	if contents(t, dir)[VotesFile] != before[VotesFile] {
+		t.Error("the votes were changed")
+	}
+}
+
+// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not
+// taken for a damaged one and cut back.
+func TestOldFormat(t *testing.T) {
+	dir := wholeRun(t)
+	before := contents(t, dir)
+	old := testRun
+	old.Schema = 1
+	doc, err := encode(old, "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, RunFile), doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var mismatch *MismatchError
+	if f, err := Resume(dir, testRun); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "the folder's format was 1, now 2") {
+		if err == nil {
+			f.Close()
+		}
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {
+		if contents(t, dir)[name] != before[name] {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}
+
 // TestDamageInTheMiddle checks that what no power cut does is refused, with a way out.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
@@ -655,6 +702,14 @@ func TestSpread(t *testing.T) {
 		if !slices.Equal(joined, got) {
 			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
 		}
+	}
+	for _, p := range []Parameters{{}, {Skip: 1}, {Skip: 1, Max: 3, Shard: Whole, Select: Spread}} {
+		if got := p.Positions(0); got != nil {
+			t.Errorf("%+v: positions %v in nothing", p, got)
+		}
+	}
+	if got := (Parameters{}).Positions(9); got != nil {
+		t.Errorf("positions %v of a run that does not say which", got)
 	}
 	// Fixed: a run must find its examples again with another version.
 	p := Parameters{Skip: 1, Max: 5, Shard: Whole, Select: Spread}

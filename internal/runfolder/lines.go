@@ -208,7 +208,8 @@ func (c content[T]) intact(path string) error {
 
 // repairable returns an error for damage that is not the end of a killed run.
 func (c content[T]) repairable(path string) error {
-	if c.damage == nil || c.damage.tail {
+	// A whole line without its checksum is no power cut's doing.
+	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
 		return nil
 	}
 	return &Error{

@@ -101,11 +101,11 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
 // Positions are the positions in a dataset of so many examples of those that are
 // certified, ascending.
 func (p Parameters) Positions(examples int) []int {
-	if p.Skip < 1 || p.Shard.K < 1 {
-		return nil // of a run.json that does not say
+	if examples < 1 || p.Skip < 1 || p.Shard.K < 1 {
+		return nil // a folder of the first format need not say
 	}
 	var positions []int
-	candidates := (examples + p.Skip - 1) / p.Skip // every Skip-th
+	candidates := (examples-1)/p.Skip + 1 // every Skip-th
 	turns := candidates
 	if p.Max > 0 {
 		turns = min(turns, p.Max)

@@ -204,6 +204,7 @@ func (r Run) compatible(dir string, now Run) error {
 		}
 		differs("--"+name, a.Interface(), b.Interface())
 	}
+	differs("the folder's format", r.Schema, now.Schema)
 	differs("rscert", r.Version, now.Version)
 	differs("ONNX Runtime", r.Runtime.Library, now.Runtime.Library)
 	differs("the provider", r.Runtime.Provider, now.Runtime.Provider)
