@@ -30,7 +30,16 @@ type estimate struct {
 	Value    report.Number `json:"value"`
 	Low      report.Number `json:"low"`
 	High     report.Number `json:"high"`
-	Interval string        `json:"interval"`
+	Interval string        `json:"interval,omitempty"` // "" where there is none
+}
+
+// pointEstimate is a metric without an interval; nil if it is not defined.
+func pointEstimate(x float64) *estimate {
+	if math.IsNaN(x) {
+		return nil
+	}
+	none := report.Number(math.NaN())
+	return &estimate{Value: report.Number(x), Low: none, High: none}
 }
 
 func newEstimate(e calib.Estimate) *estimate {
@@ -47,47 +56,99 @@ func (e *estimate) interval() report.Cell {
 
 // calibration are the metrics of one set of predictions.
 type calibration struct {
-	Accuracy       *estimate `json:"accuracy"`
-	MeanConfidence float64   `json:"mean_confidence"`
-	ECE            *estimate `json:"ece"`
-	AdaECE         *estimate `json:"adaece"`
-	MCE            *estimate `json:"mce"`
-	Brier          *estimate `json:"brier"`
-	NLL            *estimate `json:"nll,omitempty"`           // of the probability vectors
-	TopLabelNLL    *estimate `json:"top_label_nll,omitempty"` // where these are not known
-	ClasswiseECE   *estimate `json:"classwise_ece,omitempty"`
+	Quantity       calib.Quantity       `json:"quantity"` // of the calibration errors, Brier score and areas
+	Accuracy       *estimate            `json:"accuracy"`
+	Prevalence     *estimate            `json:"prevalence,omitempty"` // of class 1
+	MeanConfidence float64              `json:"mean_confidence"`
+	ECE            *estimate            `json:"ece"`
+	AdaECE         *estimate            `json:"adaece"`
+	SmoothECE      *estimate            `json:"smooth_ece"`
+	DebiasedL2     *estimate            `json:"debiased_l2,omitempty"`
+	MCE            *estimate            `json:"mce"`
+	Brier          *estimate            `json:"brier"`
+	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
+	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
+	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
+	NLL            *estimate            `json:"nll,omitempty"`           // of the probability vectors
+	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // where these are not known
+	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
+	AUROC          *estimate            `json:"auroc,omitempty"`
+	AUPRC          *estimate            `json:"auprc,omitempty"`
+	Test           *calibrationTest     `json:"calibration_test,omitempty"`
 }
 
-// measure computes every metric that p allows, and the bins of the ECE.
-func (m measurement) measure(p *calib.Predictions) (calibration, []calib.Bin, error) {
+// calibrationTest are two tests of "every example is as probable as it states".
+type calibrationTest struct {
+	P             report.Number `json:"p"` // valid for every number of independent examples
+	Spiegelhalter report.Number `json:"spiegelhalter_z"`
+	SpiegelP      report.Number `json:"spiegelhalter_p"` // right for many examples
+}
+
+// pictured is what a diagram shows of predictions.
+type pictured struct {
+	bins   []calib.Bin
+	ranked *calib.Ranked
+	smooth calib.SmoothCurve
+}
+
+// measure computes every metric that p allows, and what a diagram shows.
+func (m measurement) measure(p *calib.Predictions) (calibration, pictured, error) {
 	width, err := calib.EqualWidth(p, m.bins, m.edge)
 	if err != nil {
-		return calibration{}, nil, err
+		return calibration{}, pictured{}, err
 	}
-	count, err := calib.EqualCount(p, m.bins)
+	d := pictured{width, calib.Rank(p), calib.SmoothECE(p)}
+	count, err := d.ranked.EqualCount(m.bins)
 	if err != nil {
-		return calibration{}, nil, err
+		return calibration{}, pictured{}, err
 	}
+	brier := calib.BrierEstimate(p, m.level, m.seed)
 	c := calibration{
+		Quantity:       p.Quantity,
 		Accuracy:       newEstimate(calib.AccuracyEstimate(p, m.level)),
 		MeanConfidence: p.MeanConfidence(),
 		ECE:            newEstimate(calib.ECEEstimate(p, width, m.level)),
 		AdaECE:         newEstimate(calib.ECEEstimate(p, count, m.level)),
+		SmoothECE:      pointEstimate(d.smooth.ECE),
+		DebiasedL2:     pointEstimate(calib.DebiasedL2(p, count)),
 		MCE:            newEstimate(calib.MCEEstimate(p, width, m.level)),
-		Brier:          newEstimate(calib.BrierEstimate(p, m.level)),
+		Brier:          newEstimate(brier),
+		BrierParts:     calib.DecomposeBrier(width, brier.Value),
+	}
+	auroc, _ := d.ranked.AUROC() // NaN, and left out, where all answers are of one kind
+	auprc, _ := d.ranked.AveragePrecision()
+	c.AUROC, c.AUPRC = pointEstimate(auroc), pointEstimate(auprc)
+	if p.Weight == nil {
+		z, pz := calib.Spiegelhalter(p)
+		c.Test = &calibrationTest{report.Number(calib.CalibrationTest(p)), report.Number(z), report.Number(pz)}
 	}
 	nll := newEstimate(calib.NLLEstimate(p, m.level, m.seed))
-	if p.Probability == nil {
+	switch {
+	case p.Quantity == calib.ClassOneQuantity:
+		c.Prevalence, c.NLL = newEstimate(calib.PrevalenceEstimate(p, m.level)), nll
+	case p.Probability == nil:
 		c.TopLabelNLL = nll
-		return c, width, nil
+	default:
+		c.NLL = nll
+		if err := m.measureClasses(p, &c); err != nil {
+			return calibration{}, pictured{}, err
+		}
 	}
-	c.NLL = nll
+	return c, d, nil
+}
+
+// measureClasses adds the metrics of probability vectors.
+func (m measurement) measureClasses(p *calib.Predictions, c *calibration) error {
 	classwise, err := calib.ClasswiseEstimate(p, m.bins, m.edge, m.level)
 	if err != nil {
-		return calibration{}, nil, err
+		return err
 	}
-	c.ClasswiseECE = newEstimate(classwise)
-	return c, width, nil
+	multiclass, parts, err := calib.MulticlassBrierEstimate(p, m.bins, m.edge, m.level, m.seed)
+	if err != nil {
+		return err
+	}
+	c.ClasswiseECE, c.Multiclass, c.ClassParts = newEstimate(classwise), newEstimate(multiclass), &parts
+	return nil
 }
 
 // namedEstimate is a metric with its name in tables.
@@ -98,10 +159,17 @@ type namedEstimate struct {
 
 // list is the metrics there are, in the order they are printed.
 func (c calibration) list() (there []namedEstimate) {
+	of := " (top label)"
+	auroc, auprc := "AUROC (right against wrong)", "AUPRC (right)"
+	if c.Quantity == calib.ClassOneQuantity {
+		of, auroc, auprc = " (class 1)", "AUROC (class 1)", "AUPRC (class 1)"
+	}
 	for _, m := range []namedEstimate{
-		{"accuracy", c.Accuracy},
-		{"ECE", c.ECE}, {"AdaECE", c.AdaECE}, {"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
-		{"Brier (top label)", c.Brier}, {"NLL", c.NLL}, {"NLL (top label)", c.TopLabelNLL},
+		{"accuracy", c.Accuracy}, {"share of class 1", c.Prevalence},
+		{"ECE", c.ECE}, {"AdaECE", c.AdaECE}, {"smooth ECE", c.SmoothECE}, {"debiased L2 error", c.DebiasedL2},
+		{"MCE", c.MCE}, {"classwise ECE", c.ClasswiseECE},
+		{"Brier" + of, c.Brier}, {"Brier (all classes)", c.Multiclass},
+		{"NLL", c.NLL}, {"NLL (top label)", c.TopLabelNLL}, {auroc, c.AUROC}, {auprc, c.AUPRC},
 	} {
 		if m.estimate != nil {
 			there = append(there, m)

@@ -3,15 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
@@ -23,7 +25,10 @@ import (
 type metricsOptions struct {
 	measurement
 	plots       []string
+	diagram     diagramOptions
+	quantity    *calib.Quantity // nil: by the columns
 	heldOut     string
+	attacks     []string
 	tpr         float64
 	radius      *float64
 	json, quiet bool
@@ -32,34 +37,45 @@ type metricsOptions struct {
 func newMetrics(s streams) *cobra.Command {
 	var o metricsOptions
 	var radius float64
+	var quantity calib.Quantity
+	var title string
 	cmd := &cobra.Command{
 		Use:   "metrics predictions.csv | RUN",
-		Short: "Accuracy, ECE, AdaECE, MCE, Brier score and NLL with intervals",
-		Long: `Metrics computes plain calibration metrics of predictions, each with a two-sided
-confidence interval, and draws the reliability diagram.
+		Short: "ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
+		Long: `Metrics computes plain calibration metrics of predictions, with two-sided
+confidence intervals, and draws the reliability diagram.
 
-The file (CSV, JSON lines or npz; .gz; - for stdin) has one of
+The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has one of
   confidence, correct          the top label's probability; right or not (0/1)
   p0, p1, …, label             probabilities of all classes; the true class
+  probabilities, labels        the same as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0/1)
 and, if wanted, weight. A run folder or votes.jsonl works too: the shares of the
 votes are the probabilities. Of a file with a column radius (bounds.csv, 'acce --out')
 the rows of one radius are taken; --radius chooses it where there are several.
 
-ECE uses --bins bins of equal width, AdaECE as many of equal count. The intervals
-of ECE, AdaECE, classwise ECE, MCE and Brier hold for every number of examples;
-those of the calibration errors are for the binned error with each label
-replaced by its probability, which the plain ECE overestimates. The interval of
-the NLL is a BCa bootstrap: for small or heavy-tailed data it is too short. None
-of these bounds the calibration error itself: errors within a bin cancel. See
-'rscert ce'.`,
-		Example: `  rscert metrics predictions.csv
-  rscert metrics predictions.csv --bins 10 --plot reliability.svg --json
+Of score and label, class-1 calibration is reported: how often the label is 1 where
+the score is s. Of the others, top-label calibration: how often the answer is
+right where its confidence is c. --quantity chooses for two classes.
+
+ECE uses --bins bins of equal width, AdaECE and the debiased L2 error as many of
+equal count, the smooth ECE none. The intervals of ECE, AdaECE, classwise ECE, MCE
+and Brier hold for every number of examples; those of the calibration errors are
+for the binned error with each label replaced by its probability, which the plain
+ECE overestimates. The interval of the NLL is a BCa bootstrap: for small or
+heavy-tailed data it is too short. None of these bounds the calibration error
+itself: errors within a bin cancel. See 'rscert ce'. The calibration test's p is
+valid for every number of independent examples.`,
+		Example: `  rscert metrics scores.csv
+  rscert metrics scores.csv --quantity top-label
+  rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
   rscert metrics attack.csv --radius 0.5
-  rscert metrics attacked.csv --held-out clean.csv --tpr 0.99`,
+  rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.radius = given(cmd, "radius", &radius)
+			o.quantity = given(cmd, "quantity", &quantity)
+			o.diagram.title = given(cmd, "title", &title)
 			return runMetrics(cmd.Context(), s, args[0], o)
 		},
 	}
@@ -71,9 +87,15 @@ of these bounds the calibration error itself: errors within a bin cancel. See
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "take the rows with this radius")
-	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg or .png `file`")
-	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded robust test error\n"+
-		"(the input needs columns adversarial_confidence, adversarial_correct)")
+	f.TextVar(&quantity, "quantity", calib.TopLabelQuantity,
+		"the `calibration` to report: top-label, or class-1 of two classes (the default of score, label)")
+	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
+	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
+	f.TextVar(&o.diagram.curve, "curve", kernelCurve, "the diagram's `curve`: kernel (at the smooth ECE's width), isotonic or none")
+	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded test errors, clean and,\n"+
+		"with --attack or columns adversarial_confidence and adversarial_correct, robust")
+	f.StringSliceVar(&o.attacks, "attack", nil, "predictions `file` of the same rows under an attack (repeatable: the worst case counts)")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct held-out answers that reach the threshold")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -100,23 +122,31 @@ type reliabilityBin struct {
 	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
-// rejection is the confidence-thresholded robust test error.
+// rejection are the confidence-thresholded test errors.
 type rejection struct {
-	TPR             float64       `json:"tpr"`
-	Threshold       float64       `json:"threshold"`
-	RobustTestError report.Number `json:"robust_test_error"`
-	Unthresholded   report.Number `json:"robust_test_error_unthresholded"`
+	TPR           float64       `json:"tpr"`
+	Threshold     float64       `json:"threshold"`
+	CleanError    report.Number `json:"clean_error"`
+	CleanAnswered float64       `json:"clean_answered"` // share
+	Unrejected    float64       `json:"clean_error_unthresholded"`
+
+	Attacks         int            `json:"attacks"`
+	RobustTestError *report.Number `json:"robust_test_error,omitempty"`
+	Unthresholded   *report.Number `json:"robust_test_error_unthresholded,omitempty"`
 }
 
 func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
 	if err := o.measurement.check(); err != nil {
 		return err
 	}
+	if len(o.attacks) > 0 && o.heldOut == "" {
+		return badInputf("--attack: the threshold comes from --held-out, which is not given")
+	}
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {
 		return err
 	}
-	p, table, err := readPredictions(ctx, s, path, o.radius, o.quiet)
+	p, table, err := readPredictions(ctx, s, path, o)
 	if err != nil {
 		return err
 	}
@@ -130,43 +160,25 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var bins []calib.Bin
-	if r.calibration, bins, err = o.measure(p); err != nil {
+	var d pictured
+	if r.calibration, d, err = o.measure(p); err != nil {
 		return err
 	}
-	bands := calib.Bands(p, bins, o.level)
-	for k, b := range bins {
+	if p.Quantity == calib.ClassOneQuantity {
+		r.Classes = 2
+	}
+	bands := calib.Bands(p, d.bins, o.level)
+	for k, b := range d.bins {
 		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
 	}
 	title := fmt.Sprintf("%s: %d predictions, ECE %.4f", filepath.Base(displayPath(path)), p.N(), r.ECE.Value)
-	for k, plot := range o.plots {
-		picture, err := reliability.Draw(bins, bands, title, formats[k])
-		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(plot, picture); err != nil {
-			return err
-		}
+	if err := o.drawDiagrams(formats, d, bands, title); err != nil {
+		return err
 	}
 	if o.json {
 		return report.WriteJSON(s.out, r)
 	}
 	return r.print(s)
-}
-
-// pictureFormats checks the files of --plot.
-func pictureFormats(plots []string, input string) ([]reliability.Format, error) {
-	formats := make([]reliability.Format, len(plots))
-	for k, plot := range plots {
-		if err := checkOutput("plot", plot, input); err != nil {
-			return nil, err
-		}
-		var err error
-		if formats[k], err = reliability.FormatOf(plot); err != nil {
-			return nil, badInput(fmt.Errorf("--plot: %w", err))
-		}
-	}
-	return formats, nil
 }
 
 func (r metricsReport) print(s streams) error {
@@ -180,7 +192,7 @@ func (r metricsReport) print(s streams) error {
 	if r.Weighted {
 		fmt.Fprint(s.out, ", weighted")
 	}
-	fmt.Fprintf(s.out, "; %d bins; intervals at level %g\n\n", r.Bins, r.Level)
+	fmt.Fprintf(s.out, "; %s calibration; %d bins; intervals at level %g\n\n", r.Quantity, r.Bins, r.Level)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
 	}}
@@ -191,55 +203,139 @@ func (r metricsReport) print(s streams) error {
 		}
 		t.AddRow(report.Text(m.name), m.Value, interval, report.Text(m.Interval))
 	}
-	t.AddRow(report.Text("mean confidence"), report.Number(r.MeanConfidence), report.Text(""), report.Text(""))
+	mean := "mean confidence"
+	if r.Quantity == calib.ClassOneQuantity {
+		mean = "mean score"
+	}
+	t.AddRow(report.Text(mean), report.Number(r.MeanConfidence), report.Text(""), report.Text(""))
 	if err := t.WriteText(s.out); err != nil {
 		return err
 	}
-	if j := r.Rejection; j != nil {
-		fmt.Fprintf(s.out, "\nat %g %% TPR (confidence ≥ %.6g): robust test error %.4f; without a threshold %.4f\n",
-			100*j.TPR, j.Threshold, j.RobustTestError, j.Unthresholded)
+	fmt.Fprintln(s.out)
+	writeParts(s.out, "Brier", r.Brier.Value, r.BrierParts)
+	if r.ClassParts != nil {
+		writeParts(s.out, "Brier (all classes)", r.Multiclass.Value, *r.ClassParts)
+	}
+	if j := r.Test; j != nil {
+		fmt.Fprintf(s.out, "calibrated? p = %.3g, for any number of independent examples", float64(j.P))
+		if !math.IsNaN(float64(j.Spiegelhalter)) {
+			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many", signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
+		}
+		fmt.Fprintln(s.out)
+	}
+	if r.Rejection != nil {
+		r.Rejection.print(s.out)
 	}
 	return nil
 }
 
+// writeParts prints a Brier score as the sum of its parts.
+func writeParts(w io.Writer, name string, brier report.Number, d calib.Decomposition) {
+	fmt.Fprintf(w, "%s %.4f = reliability %.4f − resolution %.4f + uncertainty %.4f + within bins %s\n",
+		name, float64(brier), d.Reliability, d.Resolution, d.Uncertainty, signed(d.Within, 4))
+}
+
+// signed prints x with so many decimals; what rounds to 0 has no sign.
+func signed(x float64, decimals int) string {
+	text := strconv.FormatFloat(x, 'f', decimals, 64)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
+}
+
+func (j *rejection) print(w io.Writer) {
+	fmt.Fprintf(w, "\nat %g %% TPR (confidence ≥ %.6g): clean error %.4f of the %.1f %% answered; without a threshold %.4f\n",
+		100*j.TPR, j.Threshold, float64(j.CleanError), 100*j.CleanAnswered, j.Unrejected)
+	if j.RobustTestError == nil {
+		return
+	}
+	against := "robust test error"
+	if j.Attacks > 1 {
+		against = fmt.Sprintf("robust test error, the worst of %d attacks,", j.Attacks)
+	}
+	fmt.Fprintf(w, "%s %.4f; without a threshold %.4f\n", against, float64(*j.RobustTestError), float64(*j.Unthresholded))
+}
+
+// rejectByThreshold sets the threshold on the held-out file and computes the errors of p above it.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions,
 ) (*rejection, error) {
 	if p.Weight != nil {
 		return nil, badInputf("--held-out: examples cannot have weights")
 	}
-	if table == nil {
-		table = &tabular.Table{} // votes have no columns
-	}
-	attacked, err := predictions.Attacked(table, p)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("--held-out: %w", err))
-	}
-	clean, _, err := readPredictions(ctx, s, o.heldOut, nil, o.quiet)
+	heldOut := metricsOptions{quiet: o.quiet}
+	clean, _, err := readPredictions(ctx, s, o.heldOut, heldOut)
 	if err != nil {
 		return nil, err
 	}
-	tau, err := calib.ThresholdAtTPR(clean.Confidence, clean.Correct, o.tpr)
+	heldConfidence, heldRight := clean.Answers()
+	tau, err := calib.ThresholdAtTPR(heldConfidence, heldRight, o.tpr)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("%s: %w", displayPath(o.heldOut), err))
 	}
-	return &rejection{
-		TPR: o.tpr, Threshold: tau,
-		RobustTestError: report.Number(calib.RobustTestError(attacked, tau)),
-		Unthresholded:   report.Number(calib.RobustTestError(attacked, 0)),
-	}, nil
+	confidence, right := p.Answers()
+	wrong, answered := calib.ThresholdedError(confidence, right, tau)
+	all, _ := calib.ThresholdedError(confidence, right, 0)
+	r := &rejection{TPR: o.tpr, Threshold: tau, CleanError: report.Number(wrong), CleanAnswered: answered, Unrejected: all}
+	attacked, attacks, err := readAttacks(ctx, s, p, table, o)
+	if err != nil || attacks == 0 {
+		return r, err
+	}
+	robust, plain := report.Number(calib.RobustTestError(attacked, tau)), report.Number(calib.RobustTestError(attacked, 0))
+	r.Attacks, r.RobustTestError, r.Unthresholded = attacks, &robust, &plain
+	return r, nil
+}
+
+// readAttacks are the worst answers on each row over the attacks: the columns of the input, if it has them, and every
+// file of --attack.
+func readAttacks(
+	ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions,
+) (worst []calib.Attacked, attacks int, err error) {
+	add := func(attacked []calib.Attacked) {
+		attacks++
+		if worst == nil {
+			worst = attacked
+			return
+		}
+		for i := range worst {
+			worst[i] = calib.Worse(worst[i], attacked[i])
+		}
+	}
+	if table != nil && predictions.HasAttacked(table) {
+		attacked, err := predictions.Attacked(table, p)
+		if err != nil {
+			return nil, 0, badInput(fmt.Errorf("--held-out: %w", err))
+		}
+		add(attacked)
+	}
+	for _, path := range o.attacks {
+		attack, _, err := readPredictions(ctx, s, path, metricsOptions{quiet: o.quiet, radius: o.radius})
+		if err != nil {
+			return nil, 0, err
+		}
+		attacked, err := predictions.AttackedBy(p, attack)
+		if err != nil {
+			return nil, 0, badInput(fmt.Errorf("--attack: %s: %w", displayPath(path), err))
+		}
+		add(attacked)
+	}
+	return worst, attacks, nil
 }
 
 // readPredictions reads predictions.csv, the rows of one radius of it, or the votes of a run. The table is nil for
 // votes.
 func readPredictions(
-	ctx context.Context, s streams, path string, radius *float64, quiet bool,
+	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *tabular.Table, error) {
 	if holdsVotes(path) {
-		if radius != nil {
+		if o.radius != nil {
 			return nil, nil, badInputf("%s: --radius is given, but votes have no radius", path)
 		}
 		p, err := readVotePredictions(path)
+		if err == nil && o.quantity != nil && *o.quantity == calib.ClassOneQuantity {
+			p, err = predictions.SelectClassOne(p)
+		}
 		return p, nil, badInput(err)
 	}
 	if runfolder.Owns(path) {
@@ -247,14 +343,14 @@ func readPredictions(
 			return nil, nil, badInput(err)
 		}
 	}
-	t, err := readTable(ctx, s, path, quiet, predictions.Columns())
+	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
 	if err != nil {
 		return nil, nil, err
 	}
-	if t, err = predictions.SelectRadius(t, radius); err != nil {
+	if t, err = predictions.SelectRadius(t, o.radius); err != nil {
 		return nil, nil, badInput(err)
 	}
-	p, err := predictions.FromTable(t)
+	p, err := predictions.FromTable(t, o.quantity)
 	return p, t, badInput(err)
 }
 

@@ -119,6 +119,7 @@ met; 130 interrupted.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newACCE(s),
+		newCalibrate(s),
 		newCE(s),
 		newCertify(s),
 		newConfidence(s),

@@ -33,10 +33,13 @@ func newTemperature(s streams) *cobra.Command {
 		Long: `Temperature finds the T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017), and reports calibration metrics before (T =
 1) and after on data that T was not fitted on: a random --holdout share of the
-rows, or another file with --test. If the fitted rows are separable, the
-likelihood grows as T falls to 0; T then is 0.001 and said to be at its limit.
+rows, or another file with --test. T is searched for until it is bracketed. If
+the fitted rows are separable, the likelihood grows as T falls to 0; T then is
+0.001 and said to be at its limit. If the logits are worse than none, it grows
+with T, and T is 1000.
 
-The npz file holds logits [N, m] and labels [N]. --out writes the probabilities
+The npz or Parquet file holds logits [N, m] and labels [N]; logits [N], or a column
+logit, are the log-odds of class 1 of two. -Inf rules a class out. --out writes the probabilities
 of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
@@ -212,20 +215,40 @@ func (l logitSet) writeProbabilities(out io.Writer, temperature float64, held []
 	return w.Flush()
 }
 
+// noMaximum says why the likelihood has no maximum.
+func noMaximum(temperature float64) string {
+	if temperature < 1 {
+		return "every label has the largest logit, so the likelihood has no maximum"
+	}
+	return "the logits are worse than none, so the likelihood has no maximum"
+}
+
 func (r temperatureReport) print(s streams) error {
 	limit := ""
 	if r.AtLimit {
-		limit = " (at the limit of the search: the likelihood has no maximum)"
+		limit = " (at its limit: " + noMaximum(r.Temperature) + ")"
 	}
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
+	return writeBeforeAfter(s.out, r.Before, r.After)
+}
+
+// writeBeforeAfter prints the metrics of the same examples before and after a map.
+func writeBeforeAfter(w io.Writer, before, after calibration) error {
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""),
 		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
 	}}
-	after := r.After.list()
-	for k, m := range r.Before.list() {
-		t.AddRow(report.Text(m.name), m.Value, m.interval(), after[k].Value, after[k].interval())
+	then := map[string]*estimate{}
+	for _, m := range after.list() {
+		then[m.name] = m.estimate
 	}
-	return t.WriteText(s.out)
+	for _, m := range before.list() {
+		var value, interval report.Cell
+		if e := then[m.name]; e != nil { // some need answers of both kinds
+			value, interval = e.Value, e.interval()
+		}
+		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)
+	}
+	return t.WriteText(w)
 }

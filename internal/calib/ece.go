@@ -3,7 +3,6 @@ package calib
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Edge says to which bin a confidence belongs that lies on an edge.
@@ -24,7 +23,42 @@ type Bin struct {
 	Confidence float64 `json:"confidence"` // weighted mean
 	Accuracy   float64 `json:"accuracy"`   // weighted mean
 
-	members []int
+	correct int64   // examples, whatever their weight
+	total   float64 // Σw
+	largest float64 // max w
+	squares float64 // Σw²(correct − confidence)²
+}
+
+// add puts an example into the bin: Confidence and Accuracy hold sums until
+// finishBins.
+func (b *Bin) add(confidence float64, correct bool, w float64) {
+	b.N++
+	b.total += w
+	b.Confidence += w * confidence
+	r := -confidence
+	if correct {
+		b.correct++
+		b.Accuracy += w
+		r++
+	}
+	b.largest = max(b.largest, w)
+	b.squares += w * w * r * r
+}
+
+// finishBins turns the sums of add into means.
+func finishBins(bins []Bin) {
+	total := 0.0
+	for _, b := range bins {
+		total += b.total
+	}
+	for k := range bins {
+		b := &bins[k]
+		b.Weight = b.total / total
+		if b.N > 0 {
+			b.Confidence /= b.total
+			b.Accuracy /= b.total
+		}
+	}
 }
 
 // EqualWidth sorts predictions into bins of equal width. Edge k is the float64
@@ -39,10 +73,9 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 		out[k].Upper = float64(k+1) / float64(bins)
 	}
 	for i, c := range p.Confidence {
-		k := edge.bin(c, bins)
-		out[k].members = append(out[k].members, i)
+		out[edge.bin(c, bins)].add(c, p.Correct[i], p.weight(i))
 	}
-	p.summarise(out)
+	finishBins(out)
 	return out, nil
 }
 
@@ -72,60 +105,7 @@ func (e Edge) bin(c float64, bins int) int {
 // k ends at rank ⌈k·n/bins⌉ in ascending order of confidence, or, if equal
 // confidences follow, after the last of them. So bins can be larger, and fewer,
 // where confidences tie.
-func EqualCount(p *Predictions, bins int) ([]Bin, error) {
-	if bins < 1 {
-		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
-	}
-	n := p.N()
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := p.Confidence[a], p.Confidence[b]; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	var out []Bin
-	for from, k := 0, 1; from < n; k++ {
-		to := max((k*n+bins-1)/bins, from)
-		if to == from {
-			continue
-		}
-		for to < n && p.Confidence[order[to]] == p.Confidence[order[to-1]] {
-			to++
-		}
-		out = append(out, Bin{Lower: p.Confidence[order[from]], Upper: p.Confidence[order[to-1]], members: order[from:to]})
-		from = to
-	}
-	p.summarise(out)
-	return out, nil
-}
-
-func (p *Predictions) summarise(bins []Bin) {
-	total := 0.0
-	for k := range bins {
-		b := &bins[k]
-		b.N = len(b.members)
-		for _, i := range b.members {
-			w := p.weight(i)
-			b.Weight += w
-			b.Confidence += (p.Confidence[i] - b.Confidence) * (w / b.Weight)
-			b.Accuracy += w * indicator(p.Correct[i])
-		}
-		if b.N > 0 {
-			b.Accuracy /= b.Weight
-		}
-		total += b.Weight
-	}
-	for k := range bins {
-		bins[k].Weight /= total
-	}
-}
+func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE is the expected calibration error, Σ weight·|accuracy − confidence|
 // (Naeini et al. 2015; Guo et al. 2017). It is an average over bins: errors of
@@ -151,29 +131,37 @@ func MCE(bins []Bin) float64 {
 	return worst
 }
 
-// class is the binary problem "is it class k", with the probability of k as the
-// confidence.
-func (p *Predictions) class(k int) *Predictions {
-	q := &Predictions{Weight: p.Weight, Confidence: make([]float64, p.N()), Correct: make([]bool, p.N())}
-	for i := range q.Confidence {
-		q.Confidence[i] = p.Probability[i*p.Classes+k]
-		q.Correct[i] = p.Label[i] == k
+// classBins are the equal-width bins of each class k for the binary problem
+// "is it class k", with the probability of k as the confidence.
+func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
+	if bins < 1 {
+		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
 	}
-	return q
+	out := make([][]Bin, p.Classes)
+	for k := range out {
+		out[k] = make([]Bin, bins)
+	}
+	for i, y := range p.Label {
+		w := p.weight(i)
+		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
+			out[k][edge.bin(x, bins)].add(x, k == y, w)
+		}
+	}
+	for k := range out {
+		finishBins(out[k])
+	}
+	return out, nil
 }
 
 // ClasswiseECE is the mean over classes of the ECE of "is it class k" (Kull et
 // al. 2019), and those of each class; nil if the probability vectors are not
 // known.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
-	for k := range p.Classes {
-		b, err := EqualWidth(p.class(k), bins, edge)
-		if err != nil {
-			return 0, nil, err
-		}
+	all, err := p.classBins(bins, edge)
+	for _, b := range all {
 		e := ECE(b)
 		each = append(each, e)
 		mean += e / float64(p.Classes)
 	}
-	return mean, each, nil
+	return mean, each, err
 }

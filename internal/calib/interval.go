@@ -25,6 +25,8 @@ const (
 	ClopperPearson IntervalMethod = "clopper-pearson"
 	// Martingale holds for every sample size (deviation).
 	Martingale IntervalMethod = "martingale"
+	// Betting holds for every number of independent examples of one law.
+	Betting IntervalMethod = "betting"
 	// Bootstrap is right up to O(1/n), and too short for small n and heavy tails.
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
@@ -55,19 +57,13 @@ func deviation(n int, a, squares, logInverse float64) float64 {
 	return best
 }
 
-// shares returns max a_i and Σa_i²f(i)², over members or, if nil, all.
-func (p *Predictions) shares(members []int, f func(i int) float64) (a, squares float64) {
-	n := len(members)
-	at := func(k int) int { return members[k] }
-	if members == nil {
-		n, at = p.N(), func(k int) int { return k }
-	}
+// shares returns max a_i and Σa_i²f(i)² over the examples.
+func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 	total := 0.0
-	for k := range n {
-		total += p.weight(at(k))
+	for i := range p.Confidence {
+		total += p.weight(i)
 	}
-	for k := range n {
-		i := at(k)
+	for i := range p.Confidence {
 		share := p.weight(i) / total
 		x := share * f(i)
 		a = max(a, share)
@@ -81,36 +77,39 @@ func clamp01(x float64) float64 { return min(1, max(0, x)) }
 // AccuracyEstimate is exact without weights. With them, the mean confidence is
 // known and the mean residual is bounded by deviation.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
-	acc := p.Accuracy()
-	low, high, method := p.accuracyInterval(nil, 1-level)
-	return Estimate{acc, low, high, method}
+	return p.shareEstimate(p.answersRight, func(i int) float64 {
+		if p.Quantity == ClassOneQuantity {
+			return max(p.Confidence[i], 1-p.Confidence[i])
+		}
+		return p.Confidence[i]
+	}, level)
 }
 
-// accuracyInterval is the interval at level 1−α for P(correct) among members.
-func (p *Predictions) accuracyInterval(members []int, alpha float64) (low, high float64, method IntervalMethod) {
-	n := len(members)
-	at := func(k int) int { return members[k] }
-	if members == nil {
-		n, at = p.N(), func(k int) int { return k }
+// PrevalenceEstimate is the share of Correct: of label 1, for class-1 predictions.
+func PrevalenceEstimate(p *Predictions, level float64) Estimate {
+	return p.shareEstimate(func(i int) bool { return p.Correct[i] },
+		func(i int) float64 { return p.Confidence[i] }, level)
+}
+
+// shareEstimate is the share of examples for which is holds, given a guess of its probability.
+func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
+	all := make([]Bin, 1)
+	for i := range p.Confidence {
+		all[0].add(guess(i), is(i), p.weight(i))
 	}
-	if p.Weight == nil {
-		x := int64(0)
-		for k := range n {
-			if p.Correct[at(k)] {
-				x++
-			}
-		}
-		return binomial.LowerBound(x, int64(n), alpha/2), binomial.UpperBound(x, int64(n), alpha/2), ClopperPearson
+	finishBins(all)
+	low, high, method := all[0].accuracyInterval(p.Weight != nil, 1-level)
+	return Estimate{all[0].Accuracy, low, high, method}
+}
+
+// accuracyInterval is the interval at level 1−α for P(correct) among the examples of the bin.
+func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64, method IntervalMethod) {
+	if !weighted {
+		n := int64(b.N)
+		return binomial.LowerBound(b.correct, n, alpha/2), binomial.UpperBound(b.correct, n, alpha/2), ClopperPearson
 	}
-	var total, acc float64
-	for k := range n {
-		w := p.weight(at(k))
-		total += w
-		acc += (indicator(p.Correct[at(k)]) - acc) * (w / total)
-	}
-	a, squares := p.shares(members, p.residual)
-	d := deviation(n, a, squares, math.Log(2/alpha))
-	return clamp01(acc - d), clamp01(acc + d), Martingale
+	d := deviation(b.N, b.largest/b.total, b.squares/(b.total*b.total), math.Log(2/alpha))
+	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
 // Bands are the interval of each bin's accuracy, each at the level for itself.
@@ -120,7 +119,7 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	for k, b := range bins {
 		out[k] = [2]float64{0, 1}
 		if b.N > 0 {
-			out[k][0], out[k][1], _ = p.accuracyInterval(b.members, 1-level)
+			out[k][0], out[k][1], _ = b.accuracyInterval(p.Weight != nil, 1-level)
 		}
 	}
 	return out
@@ -143,7 +142,7 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //     are not empty.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
-	a, squares := p.shares(nil, p.residual)
+	a, squares := p.shares(p.residual)
 	return signsEstimate(ece, p.N(), a, squares, occupied(bins), level)
 }
 
@@ -177,7 +176,7 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 		if b.N == 0 {
 			continue
 		}
-		low, high, method := p.accuracyInterval(b.members, (1-level)/float64(used))
+		low, high, method := b.accuracyInterval(p.Weight != nil, (1-level)/float64(used))
 		e.Method = method
 		e.Upper = max(e.Upper, high-b.Confidence, b.Confidence-low)
 		e.Lower = max(e.Lower, low-b.Confidence, b.Confidence-high)
@@ -193,7 +192,7 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 	if err != nil {
 		return Estimate{}, err
 	}
-	a, squares := p.shares(nil, func(i int) float64 {
+	a, squares := p.shares(func(i int) float64 {
 		// At most (1−p_y) + Σ_{k≠y} p_k over the classes, whatever the signs.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
@@ -204,13 +203,23 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 	return signsEstimate(value, p.N(), a, squares, bins*p.Classes, level), nil
 }
 
-// BrierEstimate is the top-label Brier score; its terms are in [0, 1], so
-// deviation applies to both sides.
-func BrierEstimate(p *Predictions, level float64) Estimate {
-	value := p.TopLabelBrier()
-	a, squares := p.shares(nil, p.brierTerm)
-	d := deviation(p.N(), a, squares, math.Log(2/(1-level)))
-	return Estimate{value, clamp01(value - d), clamp01(value + d), Martingale}
+// BrierEstimate is the mean of (confidence − correct)². Its terms are in [0, 1]:
+// without weights the interval is bettingInterval's, with weights deviation's.
+func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
+	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
+}
+
+// boundedEstimate is an estimate of the mean of f, which is in [0, most].
+func (p *Predictions) boundedEstimate(
+	value float64, f func(i int) float64, most, level float64, seed uint64,
+) Estimate {
+	if p.Weight == nil {
+		low, high := bettingInterval(p.N(), func(i int) float64 { return f(i) / most }, 1-level, seed)
+		return Estimate{value, min(value, most*low), max(value, most*high), Betting}
+	}
+	a, squares := p.shares(func(i int) float64 { return f(i) / most })
+	d := most * deviation(p.N(), a, squares, math.Log(2/(1-level)))
+	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
 // NLLEstimate is the NLL, or TopLabelNLL if the probability vectors are not
@@ -230,9 +239,9 @@ const (
 
 // bootstrapMean is the weighted mean of f with the BCa bootstrap interval
 // (Efron 1987): percentiles of resampled means, shifted for bias and skewness.
-// More than bootstrapGroups examples are put at random into that many groups,
-// which are resampled instead: the sums of the groups are themselves
-// independent, and the cost does not grow with n. Without a spread to resample
+// More than bootstrapGroups examples are put into that many groups, each at
+// random, and the groups are resampled instead, as the mean is a ratio of their
+// sums: the cost does not grow with n. Without a spread to resample
 // (n = 1, equal terms) there is no interval.
 func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
 	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
@@ -241,20 +250,19 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	}
 	r := newStream(seed, streamBootstrap)
 	n := p.N()
-	order := make([]int, n)
-	for i := range order {
-		j := r.below(i + 1)
-		order[i], order[j] = order[j], i
-	}
 	groups := min(n, bootstrapGroups)
+	group := func(i int) int { return i }
+	if n > groups {
+		group = func(int) int { return r.below(groups) }
+	}
 	x, w := make([]float64, groups), make([]float64, groups)
 	var sumX, sumW float64
-	for rank, i := range order {
-		wi := p.weight(i)
+	for i := range n {
+		g, wi := group(i), p.weight(i)
 		// Deviations from the mean: the resampled means lose no digits.
 		xi := wi * (f(i) - e.Value)
-		x[rank%groups] += xi
-		w[rank%groups] += wi
+		x[g] += xi
+		w[g] += wi
 		sumX += xi
 		sumW += wi
 	}

@@ -84,6 +84,78 @@ func allOf(p *Predictions) []int {
 	return members
 }
 
+// membersOf are the examples of a bin (lo, hi]; no confidence is 0.
+func membersOf(p *Predictions, b Bin) (members []int) {
+	for i, c := range p.Confidence {
+		if c > b.Lower && c <= b.Upper {
+			members = append(members, i)
+		}
+	}
+	return members
+}
+
+// bettingByHand multiplies the factors of one example after another, without histograms: the rounds' variances are of
+// the examples themselves, and each end is the m at which the product is 2/α.
+func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
+	n := p.N()
+	last := 0
+	for 16<<last <= n {
+		last++
+	}
+	r := newStream(seed, streamRounds)
+	rounds := make([][]float64, last+1)
+	for i := range n {
+		zeros := 0
+		for u := r.next(); zeros < last && u>>(63-zeros)&1 == 0; {
+			zeros++
+		}
+		x := p.Confidence[i]
+		if p.Correct[i] {
+			x = 1 - x
+		}
+		rounds[last-zeros] = append(rounds[last-zeros], x*x)
+	}
+	product := func(m, sign float64) float64 {
+		seen, product := []float64{0.5}, 1.0
+		variance := 0.25
+		for _, round := range rounds {
+			limit := 0.75 / m
+			if sign < 0 {
+				limit = 0.75 / (1 - m)
+			}
+			lambda := min(limit, math.Sqrt(2*math.Log(2/alpha)/(float64(n)*variance)))
+			for _, x := range round {
+				product *= 1 + sign*lambda*(x-m)
+			}
+			seen = append(seen, round...)
+			mean, squares := 0.0, 0.25 // the example in advance has variance ¼
+			for _, x := range seen {
+				mean += x / float64(len(seen))
+			}
+			for k, x := range seen {
+				if k > 0 {
+					squares += x * x
+				} else {
+					squares += 0.25
+				}
+			}
+			variance = squares/float64(len(seen)) - mean*mean
+		}
+		return product
+	}
+	root := func(sign, from, to float64) float64 { // the product is above 2/α at from
+		for range 60 {
+			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
+				from = mid
+			} else {
+				to = mid
+			}
+		}
+		return from
+	}
+	return root(1, 0, 1), root(-1, 1, 0)
+}
+
 // accuracyByHand is Clopper–Pearson by quantiles of the beta distribution, or
 // with weights the mean ± deviation, each side at α/2.
 func accuracyByHand(p *Predictions, members []int, alpha float64) (low, high float64, method IntervalMethod) {
@@ -139,9 +211,14 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 			_, _, brierSquares := sharesByHand(p, allOf(p), func(i int) float64 {
 				return math.Pow(indicator(p.Correct[i])-p.Confidence[i], 2)
 			})
-			d := deviationByHand(n, a, brierSquares, math.Log(2/alpha))
-			sameEstimate(t, what("Brier"), BrierEstimate(p, level),
-				Estimate{brier, max(0, brier-d), min(1, brier+d), Martingale}, 1e-12)
+			if weighted {
+				d := deviationByHand(n, a, brierSquares, math.Log(2/alpha))
+				sameEstimate(t, what("Brier"), BrierEstimate(p, level, 1),
+					Estimate{brier, max(0, brier-d), min(1, brier+d), Martingale}, 1e-12)
+			} else {
+				low, high := bettingByHand(p, alpha, 1)
+				sameEstimate(t, what("Brier"), BrierEstimate(p, level, 1), Estimate{brier, low, high, Betting}, 2e-6)
+			}
 
 			// 400 bins, most of them empty, so that their number differs from those in use.
 			bins, err := EqualWidth(p, 400, UpperClosed)
@@ -153,30 +230,31 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 			var mce Estimate
 			mce.Method = method
 			for _, b := range bins {
-				if len(b.members) > 0 {
+				if len(membersOf(p, b)) > 0 {
 					used++
 				}
 			}
 			bands := Bands(p, bins, level)
 			for k, b := range bins {
-				if len(b.members) == 0 {
+				members := membersOf(p, b)
+				if len(members) == 0 {
 					if bands[k] != [2]float64{0, 1} {
 						t.Errorf("%s: empty bin has %v", what("band"), bands[k])
 					}
 					continue
 				}
 				sum, weight, conf := 0.0, 0.0, 0.0
-				for _, i := range b.members {
+				for _, i := range members {
 					sum += share[i] * (indicator(p.Correct[i]) - p.Confidence[i])
 					weight += share[i]
 					conf += share[i] * p.Confidence[i]
 				}
 				ece += math.Abs(sum)
 				conf /= weight
-				low, high, _ := accuracyByHand(p, b.members, alpha)
+				low, high, _ := accuracyByHand(p, members, alpha)
 				near(t, what("band from"), bands[k][0], low, 1e-9)
 				near(t, what("band to"), bands[k][1], high, 1e-9)
-				low, high, _ = accuracyByHand(p, b.members, alpha/float64(used))
+				low, high, _ = accuracyByHand(p, members, alpha/float64(used))
 				mce.Value = max(mce.Value, math.Abs(sum/weight))
 				mce.Upper = max(mce.Upper, high-conf, conf-low)
 				mce.Lower = max(mce.Lower, low-conf, conf-high)
@@ -188,7 +266,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 			few, _ := EqualWidth(p, 5, UpperClosed)
 			mce = Estimate{Method: method}
 			for _, b := range few {
-				low, high, _ := accuracyByHand(p, b.members, alpha/5)
+				low, high, _ := accuracyByHand(p, membersOf(p, b), alpha/5)
 				mce.Value = max(mce.Value, math.Abs(b.Accuracy-b.Confidence))
 				mce.Upper = max(mce.Upper, high-b.Confidence, b.Confidence-low)
 				mce.Lower = max(mce.Lower, low-b.Confidence, b.Confidence-high)
@@ -329,23 +407,21 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			}
 		}
 		got := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.9, 5)
-		// The shuffle and the groups.
+		// The groups.
 		r := newStream(5, streamBootstrap)
-		order := []int{}
-		for i := range n {
-			j := r.below(i + 1)
-			order = append(order, i)
-			order[i], order[j] = order[j], order[i]
-		}
 		gx, gw := make([]float64, min(n, 4096)), make([]float64, min(n, 4096))
 		var sx, sw float64
-		for rank, i := range order {
+		for i := range n {
 			w := 1.0
 			if weighted {
 				w = p.Weight[i]
 			}
-			gx[rank%4096] += w * x[i]
-			gw[rank%4096] += w
+			g := i
+			if n > 4096 {
+				g = r.below(4096)
+			}
+			gx[g] += w * x[i]
+			gw[g] += w
 			sx += w * x[i]
 			sw += w
 		}

@@ -164,6 +164,39 @@ func TestTemperatureLimits(t *testing.T) {
 	}
 }
 
+// A minimum outside [10⁻³, 10³] is found, not taken for none; scaling the logits scales T.
+func TestTemperatureFarOut(t *testing.T) {
+	logits, m, label := goldenLogits()
+	fit, err := FitTemperature(logits, m, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scale := range []float64{1e-200, 1e-9, 1e-3, 1e4, 1e12, 1e200} {
+		scaled := slices.Clone(logits)
+		for i := range scaled {
+			scaled[i] *= scale
+		}
+		got, err := FitTemperature(scaled, m, label)
+		if err != nil || got.AtLimit || math.Abs(got.Temperature/(scale*fit.Temperature)-1) > 1e-9 || math.Abs(got.NLL-fit.NLL) > 1e-12 {
+			t.Errorf("scale %v: %+v, %v; want T %v", scale, got, err, scale*fit.Temperature)
+		}
+	}
+	// A class that is ruled out in every row is as if it were not there.
+	var wide []float64
+	for i := range label {
+		wide = append(append(wide, logits[i*m:(i+1)*m]...), math.Inf(-1))
+	}
+	got, err := FitTemperature(wide, m+1, label)
+	near(t, "T beside −∞", got.Temperature, fit.Temperature, 1e-9)
+	p := Softmax(wide, m+1, 2)
+	if err != nil || p[m] != 0 || math.IsNaN(p[0]) {
+		t.Error(err, p[:m+1])
+	}
+	if _, err := FitTemperature([]float64{math.Inf(-1), 1}, 2, []int{0}); err == nil {
+		t.Error("a label that is ruled out")
+	}
+}
+
 func TestEdges(t *testing.T) {
 	for _, tt := range []struct {
 		c            float64
@@ -264,7 +297,7 @@ func TestMetricsOnOddInputs(t *testing.T) {
 		ada, _ := EqualCount(p, 15)
 		for what, e := range map[string]Estimate{
 			"accuracy": AccuracyEstimate(p, 0.95), "ECE": ECEEstimate(p, bins, 0.95), "AdaECE": ECEEstimate(p, ada, 0.95),
-			"MCE": MCEEstimate(p, bins, 0.95), "Brier": BrierEstimate(p, 0.95),
+			"MCE": MCEEstimate(p, bins, 0.95), "Brier": BrierEstimate(p, 0.95, 1),
 		} {
 			if !(e.Lower >= 0 && e.Lower <= e.Value+1e-12 && e.Value <= e.Upper+1e-12 && e.Upper <= 1) {
 				t.Errorf("%s: %s %+v", name, what, e)
@@ -376,7 +409,10 @@ func TestMetricIntervalsCover(t *testing.T) {
 				truth := func(bins []Bin) (ece, mce float64) {
 					for _, b := range bins {
 						var d, w, acc float64
-						for _, i := range b.members {
+						for i, c := range p.Confidence { // no confidence lies on an edge
+							if c < b.Lower || c > b.Upper {
+								continue
+							}
 							w += p.weight(i)
 							d += p.weight(i) * (prob[i] - p.Confidence[i])
 							acc += p.weight(i) * prob[i]
@@ -407,7 +443,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 						return prob[i]*right(c) + (1-prob[i])*wrong(c)
 					})
 				}
-				check("Brier", BrierEstimate(p, level), mean(func(c float64) float64 { return (1 - c) * (1 - c) }, func(c float64) float64 { return c * c }))
+				check("Brier", BrierEstimate(p, level, trial), mean(func(c float64) float64 { return (1 - c) * (1 - c) }, func(c float64) float64 { return c * c }))
 				check("NLL", NLLEstimate(p, level, trial), mean(func(c float64) float64 { return -math.Log(c) }, func(c float64) float64 { return -math.Log1p(-c) }))
 			}
 			for what, m := range misses {
@@ -536,5 +572,56 @@ func TestThresholdAtTPR(t *testing.T) {
 	}
 	if _, err := ThresholdAtTPR(conf, correct, 0); err == nil {
 		t.Error("TPR 0")
+	}
+}
+
+// The worst of several attacks at τ: an example counts if any attack makes a wrong answer that is given.
+func TestWorseIsTheWorst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 1))
+	for range 300 {
+		n := 1 + rng.IntN(20)
+		worst := make([]Attacked, n)
+		attacks := make([][]Attacked, 1+rng.IntN(3))
+		for a := range attacks {
+			attacks[a] = make([]Attacked, n)
+			for i := range worst {
+				if a == 0 {
+					worst[i] = Attacked{rng.IntN(4) > 0, rng.IntN(2) > 0, rng.Float64(), rng.Float64()}
+				} else {
+					attacks[a][i] = Attacked{worst[i].Correct, rng.IntN(2) > 0, worst[i].Confidence, rng.Float64()}
+				}
+			}
+			if a == 0 {
+				copy(attacks[0], worst)
+			}
+		}
+		for _, attack := range attacks[1:] {
+			for i := range worst {
+				worst[i] = Worse(worst[i], attack[i])
+			}
+		}
+		for _, tau := range []float64{0, 0.5, 0.9} {
+			var wrong, answered float64
+			for i, e := range attacks[0] {
+				fooled := false
+				for _, attack := range attacks {
+					fooled = fooled || !attack[i].AdversarialCorrect && attack[i].AdversarialConfidence >= tau
+				}
+				wrong += indicator(!e.Correct && e.Confidence >= tau || e.Correct && fooled)
+				answered += indicator(e.Confidence >= tau || e.Correct && fooled)
+			}
+			if got := RobustTestError(worst, tau); got != wrong/answered && answered > 0 {
+				t.Fatalf("τ %v: %v, want %v of %v", tau, got, wrong, answered)
+			}
+		}
+	}
+}
+
+func TestThresholdedError(t *testing.T) {
+	wrong, answered := ThresholdedError([]float64{0.9, 0.5, 0.4, 0.8}, []bool{true, false, false, false}, 0.5)
+	near(t, "error", wrong, 2./3, 1e-15)
+	near(t, "answered", answered, 0.75, 0)
+	if wrong, answered := ThresholdedError([]float64{0.1}, []bool{true}, 0.5); !math.IsNaN(wrong) || answered != 0 {
+		t.Error(wrong, answered)
 	}
 }

@@ -7,9 +7,11 @@ import (
 )
 
 // Predictions are a classifier's answers on n examples: the confidence in the
-// label it gives and whether that label is right. Where the whole probability
+// label it gives and whether that label is right; or, by Quantity, the
+// probability of class 1 and whether the label is 1. Where the whole probability
 // vector and the true label are known, more metrics are.
 type Predictions struct {
+	Quantity   Quantity
 	Confidence []float64 // [n], in [0, 1]
 	Correct    []bool    // [n]
 	Weight     []float64 // [n], positive; nil for equal weights
@@ -116,9 +118,9 @@ func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	return sum / total
 }
 
-// Accuracy is the weighted share of correct labels.
+// Accuracy is the weighted share of right answers.
 func (p *Predictions) Accuracy() float64 {
-	return p.meanOf(func(i int) float64 { return indicator(p.Correct[i]) })
+	return p.meanOf(func(i int) float64 { return indicator(p.answersRight(i)) })
 }
 
 // MeanConfidence is the weighted mean of the confidence.

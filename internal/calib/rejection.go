@@ -56,3 +56,30 @@ func RobustTestError(examples []Attacked, tau float64) float64 {
 	}
 	return wrong / answered
 }
+
+// ThresholdedError is the confidence-thresholded clean error: among the examples
+// answered with confidence ≥ τ the share that is wrong, and the share of all that
+// is answered. NaN if none is answered.
+func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, answered float64) {
+	for i, c := range confidence {
+		if c >= tau {
+			answered++
+			wrong += indicator(!right[i])
+		}
+	}
+	return wrong / answered, answered / float64(len(confidence))
+}
+
+// Worse is the worse of an example's answers under two attacks, for every τ: the
+// wrong one with the larger confidence, or, where both are right, either.
+func Worse(a, b Attacked) Attacked {
+	switch {
+	case a.AdversarialCorrect != b.AdversarialCorrect:
+		if a.AdversarialCorrect {
+			return b
+		}
+	case b.AdversarialConfidence > a.AdversarialConfidence:
+		return b
+	}
+	return a
+}

@@ -129,6 +129,7 @@ const (
 	streamBootstrap
 	streamHoldout
 	streamBets
+	streamRounds
 )
 
 func newStream(seed, stream uint64) *splitMix {

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Temperatures outside this range are not looked for: beyond it, softmax of
-// logits of any usual size is one-hot or uniform.
+// What FitTemperature returns where the likelihood has no maximum: softmax of
+// logits of any usual size is one-hot there, or uniform.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -17,10 +17,11 @@ const (
 type TemperatureFit struct {
 	Temperature float64
 	NLL         float64 // mean, at Temperature
-	// AtLimit: the NLL has no minimum within the range. At MinTemperature, the
-	// data are separable: every true label has the largest logit, and the NLL
-	// falls as long as T does. At MaxTemperature, the logits are worse than
-	// none.
+	// AtLimit: the NLL has no minimum. At MinTemperature, the data are
+	// separable: every true label has the largest logit, and the NLL falls as
+	// long as T does. At MaxTemperature, the logits are worse than none: the
+	// mean logit of the true labels is not above that of all classes, and the
+	// NLL falls as long as T grows.
 	AtLimit bool
 }
 
@@ -44,29 +45,46 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 			return TemperatureFit{}, &RowError{i, fmt.Sprintf("label %d is outside 0 to %d", y, classes-1)}
 		}
 		for _, z := range logits[i*classes : (i+1)*classes] {
-			if math.IsNaN(z) || math.IsInf(z, 0) {
-				return TemperatureFit{}, &RowError{i, fmt.Sprintf("logit %v is not finite", z)}
+			if math.IsNaN(z) || math.IsInf(z, 1) {
+				return TemperatureFit{}, &RowError{i, fmt.Sprintf("logit %v is not a number below infinity", z)}
 			}
+		}
+		if z := logits[i*classes+y]; math.IsInf(z, -1) {
+			return TemperatureFit{}, &RowError{i, fmt.Sprintf("the logit of the label %d is %v", y, z)}
 		}
 	}
 	done := func(beta, nll float64, limit bool) (TemperatureFit, error) {
-		return TemperatureFit{min(MaxTemperature, max(MinTemperature, 1/beta)), nll, limit}, nil
+		return TemperatureFit{1 / beta, nll, limit}, nil
 	}
 	lo, hi := 1/MaxTemperature, 1/MinTemperature
 	lowNLL, lowSlope, _ := nllAt(logits, classes, label, lo)
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
+	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
 	beta := 1.0
 	switch {
 	case lowSlope == 0 && highSlope == 0: // convex: flat between, so as it is
 		return done(beta, highNLL, false)
-	case lowSlope >= 0:
+	case slopeAtZero >= 0: // convex: it never falls
 		return done(lo, lowNLL, true)
-	case highSlope <= 0:
+	case separable(logits, classes, label):
 		return done(hi, highNLL, true)
 	}
-	for range 200 {
+	// There is a minimum. Its bracket is widened until the slope changes its sign; both ends of the range of float64
+	// are past that, but for rounding.
+	for ; lowSlope >= 0 && lo > 0x1p-1000; lo /= 64 {
+		hi = lo
+		_, lowSlope, _ = nllAt(logits, classes, label, lo/64)
+	}
+	for ; highSlope <= 0 && hi < 0x1p1000; hi *= 64 {
+		lo = hi
+		_, highSlope, _ = nllAt(logits, classes, label, hi*64)
+	}
+	if !(lo < beta && beta < hi) {
+		beta = math.Sqrt(lo) * math.Sqrt(hi)
+	}
+	for range 2000 {
 		nll, slope, curvature := nllAt(logits, classes, label, beta)
-		if slope == 0 || hi-lo <= 4*0x1p-52*hi {
+		if slope == 0 || hi-lo <= 0x1p-44*hi {
 			return done(beta, nll, false)
 		}
 		if slope < 0 {
@@ -76,15 +94,28 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 		}
 		next := beta - slope/curvature
 		if !(next > lo && next < hi) {
-			next = math.Sqrt(lo * hi)
+			next = math.Sqrt(lo) * math.Sqrt(hi)
 		}
-		if math.Abs(next-beta) <= 1e-14*beta {
+		if math.Abs(next-beta) <= 1e-12*beta { // quadratic: next is as good as the sums are
 			nll, _, _ := nllAt(logits, classes, label, next)
 			return done(next, nll, false)
 		}
 		beta = next
 	}
 	return TemperatureFit{}, errors.New("the temperature did not converge")
+}
+
+// separable reports whether every label has the largest logit of its row.
+func separable(logits []float64, classes int, label []int) bool {
+	for i, y := range label {
+		row := logits[i*classes : (i+1)*classes]
+		for _, z := range row {
+			if z > row[y] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // nllAt is the mean NLL at β = 1/T with its first two derivatives in β.
@@ -99,6 +130,9 @@ func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope
 		var sum, first, second float64
 		for _, x := range z {
 			d := x - top
+			if math.IsInf(d, -1) {
+				continue // has probability 0 at every β
+			}
 			e := math.Exp(beta * d)
 			sum += e
 			first += e * d

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -28,10 +29,10 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // Columns are what FromTable and Attacked read.
 func Columns() tabular.Options {
 	return tabular.Options{
-		Optional: []string{"confidence", "correct", "score", "label", "weight", "radius",
+		Optional: []string{"confidence", "correct", "score", "label", "labels", "weight", "radius",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
-		Matrices: []string{"probabilities", "scores"},
+		Matrices: []string{"probabilities", "probs", "scores"},
 	}
 }
 
@@ -42,13 +43,15 @@ func ScoreColumns() tabular.Options {
 
 // LogitColumns are what Logits reads.
 func LogitColumns() tabular.Options {
-	return tabular.Options{Required: []string{"logits"}, Optional: []string{"labels", "label"}, Matrices: []string{"logits"}}
+	return tabular.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
+		AllowNonFinite: true}
 }
 
 // FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label;
-// and weight, where it is there. The predictions are checked.
-func FromTable(t *tabular.Table) (*calib.Predictions, error) {
-	p, err := fromColumns(t)
+// and weight, where it is there. The predictions are checked. They are of the wanted quantity; nil is class-1 for
+// score and label, top-label for all else.
+func FromTable(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
+	p, err := fromColumns(t, want)
 	if err != nil {
 		return nil, LocateRow(t, err)
 	}
@@ -59,32 +62,69 @@ func FromTable(t *tabular.Table) (*calib.Predictions, error) {
 	return p, nil
 }
 
-func fromColumns(t *tabular.Table) (*calib.Predictions, error) {
+func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	confidence, ok1 := t.Column("confidence")
 	correct, ok2 := t.Column("correct")
 	if ok1 && ok2 {
+		if want != nil && *want == calib.ClassOneQuantity {
+			return nil, errors.New("confidence and correct say nothing about class 1: want score and label, or p0, p1 and label")
+		}
 		right, err := booleans("correct", correct)
 		return &calib.Predictions{Confidence: confidence, Correct: right}, err
 	}
-	probability, classes, err := probabilities(t)
-	if err != nil {
-		return nil, err
-	}
 	label, ok := t.Column("label")
-	if !ok || classes == 0 {
-		return nil, fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s",
-			listColumns(t))
+	if !ok {
+		if label, ok = t.Column("labels"); !ok {
+			return nil, missingColumns(t)
+		}
 	}
 	classOf, err := classNumbers("label", label)
 	if err != nil {
 		return nil, err
 	}
-	return calib.TopLabel(probability, classes, classOf)
+	score, scored := t.Column("score")
+	columns, err := classColumns(t)
+	if err != nil {
+		return nil, err
+	}
+	scored = scored && len(columns) == 0
+	if scored && (want == nil || *want == calib.ClassOneQuantity) {
+		return calib.ClassOne(score, classOf)
+	}
+	probability, classes, err := probabilities(t)
+	if err != nil {
+		return nil, err
+	}
+	if classes == 0 {
+		return nil, missingColumns(t)
+	}
+	p, err := calib.TopLabel(probability, classes, classOf)
+	if err == nil && want != nil && *want == calib.ClassOneQuantity {
+		return SelectClassOne(p)
+	}
+	return p, err
+}
+
+// SelectClassOne are predictions of class 1 made of those of two classes.
+func SelectClassOne(p *calib.Predictions) (*calib.Predictions, error) {
+	if p.Classes != 2 {
+		return nil, fmt.Errorf("%d classes: class-1 calibration is for two", p.Classes)
+	}
+	score := make([]float64, p.N())
+	for i := range score {
+		score[i] = p.Probability[2*i+1]
+	}
+	return calib.ClassOne(score, p.Label)
+}
+
+func missingColumns(t *tabular.Table) error {
+	return fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s",
+		listColumns(t))
 }
 
 // probabilities collects the probability vectors [N×classes]; classes is 0 if there are none.
 func probabilities(t *tabular.Table) (probability []float64, classes int, err error) {
-	for _, name := range []string{"probabilities", "scores"} {
+	for _, name := range []string{"probabilities", "probs", "scores"} {
 		if m, ok := t.Matrix(name); ok {
 			return m.Data, m.Cols, nil
 		}
@@ -144,27 +184,63 @@ func Scores(t *tabular.Table) (score, label []float64, err error) {
 		t.Path, listColumns(t))
 }
 
-// Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes.
+// Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes. One column of logits,
+// an array [N] or [N, 1], is the log-odds of class 1 of two: class 0 gets 0. A logit of −∞ is a class that is ruled
+// out; a row needs a finite one, and one for its label.
 func Logits(t *tabular.Table) (logits []float64, classes int, label []int, err error) {
-	m, ok := t.Matrix("logits")
-	if !ok || m.Cols < 2 {
-		return nil, 0, nil, fmt.Errorf("%s: logits: want an array [N, m] with m ≥ 2 classes", t.Path)
+	logits, classes, ok := logitArray(t)
+	if !ok {
+		return nil, 0, nil, fmt.Errorf("%s: logits: want an array [N, m] of m ≥ 2 classes, or [N] for two; found %s",
+			t.Path, listColumns(t))
 	}
 	column, ok := t.Column("labels")
 	if !ok {
 		if column, ok = t.Column("label"); !ok {
-			return nil, 0, nil, fmt.Errorf("%s: no array \"labels\"", t.Path)
+			return nil, 0, nil, fmt.Errorf("%s: no array \"labels\"; found %s", t.Path, listColumns(t))
 		}
 	}
 	if label, err = classNumbers("label", column); err != nil {
 		return nil, 0, nil, LocateRow(t, err)
 	}
 	for i, y := range label {
-		if y < 0 || y >= m.Cols {
-			return nil, 0, nil, t.Errorf(i, "label %d is outside 0 to %d", y, m.Cols-1)
+		if y < 0 || y >= classes {
+			return nil, 0, nil, t.Errorf(i, "label %d is outside 0 to %d", y, classes-1)
+		}
+		for k, z := range logits[i*classes : (i+1)*classes] {
+			switch {
+			case math.IsNaN(z) || math.IsInf(z, 1):
+				return nil, 0, nil, t.Errorf(i, "logit %v is not a number below infinity", z)
+			case math.IsInf(z, -1) && k == y:
+				return nil, 0, nil, t.Errorf(i, "the logit of the label %d is -Inf: no map gives it a likelihood", y)
+			}
 		}
 	}
-	return m.Data, m.Cols, label, nil
+	return logits, classes, label, nil
+}
+
+func logitArray(t *tabular.Table) (logits []float64, classes int, ok bool) {
+	m, ok := t.Matrix("logits")
+	if ok && m.Cols >= 2 {
+		return m.Data, m.Cols, true
+	}
+	if !ok {
+		for _, name := range []string{"logits", "logit"} {
+			if column, there := t.Column(name); there {
+				m, ok = tabular.Matrix{Rows: len(column), Cols: 1, Data: column}, true
+			}
+		}
+	}
+	for _, z := range m.Data {
+		logits = append(logits, 0, z)
+	}
+	return logits, 2, ok
+}
+
+// HasAttacked reports whether the table has the columns of Attacked.
+func HasAttacked(t *tabular.Table) bool {
+	_, ok1 := t.Column(adversarialConfidence)
+	_, ok2 := t.Column(adversarialCorrect)
+	return ok1 || ok2
 }
 
 // Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the table.
@@ -178,17 +254,40 @@ func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) 
 	if err != nil {
 		return nil, LocateRow(t, err)
 	}
-	attacked := make([]calib.Attacked, p.N())
 	for i, c := range confidence {
 		if !(c >= 0 && c <= 1) {
 			return nil, t.Errorf(i, "%s %v is outside [0, 1]", adversarialConfidence, c)
 		}
-		attacked[i] = calib.Attacked{
-			Correct: p.Correct[i], AdversarialCorrect: right[i],
-			Confidence: p.Confidence[i], AdversarialConfidence: c,
+	}
+	return pair(p, confidence, right), nil
+}
+
+// AttackedBy takes the predictions of the same examples under an attack, from another file.
+func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
+	if clean.N() != attack.N() {
+		return nil, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
+	}
+	for i, y := range clean.Label {
+		if attack.Label != nil && attack.Label[i] != y {
+			return nil, fmt.Errorf("example %d has label %d, in the clean predictions %d: want the same examples in the same order",
+				i, attack.Label[i], y)
 		}
 	}
-	return attacked, nil
+	confidence, right := attack.Answers()
+	return pair(clean, confidence, right), nil
+}
+
+// pair puts the answers on clean examples and on attacked ones together.
+func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
+	cleanConfidence, cleanRight := clean.Answers()
+	attacked := make([]calib.Attacked, len(confidence))
+	for i, c := range confidence {
+		attacked[i] = calib.Attacked{
+			Correct: cleanRight[i], AdversarialCorrect: right[i],
+			Confidence: cleanConfidence[i], AdversarialConfidence: c,
+		}
+	}
+	return attacked
 }
 
 // FromVotes takes the shares of the votes as probabilities. path names the votes in errors.
@@ -249,9 +348,14 @@ func LocateRow(t *tabular.Table, err error) error {
 	return fmt.Errorf("%s: %w", t.Path, err)
 }
 
+// listColumns says which columns the file has, of those that are known first.
 func listColumns(t *tabular.Table) string {
+	known := "none of them"
 	if names := t.Names(); len(names) > 0 {
-		return "only " + strings.Join(names, ", ")
+		known = "only " + strings.Join(names, ", ")
 	}
-	return "none of them"
+	if header := t.Header(); len(header) > len(t.Names()) {
+		known += fmt.Sprintf(" (the file has %s)", quote.Name(strings.Join(header, ", ")))
+	}
+	return known
 }

@@ -2,8 +2,10 @@ package predictions
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -46,11 +49,12 @@ func TestFromTable(t *testing.T) {
 		{"weights", "correct,weight,confidence\n1,2,0.75\n", []float64{0.75}, []bool{true}, 0, []float64{2}},
 		{"vectors in any order", "class_2,label,p0,prob1\n0.25,0,0.625,0.125\n0.75,1,0.125,0.125\n",
 			[]float64{0.625, 0.75}, []bool{true, false}, 3, nil},
-		{"scores of class 1", "score,label\n0.75,1\n0.25,0\n0.25,1\n", []float64{0.75, 0.75, 0.75}, []bool{true, true, false}, 2, nil},
+		{"scores of class 1", "score,label\n0.75,1\n0.25,0\n0.25,1\n", []float64{0.75, 0.25, 0.25}, []bool{true, false, true}, 0, nil},
+		{"semicolons, upper case", "Score;LABEL\n0.75;1\n", []float64{0.75}, []bool{true}, 0, nil},
 		{"top label before vectors", "confidence,correct,p0,p1,label\n0.5,1,0.25,0.75,0\n", []float64{0.5}, []bool{true}, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, err := FromTable(readText(t, test.text, Columns()))
+			p, err := FromTable(readText(t, test.text, Columns()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,9 +80,9 @@ func TestFromTableErrors(t *testing.T) {
 		"p0,p99999999999999999999,label\n0,0,0\n": "stdin: column p99999999999999999999: class 99999999999999999999 appears twice or is too large",
 		"p0,p1\n0.5,0.5\n":                        wanted + "only p0, p1",
 		"label\n0\n":                              wanted + "only label",
-		"x\n0\n":                                  wanted + "none of them",
+		"x\n0\n":                                  wanted + "none of them (the file has x)",
 	} {
-		if _, err := FromTable(readText(t, text, Columns())); err == nil || err.Error() != want {
+		if _, err := FromTable(readText(t, text, Columns()), nil); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
 		}
 	}
@@ -131,7 +135,7 @@ func TestAttacked(t *testing.T) {
 	const header = "confidence,correct,adversarial_confidence,adversarial_correct\n"
 	read := func(text string) ([]calib.Attacked, error) {
 		table := readText(t, text, Columns())
-		p, err := FromTable(table)
+		p, err := FromTable(table, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,6 +189,29 @@ func TestLogits(t *testing.T) {
 			t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 		}
 	}
+	// One column is the log-odds of class 1.
+	got, classes, label, err := Logits(writeArchive(t, []float64{-2, 3}, 1, []float64{0, 1}, "label"))
+	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
+		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
+	}
+	// −∞ rules a class out, but not the label's.
+	inf := math.Inf(1)
+	got, _, _, err = Logits(writeArchive(t, []float64{1, -inf, 2, 3}, 2, []float64{0, 1}, "label"))
+	if err != nil || !slices.Equal(got, []float64{1, -inf, 2, 3}) {
+		t.Errorf("logits %v, error %v", got, err)
+	}
+	for _, test := range []struct {
+		logits []float64
+		want   string
+	}{
+		{[]float64{1, inf}, "a.npz: row 0: logit +Inf is not a number below infinity"},
+		{[]float64{math.NaN(), 1}, "a.npz: row 0: logit NaN is not a number below infinity"},
+		{[]float64{-inf, 1}, "a.npz: row 0: the logit of the label 0 is -Inf: no map gives it a likelihood"},
+	} {
+		if _, _, _, err := Logits(writeArchive(t, test.logits, 2, []float64{0}, "label")); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
 	for _, test := range []struct {
 		columns int
 		label   []float64
@@ -194,8 +221,8 @@ func TestLogits(t *testing.T) {
 		{3, []float64{0, 3}, "labels", "a.npz: row 1: label 3 is outside 0 to 2"},
 		{3, []float64{-1, 0}, "labels", "a.npz: row 0: label -1 is outside 0 to 2"},
 		{3, []float64{0, 0.5}, "labels", "a.npz: row 1: label 0.5 is not a class number"},
-		{3, []float64{0, 0}, "y", "a.npz: no array \"labels\""},
-		{1, []float64{0, 0, 0, 0, 0, 0}, "labels", "a.npz: logits: want an array [N, m] with m ≥ 2 classes"},
+		{3, []float64{0, 0}, "y", "a.npz: no array \"labels\"; found only logits (the file has logits, y)"},
+		{1, []float64{0, 2, 0, 0, 0, 0}, "labels", "a.npz: row 1: label 2 is outside 0 to 1"},
 	} {
 		if _, _, _, err := Logits(writeArchive(t, logits, test.columns, test.label, test.name)); err == nil || err.Error() != test.want {
 			t.Errorf("error %v, want %s", err, test.want)
@@ -242,6 +269,84 @@ func TestRadii(t *testing.T) {
 		}
 		if err.Error() != test.want || hint != test.hint {
 			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, hint, test.want, test.hint)
+		}
+	}
+}
+
+// Class-1 and top-label predictions of the same two-class outputs.
+func TestQuantities(t *testing.T) {
+	classOne, topLabel := calib.ClassOneQuantity, calib.TopLabelQuantity
+	for _, test := range []struct {
+		text       string
+		want       *calib.Quantity
+		confidence []float64
+		correct    []bool
+	}{
+		{"score,label\n0.75,0\n0.25,0\n", nil, []float64{0.75, 0.25}, []bool{false, false}},
+		{"score,label\n0.75,0\n0.25,0\n", &topLabel, []float64{0.75, 0.75}, []bool{false, true}},
+		{"p0,p1,label\n0.25,0.75,0\n0.75,0.25,0\n", nil, []float64{0.75, 0.75}, []bool{false, true}},
+		{"p0,p1,label\n0.25,0.75,0\n0.75,0.25,0\n", &classOne, []float64{0.75, 0.25}, []bool{false, false}},
+	} {
+		p, err := FromTable(readText(t, test.text, Columns()), test.want)
+		if err != nil || !slices.Equal(p.Confidence, test.confidence) || !slices.Equal(p.Correct, test.correct) {
+			t.Errorf("%q: %+v, %v", test.text, p, err)
+			continue
+		}
+		// Whichever is asked for, the answers are the same.
+		if c, right := p.Answers(); !slices.Equal(c, []float64{0.75, 0.75}) || !slices.Equal(right, []bool{false, true}) || p.Accuracy() != 0.5 {
+			t.Errorf("%q: answers %v %v, accuracy %v", test.text, c, right, p.Accuracy())
+		}
+	}
+	for text, want := range map[string]string{
+		"p0,p1,p2,label\n0,0,1,0\n":    "stdin: 3 classes: class-1 calibration is for two",
+		"confidence,correct\n0.75,1\n": "stdin: confidence and correct say nothing about class 1: want score and label, or p0, p1 and label",
+	} {
+		if _, err := FromTable(readText(t, text, Columns()), &classOne); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestAttackedBy(t *testing.T) {
+	clean := &calib.Predictions{Confidence: []float64{0.9, 0.8}, Correct: []bool{true, true}, Label: []int{1, 0}}
+	attack := &calib.Predictions{Confidence: []float64{0.7, 0.6}, Correct: []bool{false, true}, Label: []int{1, 0}}
+	got, err := AttackedBy(clean, attack)
+	want := []calib.Attacked{{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.7},
+		{Correct: true, AdversarialCorrect: true, Confidence: 0.8, AdversarialConfidence: 0.6}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	attack.Label = []int{0, 0}
+	if _, err := AttackedBy(clean, attack); err == nil {
+		t.Error("other labels")
+	}
+	attack.Confidence = attack.Confidence[:1]
+	if _, err := AttackedBy(clean, attack); err == nil {
+		t.Error("other rows")
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	for text, want := range map[string]calibrator.Data{
+		"score,label\n0.25,1\n":        {Input: calibrator.Probabilities, Columns: 1, Classes: 2, Values: []float64{0.25}, Label: []int{1}},
+		"Logit;Label\n-Inf;0\n":        {Input: calibrator.Logits, Columns: 1, Classes: 2, Values: []float64{math.Inf(-1)}, Label: []int{0}},
+		"p1,p0,p2\n0.25,0.5,0.25\n":    {Input: calibrator.Probabilities, Columns: 3, Classes: 3, Values: []float64{0.5, 0.25, 0.25}},
+		"logit,score,label\n2,0.5,1\n": {Input: calibrator.Logits, Columns: 1, Classes: 2, Values: []float64{2}, Label: []int{1}},
+	} {
+		got, err := Outputs(readText(t, text, OutputColumns()))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"score,label\n0.25,2\n":  "stdin:2: label 2 is outside 0 to 1",
+		"score,label\n1.25,1\n":  "stdin:2: probability 1.25 is outside [0, 1]",
+		"logit,label\n+Inf,1\n":  "stdin:2: logit +Inf is not a number below infinity",
+		"x,label\n1,1\n":         "stdin: want logits, or p0, p1, …, or score; found only label (the file has x, label)",
+		"score,label\nNaN,0.5\n": "stdin:2: label 0.5 is not a class number",
+	} {
+		if _, err := Outputs(readText(t, text, OutputColumns())); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -17,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/rscert/rscert/internal/calib"
@@ -26,8 +29,9 @@ import (
 type Format int
 
 const (
-	SVG Format = iota
+	SVG Format = iota // with fonts by generic name: the viewer's own
 	PNG
+	PDF // with its fonts
 )
 
 // FormatOf tells the format from a file's name.
@@ -37,54 +41,89 @@ func FormatOf(path string) (Format, error) {
 		return SVG, nil
 	case ".png":
 		return PNG, nil
+	case ".pdf":
+		return PDF, nil
 	default:
-		return 0, fmt.Errorf("%s: pictures are .svg or .png, not %q", path, ext)
+		return 0, fmt.Errorf("%s: pictures are .svg, .png or .pdf, not %q", path, ext)
 	}
+}
+
+// Size is the size of a picture in centimetres, written "11x14".
+type Size struct{ Width, Height float64 }
+
+// DefaultSize fits one column of a page.
+var DefaultSize = Size{11, 14}
+
+// String is the size as UnmarshalText reads it.
+func (s Size) String() string { return fmt.Sprintf("%gx%g", s.Width, s.Height) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	w, h, ok := strings.Cut(string(text), "x")
+	width, err := strconv.ParseFloat(w, 64)
+	height, err2 := strconv.ParseFloat(h, 64)
+	if !ok || err != nil || err2 != nil || !(width >= 6 && width <= 100 && height >= 6 && height <= 100) {
+		return fmt.Errorf("want WIDTHxHEIGHT in centimetres, each 6 to 100, such as %v, not %q", DefaultSize, text)
+	}
+	*s = Size{width, height}
+	return nil
+}
+
+// Curve is a line through the diagram: the accuracy at ascending confidences.
+type Curve struct {
+	Name                 string
+	Confidence, Accuracy []float64
+}
+
+// Diagram is what is drawn.
+type Diagram struct {
+	Title      string // shortened to fit; may be empty
+	Confidence string // what the horizontal axis shows
+	Accuracy   string // what the vertical axis shows
+	Level      float64
+	Bins       []calib.Bin // of equal width, covering [0, 1]; empty ones are left out
+	Bands      [][2]float64
+	Curve      *Curve // nil: none
+	Size       Size
 }
 
 var (
 	blue  = color.RGBA{R: 0x1f, G: 0x5f, B: 0xa8, A: 0xff}
 	light = color.RGBA{R: 0xc6, G: 0xda, B: 0xee, A: 0xff}
 	grey  = color.RGBA{R: 0x80, G: 0x80, B: 0x80, A: 0xff}
+	red   = color.RGBA{R: 0xc0, G: 0x39, B: 0x2b, A: 0xff}
 )
 
-// Draw draws equal-width bins that cover [0, 1] and an interval [low, high]
-// for the accuracy of each; empty bins are left out.
-func Draw(bins []calib.Bin, bands [][2]float64, title string, format Format) ([]byte, error) {
-	top := plot.New()
-	top.Title.Text = title
-	top.Y.Label.Text = "accuracy"
-	top.X.Min, top.X.Max, top.Y.Min, top.Y.Max = 0, 1, 0, 1
-	top.Add(bars{bins, bands})
-	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
-	diagonal.Samples = 2
-	diagonal.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-	diagonal.Color = grey
-	top.Add(diagonal)
+// canvas is a picture in the making.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
 
-	bottom := plot.New()
-	bottom.X.Label.Text = "confidence"
-	bottom.Y.Label.Text = "share"
-	bottom.X.Min, bottom.X.Max = 0, 1
-	counts := &plotter.Histogram{FillColor: light, LineStyle: plotter.DefaultLineStyle}
-	counts.LineStyle.Color = blue
-	for _, b := range bins {
-		counts.Bins = append(counts.Bins, plotter.HistogramBin{Min: b.Lower, Max: b.Upper, Weight: b.Weight})
+func newCanvas(format Format, width, height vg.Length) canvas {
+	switch format {
+	case PNG:
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(200))}
+	case PDF:
+		c := vgpdf.New(width, height)
+		c.EmbedFonts(true)
+		return c
+	default:
+		return vgsvg.New(width, height)
 	}
-	bottom.Add(counts)
-	bottom.Y.Min = 0
+}
 
-	const width, height = 11 * vg.Centimeter, 14 * vg.Centimeter
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
-	if format == PNG {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(150))}
-	} else {
-		canvas = vgsvg.New(width, height)
-	}
-	dc := draw.New(canvas)
+// Draw draws the diagram.
+func (d Diagram) Draw(format Format) ([]byte, error) {
+	width, height := vg.Length(d.Size.Width)*vg.Centimeter, vg.Length(d.Size.Height)*vg.Centimeter
+	c := newCanvas(format, width, height)
+	top, bottom := d.accuracyPlot(width), d.histogram()
+	// Room at the edges: text may be wider in another font than in the one that it is measured with.
+	const margin = 3 * vg.Millimeter
+	dc := draw.Crop(draw.New(c), margin, -2*margin, margin, -margin)
 	split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
 	upper, lower := dc, dc
 	upper.Min.Y, lower.Max.Y = split, split
@@ -95,11 +134,101 @@ func Draw(bins []calib.Bin, bands [][2]float64, title string, format Format) ([]
 	top.Draw(upper)
 	bottom.Draw(lower)
 	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
+	if _, err := c.WriteTo(&out); err != nil {
 		return nil, err
+	}
+	switch format {
+	case SVG:
+		return genericFonts(out.Bytes()), nil
+	case PDF:
+		return undated(out.Bytes()), nil
 	}
 	return out.Bytes(), nil
 }
+
+// newPlot is a plot in a font without serifs.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	for _, s := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		s.Font.Variant = "Sans"
+		s.Font.Size = vg.Points(9)
+	}
+	p.Title.TextStyle.Font.Size = vg.Points(10)
+	p.Title.Padding = vg.Points(4)
+	return p
+}
+
+func (d Diagram) accuracyPlot(width vg.Length) *plot.Plot {
+	p := newPlot()
+	p.Title.Text = shorten(d.Title, func(s string) bool { return p.Title.TextStyle.Width(s) <= 0.8*width })
+	p.Y.Label.Text = d.Accuracy
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	drawn := bars{d.Bins, d.Bands}
+	p.Add(drawn)
+	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
+	diagonal.Samples = 2
+	diagonal.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	diagonal.Color = grey
+	p.Add(diagonal)
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
+	p.Legend.Padding = vg.Points(2)
+	p.Legend.Add(fmt.Sprintf("bin, with its %g %% interval", 100*d.Level), drawn)
+	if d.Curve != nil {
+		xy := make(plotter.XYs, len(d.Curve.Confidence))
+		for k := range xy {
+			xy[k] = plotter.XY{X: d.Curve.Confidence[k], Y: d.Curve.Accuracy[k]}
+		}
+		line := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: red, Width: vg.Points(1.2)}}
+		p.Add(line)
+		p.Legend.Add(d.Curve.Name, line)
+	}
+	p.Legend.Add("calibrated", diagonal)
+	return p
+}
+
+func (d Diagram) histogram() *plot.Plot {
+	p := newPlot()
+	p.X.Label.Text = d.Confidence
+	p.Y.Label.Text = "share"
+	p.X.Min, p.X.Max = 0, 1
+	counts := &plotter.Histogram{FillColor: light, LineStyle: plotter.DefaultLineStyle}
+	counts.LineStyle.Color = blue
+	for _, b := range d.Bins {
+		counts.Bins = append(counts.Bins, plotter.HistogramBin{Min: b.Lower, Max: b.Upper, Weight: b.Weight})
+	}
+	p.Add(counts)
+	p.Y.Min = 0
+	return p
+}
+
+// shorten leaves out the middle of s until it fits.
+func shorten(s string, fits func(string) bool) string {
+	runes := []rune(s)
+	for n := len(runes); n > 0; n-- {
+		if n < len(runes) {
+			s = string(runes[:(n+1)/2]) + "…" + string(runes[len(runes)-n/2:])
+		}
+		if fits(s) {
+			return s
+		}
+	}
+	return ""
+}
+
+var svgFont = regexp.MustCompile(`font-family:[^;"]*`)
+
+// genericFonts names the fonts of an SVG by family, so that a viewer without Liberation Sans takes one of its size.
+func genericFonts(svg []byte) []byte {
+	return svgFont.ReplaceAll(svg, []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
+}
+
+var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
+
+// undated sets the times in a PDF to one of the same length: the same input gives the same file.
+func undated(pdf []byte) []byte { return pdfDate.ReplaceAll(pdf, []byte("(D:20000101000000)")) }
 
 // bars draws each bin's interval as a box and its accuracy as a line across.
 type bars struct {
@@ -114,10 +243,18 @@ func (d bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if b.N == 0 || math.IsNaN(b.Accuracy) {
 			continue
 		}
-		l, r := x(b.Lower), x(b.Upper)
-		box := []vg.Point{{X: l, Y: y(d.bands[k][0])}, {X: r, Y: y(d.bands[k][0])}, {X: r, Y: y(d.bands[k][1])}, {X: l, Y: y(d.bands[k][1])}}
-		c.FillPolygon(light, box)
-		c.StrokeLines(draw.LineStyle{Color: blue, Width: vg.Points(2)}, []vg.Point{{X: l, Y: y(b.Accuracy)}, {X: r, Y: y(b.Accuracy)}})
-		c.DrawGlyph(draw.GlyphStyle{Color: blue, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, vg.Point{X: x(b.Confidence), Y: y(b.Accuracy)})
+		drawBar(c, x(b.Lower), x(b.Upper), y(d.bands[k][0]), y(d.bands[k][1]), x(b.Confidence), y(b.Accuracy))
 	}
+}
+
+// Thumbnail implements plot.Thumbnailer.
+func (d bars) Thumbnail(c *draw.Canvas) {
+	drawBar(*c, c.Min.X, c.Max.X, c.Min.Y, c.Max.Y, c.Center().X, c.Center().Y)
+}
+
+func drawBar(c draw.Canvas, left, right, low, high, confidence, accuracy vg.Length) {
+	c.FillPolygon(light, []vg.Point{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
+	c.StrokeLines(draw.LineStyle{Color: blue, Width: vg.Points(2)}, []vg.Point{{X: left, Y: accuracy}, {X: right, Y: accuracy}})
+	c.DrawGlyph(draw.GlyphStyle{Color: blue, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}},
+		vg.Point{X: confidence, Y: accuracy})
 }

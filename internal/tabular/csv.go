@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
@@ -18,10 +19,7 @@ const maxColumns = 1 << 20
 // readCSV reads lines after the header.
 func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 	header = bytes.Clone(header) // the next line takes its place
-	comma := byte(',')
-	if !bytes.Contains(header, []byte{','}) && bytes.Contains(header, []byte{'\t'}) {
-		comma = '\t'
-	}
+	comma := separator(header)
 	if n := bytes.Count(header, []byte{comma}) + 1; n > maxColumns {
 		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
 	}
@@ -33,11 +31,14 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 	// column[j] collects field j; nil where the field is not wanted.
 	column := make([]*[]float64, len(names))
 	for j, name := range names {
-		name = strings.TrimSpace(name)
-		names[j] = name
-		if !opt.wants(name) {
+		names[j] = strings.TrimSpace(name)
+	}
+	t.header = slices.Clone(names)
+	for j, name := range names {
+		if name = opt.knownName(name, t.header); name == "" {
 			continue
 		}
+		names[j] = name
 		if _, dup := t.columns[name]; dup {
 			return fmt.Errorf("column %s appears twice", quote.Field(name))
 		}
@@ -48,7 +49,7 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 	}
 	for _, name := range opt.Required {
 		if _, ok := t.columns[name]; !ok {
-			return fmt.Errorf("no column %q in the header (%s)", name, listed(names))
+			return fmt.Errorf("no column %q in the header (%s)", name, listed(t.header))
 		}
 	}
 	for {
@@ -83,6 +84,16 @@ func (t *Table) readCSV(lines *lineReader, header []byte, opt Options) error {
 		}
 	}
 	return nil
+}
+
+// separator is the one of comma, semicolon and tab that the header has, in that order.
+func separator(header []byte) byte {
+	for _, c := range []byte{',', ';', '\t'} {
+		if bytes.IndexByte(header, c) >= 0 {
+			return c
+		}
+	}
+	return ','
 }
 
 func (t *Table) row(line []byte, comma byte, names []string, column []*[]float64, opt Options) error {

@@ -74,6 +74,7 @@ func (t *Table) readNpz(r io.Reader, opt Options) error {
 		}
 		t.names = append(t.names, name)
 	}
+	t.header = names
 	for _, name := range opt.Required {
 		_, vector := t.columns[name]
 		if _, matrix := t.matrices[name]; !vector && !matrix {

@@ -27,7 +27,7 @@ func (t *Table) GroupRows(column string) []Group {
 
 // Select returns a table of the given rows, which keep their lines.
 func (t *Table) Select(rows []int) *Table {
-	out := &Table{Path: t.Path, N: len(rows), names: t.names, binary: t.binary,
+	out := &Table{Path: t.Path, N: len(rows), names: t.names, header: t.header, binary: t.binary,
 		columns: make(map[string][]float64, len(t.columns)), matrices: make(map[string]Matrix, len(t.matrices))}
 	for name, column := range t.columns {
 		kept := make([]float64, len(rows))

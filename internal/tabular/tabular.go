@@ -1,6 +1,7 @@
 // Package tabular reads numeric tables with named columns: CSV with a header
-// (columns in any order, comma or tab), JSON lines, and npz archives. Text may
-// be compressed with gzip. The format is told from the content, so standard
+// (columns in any order; comma, semicolon or tab), JSON lines, npz archives and
+// Parquet files. Names are matched exactly or, in CSV and Parquet where nothing
+// else has that name, in lower case. Text may be compressed with gzip. The format is told from the content, so standard
 // input works like a file.
 //
 // Rows stream through: only the wanted columns are kept, 8 bytes a value, at most
@@ -54,12 +55,25 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
+// knownName is the name by which a column of the file is asked for: its own, or that in lower case where the file has
+// no column of that name. "" if it is not wanted.
+func (o *Options) knownName(name string, header []string) string {
+	if o.wants(name) {
+		return name
+	}
+	if lower := strings.ToLower(name); o.wants(lower) && !slices.Contains(header, lower) {
+		return lower
+	}
+	return ""
+}
+
 // Table holds columns of equal length.
 type Table struct {
 	Path string // as shown in errors
 	N    int    // rows
 
 	names    []string // in the order of the file
+	header   []string // all columns or arrays of the file
 	columns  map[string][]float64
 	matrices map[string]Matrix
 	lines    lineMap
@@ -86,6 +100,9 @@ func (t *Table) Column(name string) ([]float64, bool) {
 
 // Names are the columns that were read, in the order of the file.
 func (t *Table) Names() []string { return t.names }
+
+// Header are all columns or arrays of the file, also those that were not asked for; nil for JSON lines.
+func (t *Table) Header() []string { return t.header }
 
 // Matrix returns the named 2-D array and whether the file had it.
 func (t *Table) Matrix(name string) (Matrix, bool) {
@@ -125,7 +142,7 @@ func (t *Table) check(state checksum.State) error {
 const acceptEdited = `deleting "` + checksum.Column + `" from every line, header included, accepts the edited file`
 
 // Line is the line of the file on which row i (from 0) stands; 0 in an npz
-// archive, which has no lines.
+// archive or a Parquet file, which have no lines.
 func (t *Table) Line(i int) int {
 	if t.binary {
 		return 0
@@ -248,6 +265,9 @@ func (t *Table) read(src io.Reader, opt Options) error {
 	}
 	if string(head) == "PK" {
 		return t.readNpz(br, opt)
+	}
+	if magic, _ := br.Peek(4); string(magic) == "PAR1" {
+		return t.readParquet(br, opt)
 	}
 	lines := &lineReader{br: br}
 	first, err := lines.next()

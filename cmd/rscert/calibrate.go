@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// calibrateOptions are the flags of calibrate.
+type calibrateOptions struct {
+	measurement // its seed is the split's, too
+	method      calibrator.Method
+	fit         calibrator.Options
+	holdout     float64
+	split       bool // by --holdout
+	fitting     bool // by --method
+	heldOut     string
+	apply       string
+	save, onnx  string
+	out         string
+	json, quiet bool
+}
+
+func newCalibrate(s streams) *cobra.Command {
+	var o calibrateOptions
+	cmd := &cobra.Command{
+		Use:   "calibrate outputs.npz",
+		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
+		Long: `Calibrate fits a map on outputs with labels and reports metrics before and after on
+data that it was not fitted on: a random --holdout share of the rows, or another file
+with --held-out. With --apply it takes a map that was saved before.
+
+The methods are
+` + calibrator.Help() + `
+The last four map one probability: that of class 1 of two classes; of more, each
+class against the rest, and the results are divided by their sum. d is a class's
+log-odds, within ±30, and s its probability.
+
+The file (npz, Parquet, CSV, JSON lines) holds logits [N, m], or their log-odds for
+two classes in one column logit; or probabilities, p0, p1, …; or score; and label.
+--out writes the calibrated probabilities of every row as CSV: p0 … , label, fitted.
+
+--save writes the map as JSON. --onnx writes it as an ONNX graph (float32, operator set
+13) whose input "outputs" is what the model puts out: onnx.compose.merge_models in
+Python puts it behind the model.`,
+		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
+  rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
+  rscert calibrate scores.csv --method isotonic --save map.json
+  rscert calibrate new.csv --apply map.json --out calibrated.csv`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.split = given(cmd, "holdout", &o.holdout) != nil
+			o.fitting = given(cmd, "method", &o.method) != nil
+			return runCalibrate(cmd.Context(), s, args[0], o)
+		},
+	}
+	cmd.SetFlagErrorFunc(explainFlag)
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: temperature, vector, matrix, platt, isotonic, beta, histogram")
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
+	f.IntVar(&o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` for the metrics; every row of the input is then fitted")
+	f.StringVar(&o.apply, "apply", "", "apply the map of this JSON `file`, fit nothing")
+	f.StringVar(&o.save, "save", "", "JSON `file` of the map to write")
+	f.StringVar(&o.onnx, "onnx", "", "ONNX `file` of the map to write")
+	f.StringVar(&o.out, "out", "", "CSV `file` of probabilities to write")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
+	f.IntVar(&o.bins, "bins", 15, "number of bins of ECE and AdaECE")
+	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+func (o calibrateOptions) checkFlags(path string) error {
+	switch {
+	case o.heldOut != "" && o.split:
+		return badInputf("--holdout and --held-out exclude each other")
+	case o.apply != "" && (o.fitting || o.split || o.heldOut != ""):
+		return badInputf("--apply fits nothing: --method, --holdout and --held-out have no use")
+	case !(o.holdout > 0 && o.holdout < 1):
+		return badInputf("--holdout %v: want a number between 0 and 1", o.holdout)
+	case o.fit.Bins < 1:
+		return badInputf("--histogram-bins %d: want 1 or more", o.fit.Bins)
+	case !(o.fit.L2 > 0 && o.fit.L2 <= 1e6):
+		return badInputf("--l2 %v: want a number above 0, at most 1e6", o.fit.L2)
+	}
+	for _, file := range []struct{ flag, path string }{{"save", o.save}, {"onnx", o.onnx}, {"out", o.out}} {
+		if err := checkOutput(file.flag, file.path, path, o.heldOut, o.apply); err != nil {
+			return err
+		}
+	}
+	return o.measurement.check()
+}
+
+// calibrateReport is what --json prints.
+type calibrateReport struct {
+	Method  string         `json:"method"`
+	Input   string         `json:"input"`
+	Classes int            `json:"classes"`
+	Fitted  int            `json:"n_fit"`
+	Tested  int            `json:"n_test"`
+	Level   float64        `json:"level"`
+	Bins    int            `json:"bins"`
+	Map     calibrator.Map `json:"map"`
+	Before  *calibration   `json:"before,omitempty"` // where there are labels
+	After   *calibration   `json:"after,omitempty"`
+}
+
+func runCalibrate(ctx context.Context, s streams, path string, o calibrateOptions) error {
+	if err := o.checkFlags(path); err != nil {
+		return err
+	}
+	all, table, err := readOutputs(ctx, s, path, o.quiet)
+	if err != nil {
+		return err
+	}
+	c := calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
+	if o.apply != "" {
+		err = c.readMap(o.apply)
+	} else {
+		err = c.fit(ctx, s, o)
+	}
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.level,
+		Bins: o.bins, Map: c.found, Tested: c.test.N()}
+	for _, fitted := range c.fitted {
+		if fitted {
+			r.Fitted++
+		}
+	}
+	if c.test.Label != nil {
+		if r.Before, r.After, err = c.measure(o.measurement); err != nil {
+			return err
+		}
+	}
+	if err := c.write(o); err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, r)
+	}
+	return r.print(s.out)
+}
+
+// calibrationTask is what a map is fitted on or applied to.
+type calibrationTask struct {
+	all, test        calibrator.Data
+	table, testTable *tabular.Table
+	rows             []int  // of testTable, those of test; nil for all
+	fitted           []bool // rows of all
+	found            calibrator.Map
+}
+
+func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
+	t, err := readTable(ctx, s, path, quiet, predictions.OutputColumns())
+	if err != nil {
+		return calibrator.Data{}, nil, err
+	}
+	d, err := predictions.Outputs(t)
+	return d, t, badInput(err)
+}
+
+func (c *calibrationTask) readMap(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return badInput(err)
+	}
+	if c.found, err = calibrator.Parse(content); err != nil {
+		return badInput(fmt.Errorf("%s: %w", path, err))
+	}
+	return c.sameShape(c.all, c.table.Path, path)
+}
+
+// sameShape reports whether the map is for outputs such as d.
+func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error {
+	if m := c.found; d.Input != m.Input || d.Columns != m.Columns {
+		return badInputf("%s: %d columns of %s, %s is for %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)
+	}
+	if len(c.found.Weight) > 1 && slices.ContainsFunc(d.Values, func(x float64) bool { return math.IsInf(x, 0) }) {
+		return badInputf("%s: has logits of -Inf, which a %s map cannot weigh", path, c.found.Method)
+	}
+	return nil
+}
+
+// fit fits the map, on part of the rows or on all.
+func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions) error {
+	if c.all.Label == nil {
+		return badInputf("%s: no column label: a map is fitted to labels", c.table.Path)
+	}
+	train := c.all
+	if o.heldOut == "" {
+		held, err := calib.Holdout(c.all.N(), o.holdout, o.seed)
+		if err != nil {
+			return badInput(fmt.Errorf("%s: %w", c.table.Path, err))
+		}
+		train, c.test = c.all.Split(held)
+		for i, h := range held {
+			c.fitted[i] = !h
+			if h {
+				c.rows = append(c.rows, i)
+			}
+		}
+	} else {
+		var err error
+		if c.test, c.testTable, err = readOutputs(ctx, s, o.heldOut, o.quiet); err != nil {
+			return err
+		}
+		for i := range c.fitted {
+			c.fitted[i] = true
+		}
+	}
+	found, err := o.method.Fit(train, o.fit)
+	if err != nil {
+		return badInput(predictions.LocateRow(c.table, err))
+	}
+	c.found = found
+	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
+}
+
+// measure computes the metrics of the tested rows before and after.
+func (c *calibrationTask) measure(m measurement) (before, after *calibration, err error) {
+	plain := calibrator.Identity(c.test)
+	for _, step := range []struct {
+		to **calibration
+		m  calibrator.Map
+	}{{&before, plain}, {&after, c.found}} {
+		p, err := predictionsOf(step.m.Apply(c.test.Values), c.test)
+		if err == nil {
+			var values calibration
+			values, _, err = m.measure(p)
+			*step.to = &values
+		}
+		if err != nil {
+			var row *calib.RowError
+			if errors.As(err, &row) && c.rows != nil {
+				row.Row = c.rows[row.Row]
+			}
+			return nil, nil, badInput(predictions.LocateRow(c.testTable, err))
+		}
+	}
+	return before, after, nil
+}
+
+// predictionsOf are the predictions of probabilities: of class 1 where the outputs are one column, else of the top label.
+func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
+	p, err := calib.TopLabel(probability, d.Classes, d.Label)
+	if err == nil && d.Columns == 1 {
+		return predictions.SelectClassOne(p)
+	}
+	return p, err
+}
+
+// write writes the files that were asked for.
+func (c *calibrationTask) write(o calibrateOptions) error {
+	if o.save != "" {
+		content, err := json.MarshalIndent(c.found, "", "  ")
+		if err == nil {
+			err = durable.WriteFile(o.save, append(content, '\n'))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.onnx != "" {
+		content, err := c.found.ONNX()
+		if err == nil {
+			err = durable.WriteFile(o.onnx, content)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.out == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := c.writeProbabilities(&b); err != nil {
+		return err
+	}
+	return durable.WriteFile(o.out, b.Bytes())
+}
+
+// writeProbabilities writes the CSV of --out.
+func (c *calibrationTask) writeProbabilities(out io.Writer) error {
+	var names []string
+	for k := range c.found.Classes {
+		names = append(names, "p"+strconv.Itoa(k))
+	}
+	if c.all.Label != nil {
+		names = append(names, "label")
+	}
+	w := tabular.NewWriter(out)
+	w.Header(append(names, "fitted")...)
+	p := c.found.Apply(c.all.Values)
+	for i, fitted := range c.fitted {
+		for _, x := range p[i*c.found.Classes : (i+1)*c.found.Classes] {
+			w.Float(x)
+		}
+		if c.all.Label != nil {
+			w.Int(c.all.Label[i])
+		}
+		w.Bool(fitted)
+		w.EndRow()
+	}
+	return w.Flush()
+}
+
+func (r calibrateReport) print(w io.Writer) error {
+	limit := ""
+	if r.Map.AtLimit {
+		limit = " (T at its limit: " + noMaximum(1/r.Map.Weight[0]) + ")"
+	}
+	if r.Fitted == 0 {
+		fmt.Fprintf(w, "%s map of %s, applied to %d rows", r.Method, r.Input, r.Tested)
+	} else {
+		fmt.Fprintf(w, "%s map of %s%s, fitted on %d rows; metrics on %d others", r.Method, r.Input, limit, r.Fitted, r.Tested)
+	}
+	if r.Before == nil {
+		_, err := fmt.Fprintln(w, "; no labels, so no metrics")
+		return err
+	}
+	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
+	return writeBeforeAfter(w, *r.Before, *r.After)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/reliability"
+)
+
+// diagramOptions say how a reliability diagram looks.
+type diagramOptions struct {
+	title *string // nil: one is made
+	size  reliability.Size
+	curve curveKind
+}
+
+// curveKind is the curve in a diagram.
+type curveKind string
+
+const (
+	kernelCurve   curveKind = "kernel"
+	isotonicCurve curveKind = "isotonic"
+	noCurve       curveKind = "none"
+)
+
+// MarshalText implements encoding.TextMarshaler.
+func (c curveKind) MarshalText() ([]byte, error) { return []byte(c), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *curveKind) UnmarshalText(text []byte) error {
+	switch k := curveKind(text); k {
+	case kernelCurve, isotonicCurve, noCurve:
+		*c = k
+		return nil
+	}
+	return fmt.Errorf("want kernel, isotonic or none, not %q", text)
+}
+
+// line is the curve through the diagram of d.
+func (c curveKind) line(d pictured) *reliability.Curve {
+	switch c {
+	case isotonicCurve:
+		x, y := d.ranked.Isotonic()
+		return &reliability.Curve{Name: "isotonic regression", Confidence: x, Accuracy: y}
+	case kernelCurve:
+		x, y := d.smooth.Points(400)
+		return &reliability.Curve{Name: fmt.Sprintf("kernel regression, width %.3g", d.smooth.ECE), Confidence: x, Accuracy: y}
+	}
+	return nil
+}
+
+// pictureFormats checks the files of --plot.
+func pictureFormats(plots []string, input string) ([]reliability.Format, error) {
+	formats := make([]reliability.Format, len(plots))
+	for k, plot := range plots {
+		if err := checkOutput("plot", plot, input); err != nil {
+			return nil, err
+		}
+		var err error
+		if formats[k], err = reliability.FormatOf(plot); err != nil {
+			return nil, badInput(fmt.Errorf("--plot: %w", err))
+		}
+	}
+	return formats, nil
+}
+
+// drawDiagrams writes the files of --plot.
+func (o metricsOptions) drawDiagrams(formats []reliability.Format, d pictured, bands [][2]float64, title string) error {
+	if len(o.plots) == 0 {
+		return nil
+	}
+	if o.diagram.title != nil {
+		title = *o.diagram.title
+	}
+	picture := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.level,
+		Bins: d.bins, Bands: bands, Curve: o.diagram.curve.line(d), Size: o.diagram.size}
+	if d.ranked.Quantity() == calib.ClassOneQuantity {
+		picture.Confidence, picture.Accuracy = "score of class 1", "share of class 1"
+	}
+	for k, plot := range o.plots {
+		content, err := picture.Draw(formats[k])
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(plot, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package calib
+
+import (
+	"math"
+	"math/bits"
+)
+
+// bettingInterval is a confidence interval at level 1−α for the mean of n
+// independent x(i) ∈ [0, 1] of one law (Waudby-Smith & Ramdas 2024, "hedged
+// capital", for a fixed n).
+//
+// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that
+// depends on other examples only, so it reaches 2/α with probability ≤ α/2
+// (Markov). The m at which neither product does are the interval; both products
+// are monotone in m. λ_i = √(2 ln(2/α)/(n σ̂²)), the best for a known variance,
+// at most mostStake/m (or /(1−m)), so that no factor is below 1 − mostStake.
+//
+// Each example joins a round at random (by the seed, never by its place in the
+// file): half of them the last, a quarter the one before, … . σ̂² of a round is
+// the variance of the rounds before. Within a round λ is constant and its
+// examples are kept as a histogram: an example counts in part at both ends of its
+// cell, which makes ln(1 ± λ(x−m)), concave in x, smaller. So the interval only
+// grows by that, relatively by 1/cells at most.
+func bettingInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
+	rounds := dealRounds(n, x, seed)
+	logTarget := math.Log(2 / alpha)
+	stakes := rounds.stakes(n, logTarget)
+	// The capital falls as m grows: below the root, m is refuted.
+	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
+	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
+	return low, high
+}
+
+// bisect returns the largest m ∈ [0, 1) found at which refuted still holds, 0 if there is none: refuted holds up to
+// some m.
+func bisect(refuted func(m float64) bool) float64 {
+	lo, hi := 0.0, 1.0
+	for range 50 {
+		if mid := (lo + hi) / 2; refuted(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+const (
+	bettingCells = 1024
+	mostStake    = 0.75
+	firstRound   = 8 // examples, at least, before the first bets with a variance that was seen
+)
+
+// bettingRounds are the examples of each round as a histogram over the values k/bettingCells.
+type bettingRounds [][bettingCells + 1]float64
+
+func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
+	last := max(0, bits.Len(uint(n/firstRound))-1)
+	rounds := make(bettingRounds, last+1)
+	r := newStream(seed, streamRounds)
+	for i := range n {
+		at := x(i) * bettingCells
+		k := min(int(at), bettingCells-1)
+		share := at - float64(k)
+		round := &rounds[max(0, last-bits.LeadingZeros64(r.next()))]
+		round[k] += 1 - share
+		round[k+1] += share
+	}
+	return rounds
+}
+
+// stakes are λ of each round, before they are limited.
+func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
+	// One example in advance, at ½ with variance ¼: the variance is never 0.
+	count, sum, squares := 1.0, 0.5, 0.5
+	out := make([]float64, len(b))
+	for j := range b {
+		mean := sum / count
+		out[j] = math.Sqrt(2 * logTarget / (float64(n) * (squares/count - mean*mean)))
+		for k, c := range b[j] {
+			v := float64(k) / bettingCells
+			count += c
+			sum += c * v
+			squares += c * v * v
+		}
+	}
+	return out
+}
+
+// logCapital is ln Π(1 + λ(x−m)); mirrored, with 1−x in the place of x.
+func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
+	sum := 0.0
+	for j := range b {
+		lambda := min(stakes[j], mostStake/m)
+		for k, c := range b[j] {
+			if c == 0 {
+				continue
+			}
+			v := float64(k) / bettingCells
+			if mirrored {
+				v = 1 - v
+			}
+			sum += c * math.Log1p(lambda*(v-m))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,78 @@
+package calib
+
+import "math"
+
+// Decomposition splits a Brier score (Murphy 1973; Stephenson, Coelho & Jolliffe
+// 2008 for the last term):
+//
+//	Brier = Reliability − Resolution + Uncertainty + Within
+//
+// Reliability Σ share_m (accuracy_m − confidence_m)², Resolution Σ share_m
+// (accuracy_m − accuracy)², Uncertainty accuracy(1−accuracy), and what the
+// examples of a bin differ from its means by, 0 if they are equal.
+type Decomposition struct {
+	Reliability float64 `json:"reliability"`
+	Resolution  float64 `json:"resolution"`
+	Uncertainty float64 `json:"uncertainty"`
+	Within      float64 `json:"within_bins"`
+}
+
+// DecomposeBrier splits the Brier score of the confidence.
+func DecomposeBrier(bins []Bin, brier float64) Decomposition {
+	var d Decomposition
+	d.add(bins)
+	d.Within = brier - (d.Reliability - d.Resolution + d.Uncertainty)
+	return d
+}
+
+func (d *Decomposition) add(bins []Bin) {
+	accuracy := 0.0
+	for _, b := range bins {
+		accuracy += b.Weight * b.Accuracy
+	}
+	for _, b := range bins {
+		if b.N > 0 {
+			d.Reliability += b.Weight * (b.Accuracy - b.Confidence) * (b.Accuracy - b.Confidence)
+			d.Resolution += b.Weight * (b.Accuracy - accuracy) * (b.Accuracy - accuracy)
+		}
+	}
+	d.Uncertainty += accuracy * (1 - accuracy)
+}
+
+// MulticlassBrier is the mean of Σ_k (p_k − 1{label = k})², in [0, 2] (Brier
+// 1950); NaN if the probability vectors are not known.
+func (p *Predictions) MulticlassBrier() float64 {
+	if p.Probability == nil {
+		return math.NaN()
+	}
+	return p.meanOf(p.multiclassBrierTerm)
+}
+
+func (p *Predictions) multiclassBrierTerm(i int) float64 {
+	sum := 0.0
+	for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
+		d := x - indicator(k == p.Label[i])
+		sum += d * d
+	}
+	return sum
+}
+
+// MulticlassBrierEstimate is MulticlassBrier with an interval and its
+// decomposition, the sum of those of "is it class k", each over equal-width bins.
+func MulticlassBrierEstimate(
+	p *Predictions, bins int, edge Edge, level float64, seed uint64,
+) (Estimate, Decomposition, error) {
+	// Vectors that sum to 1.001 can be a little above 2: they are within the tolerance of TopLabel.
+	e := p.boundedEstimate(p.MulticlassBrier(), func(i int) float64 { return min(2, p.multiclassBrierTerm(i)) },
+		2, level, seed)
+	classes, err := p.classBins(bins, edge)
+	if err != nil {
+		return Estimate{}, Decomposition{}, err
+	}
+	var d Decomposition
+	for _, b := range classes {
+		d.add(b)
+	}
+	d.Within = e.Value - (d.Reliability - d.Resolution + d.Uncertainty)
+	return e, d, nil
+}

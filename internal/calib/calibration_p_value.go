@@ -1,0 +1,111 @@
+package calib
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Spiegelhalter returns Spiegelhalter's (1986) statistic of perfect calibration
+// and its two-sided p-value,
+//
+//	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
+//
+// which is standard normal for many independent examples of calibrated
+// predictions; for few, or for confidences near 0 and 1, the p-value is not
+// exact. It sees the direction of 1 − 2c only, and nothing at c = ½. NaN if the
+// denominator is 0, or with weights.
+func Spiegelhalter(p *Predictions) (z, pValue float64) {
+	if p.Weight != nil {
+		return math.NaN(), math.NaN()
+	}
+	var sum, variance float64
+	for i, c := range p.Confidence {
+		d := 1 - 2*c
+		sum += p.residual(i) * d
+		variance += d * d * c * (1 - c)
+	}
+	if variance == 0 {
+		return math.NaN(), math.NaN()
+	}
+	z = sum / math.Sqrt(variance)
+	return z, 2 * distuv.UnitNormal.CDF(-math.Abs(z))
+}
+
+// CalibrationTest returns a p-value of the hypothesis that every example is
+// correct with the probability it states, independently of the others, given all
+// confidences. It is valid for every number of examples: below α with
+// probability at most α if the hypothesis is true.
+//
+// Of calibrated predictions, x = correct − c has mean 0, variance c(1−c) and is
+// at most 1, so E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962).
+// With R_m and V_m the sums of x and of c(1−c) in bin m of a fixed partition,
+//
+//	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
+//
+// has expectation at most 1, so have the products over bins and all averages of
+// these: over a grid of λ that depends on V_m alone, over signs (the same for all
+// bins, for over- or underconfidence as a whole; opposite in the halves above and
+// below ½; each bin for itself), and over single bins. The p-value is the inverse
+// of the average E (Markov). NaN with weights.
+func CalibrationTest(p *Predictions) (pValue float64) {
+	if p.Weight != nil {
+		return math.NaN()
+	}
+	const bins = 16
+	var r, v [bins]float64
+	for i, c := range p.Confidence {
+		if c == indicator(!p.Correct[i]) {
+			return 0 // what happened was held impossible
+		}
+		k := min(int(c*bins), bins-1)
+		r[k] += p.residual(i)
+		v[k] += c * (1 - c)
+	}
+	var level, slope, slopeV, separate float64
+	var single []float64
+	for k := range bins {
+		sign := 1.0
+		if k < bins/2 {
+			sign = -1
+		}
+		level += r[k]
+		slope += sign * r[k]
+		slopeV += v[k]
+		e := logBet(r[k], v[k])
+		separate += e
+		single = append(single, e)
+	}
+	logE := logMean([]float64{logBet(level, slopeV), logBet(slope, slopeV), separate, logMean(single)})
+	return math.Exp(-max(0, logE))
+}
+
+// logBet is ln of the average of exp(±λr − v(e^λ − 1 − λ)) over both signs and λ
+// = √(2u/v) for u = 1, 2, 4, …, 4096: the best λ for r is near r/v, and u near
+// r²/2v.
+func logBet(r, v float64) float64 {
+	const grid = 13
+	terms := make([]float64, 0, 2*grid)
+	for j := range grid {
+		lambda := 4.0
+		if v > 0 {
+			lambda = min(4, math.Sqrt(float64(uint(2)<<j)/v))
+		}
+		cost := v * (math.Expm1(lambda) - lambda)
+		terms = append(terms, lambda*r-cost, -lambda*r-cost)
+	}
+	return logMean(terms)
+}
+
+// logMean is ln of the mean of exp(x), 0 for none.
+func logMean(x []float64) float64 {
+	most := math.Inf(-1)
+	for _, y := range x {
+		most = max(most, y)
+	}
+	sum := 0.0
+	for _, y := range x {
+		sum += math.Exp(y - most)
+	}
+	return most + math.Log(sum/float64(len(x)))
+}

@@ -1,0 +1,24 @@
+package calib
+
+// Isotonic is the nondecreasing function of the confidence nearest to correct in
+// weighted squares (pool adjacent violators, Ayer et al. 1955): its value at each
+// of the ascending confidences at which a pool begins or ends.
+func (r *Ranked) Isotonic() (confidence, accuracy []float64) {
+	type pool struct{ from, to, right, all float64 }
+	var pools []pool
+	r.steps(func(s step) {
+		next := pool{s.confidence, s.confidence, s.right, s.right + s.wrong}
+		for k := len(pools) - 1; k >= 0 && pools[k].right*next.all >= next.right*pools[k].all; k-- {
+			next = pool{pools[k].from, next.to, pools[k].right + next.right, pools[k].all + next.all}
+			pools = pools[:k]
+		}
+		pools = append(pools, next)
+	})
+	for _, p := range pools {
+		confidence, accuracy = append(confidence, p.from), append(accuracy, p.right/p.all)
+		if p.to > p.from {
+			confidence, accuracy = append(confidence, p.to), append(accuracy, p.right/p.all)
+		}
+	}
+	return confidence, accuracy
+}

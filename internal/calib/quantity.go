@@ -1,0 +1,63 @@
+package calib
+
+import "fmt"
+
+// Quantity says what the confidence of predictions is the probability of.
+type Quantity int
+
+const (
+	TopLabelQuantity Quantity = iota // that the label given is right
+	ClassOneQuantity                 // that the label is 1, of two classes
+)
+
+var quantityNames = []string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}
+
+// String is the quantity's name, as in "top-label calibration".
+func (q Quantity) String() string { return quantityNames[q] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (q *Quantity) UnmarshalText(text []byte) error {
+	for k, name := range quantityNames {
+		if string(text) == name {
+			*q = Quantity(k)
+			return nil
+		}
+	}
+	return fmt.Errorf("want top-label or class-1, not %q", text)
+}
+
+// ClassOne makes predictions of the probabilities of class 1, of two classes. The label that the classifier gives is
+// the more probable one, 0 where they tie. Errors about a row are *RowError.
+func ClassOne(score []float64, label []int) (*Predictions, error) {
+	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, len(label))}
+	for i, y := range label {
+		if y != 0 && y != 1 {
+			return nil, &RowError{i, fmt.Sprintf("label %d is outside 0 to 1", y)}
+		}
+		p.Correct[i] = y == 1
+	}
+	return p, nil
+}
+
+// answersRight reports whether the label that the classifier gives for example i is right.
+func (p *Predictions) answersRight(i int) bool {
+	if p.Quantity == ClassOneQuantity {
+		return (p.Confidence[i] > 0.5) == p.Correct[i]
+	}
+	return p.Correct[i]
+}
+
+// Answers are the confidence in the label that the classifier gives, and whether it is right, whatever the quantity.
+func (p *Predictions) Answers() (confidence []float64, right []bool) {
+	if p.Quantity == TopLabelQuantity {
+		return p.Confidence, p.Correct
+	}
+	confidence, right = make([]float64, p.N()), make([]bool, p.N())
+	for i, c := range p.Confidence {
+		confidence[i], right[i] = max(c, 1-c), p.answersRight(i)
+	}
+	return confidence, right
+}

@@ -1,0 +1,299 @@
+package calib
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection
+// for σ ends after ten steps. Its mesh has 200 points and its sums are divided by
+// those of a density: hence the tolerances.
+func TestSmoothECEAgrees(t *testing.T) {
+	p := goldenPredictions()
+	s := newGridSmoother(p)
+	for sigma, want := range map[float64]float64{
+		0.05: 0.13161409613508218, 0.1: 0.12149872215888287, 0.2: 0.11513385944779683,
+	} {
+		near(t, "smECE_σ", s.ece(sigma), want, 6e-4)
+	}
+	near(t, "smECE", SmoothECE(p).ECE, 0.11868181908434221, 1e-3)
+}
+
+// smECE_σ from its definition: the reflected kernel as a sum over reflections, the integral by a finer rule.
+func TestSmoothECEIsItsDefinition(t *testing.T) {
+	p := goldenPredictions()
+	p.Weight = make([]float64, p.N())
+	total := 0.0
+	for i := range p.Weight {
+		p.Weight[i] = 1 + float64(i%3)
+		total += p.Weight[i]
+	}
+	p.Confidence[3], p.Confidence[4] = 0, 1 // the limits of kernels beside them
+	s := newGridSmoother(p)
+	for _, sigma := range []float64{0.03, 0.3, 0.8} {
+		const steps = 1000
+		want := 0.0
+		for j := range steps {
+			at, sum := (float64(j)+0.5)/steps, 0.0
+			for i, c := range p.Confidence {
+				k := 0.0
+				for shift := -4.0; shift <= 4; shift += 2 {
+					a, b := (at-c+shift)/sigma, (at+c+shift)/sigma
+					k += math.Exp(-a*a/2) + math.Exp(-b*b/2)
+				}
+				sum += p.weight(i) / total * p.residual(i) * k / (sigma * math.Sqrt(2*math.Pi))
+			}
+			want += math.Abs(sum) / steps
+		}
+		near(t, "smECE_σ", s.ece(sigma), want, 2e-6)
+	}
+	curve := SmoothECE(p)
+	near(t, "fixed point", s.ece(curve.ECE), curve.ECE, 1e-9)
+	mass := 0.0
+	for _, d := range curve.Density[1:] {
+		mass += d / smoothGrid
+	}
+	near(t, "density", mass, 1, 1e-3)
+}
+
+// uncertainty-calibration 0.1.4: unbiased_l2_ce over get_equal_bins and
+// get_equal_prob_bins.
+func TestDebiasedL2Agrees(t *testing.T) {
+	p := goldenPredictions()
+	for bins, want := range map[int]float64{10: 0.14861131054780297, 15: 0.13251866934115808} {
+		b, _ := EqualWidth(p, bins, UpperClosed)
+		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
+	}
+	// Its bins of equal count end at round ranks and between values; ours keep ties together. 240 examples of 101
+	// values in 10 bins: the same bins but for ties at the ends.
+	b, _ := EqualCount(p, 10)
+	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
+	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
+	b, _ = EqualWidth(one, 5, UpperClosed)
+	near(t, "one example", DebiasedL2(one, b), 0, 0)
+}
+
+// The square is unbiased: calibrated predictions have mean 0 where the plain L2 has 1/4n a bin.
+func TestDebiasedL2IsUnbiased(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 1))
+	const trials, n = 4000, 50
+	var debiased, plain float64
+	for range trials {
+		p := &Predictions{}
+		for range n {
+			p.Confidence = append(p.Confidence, 0.3)
+			p.Correct = append(p.Correct, rng.Float64() < 0.3)
+		}
+		b, _ := EqualWidth(p, 1, UpperClosed)
+		gap := b[0].Accuracy - b[0].Confidence
+		plain += gap * gap / trials
+		// Without the max: the one bin's term.
+		debiased += (gap*gap - b[0].Accuracy*(1-b[0].Accuracy)/(n-1)) / trials
+		if d := DebiasedL2(p, b); math.Abs(d*d-max(0, gap*gap-b[0].Accuracy*(1-b[0].Accuracy)/(n-1))) > 1e-12 {
+			t.Fatal(d)
+		}
+	}
+	near(t, "plain", plain, 0.21/n, 4e-4)
+	near(t, "debiased", debiased, 0, 4e-4) // standard error 9e-5
+}
+
+// SciPy's norm and the formula in numpy 2.4.6.
+func TestSpiegelhalterAgrees(t *testing.T) {
+	z, pValue := Spiegelhalter(goldenPredictions())
+	near(t, "Z", z, 0.7408182578088144, 1e-12)
+	near(t, "p", pValue, 0.4588036433719821, 1e-12)
+	if z, _ := Spiegelhalter(&Predictions{Confidence: []float64{0.5}, Correct: []bool{true}}); !math.IsNaN(z) {
+		t.Error(z)
+	}
+}
+
+// scikit-learn 1.9.1: brier_score_loss of four classes, scale_by_half=False.
+func TestMulticlassBrierAgrees(t *testing.T) {
+	logits, m, label := goldenLogits()
+	p, err := TopLabel(Softmax(logits, m, 2), m, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, d, err := MulticlassBrierEstimate(p, 10, UpperClosed, 0.95, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "Brier", e.Value, 0.7283738489290064, 1e-12)
+	near(t, "sum of the parts", d.Reliability-d.Resolution+d.Uncertainty+d.Within, e.Value, 1e-12)
+	if !(e.Lower < e.Value && e.Value < e.Upper && e.Upper-e.Lower < 0.4) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Where all examples of a bin have one confidence, the three terms are all.
+func TestBrierDecomposition(t *testing.T) {
+	p := &Predictions{}
+	for i := range 100 {
+		p.Confidence = append(p.Confidence, []float64{0.25, 0.75}[i%2])
+		p.Correct = append(p.Correct, i%2 == 0 && i < 40 || i%2 == 1 && i < 60) // 20 of 50, 30 of 50
+	}
+	bins, _ := EqualWidth(p, 4, LowerClosed)
+	d := DecomposeBrier(bins, p.TopLabelBrier())
+	near(t, "reliability", d.Reliability, (0.15*0.15+0.15*0.15)/2, 1e-12)
+	near(t, "resolution", d.Resolution, 0.01, 1e-12)
+	near(t, "uncertainty", d.Uncertainty, 0.25, 1e-12)
+	near(t, "within", d.Within, 0, 1e-12)
+	// With unequal confidences the rest is not 0.
+	p.Confidence[0] = 0.3
+	bins, _ = EqualWidth(p, 4, LowerClosed)
+	if d := DecomposeBrier(bins, p.TopLabelBrier()); math.Abs(d.Within) < 1e-4 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// At every law and size the interval misses the mean with a frequency below α, and it is not much longer than the
+// normal one, which misses more where the law is skewed.
+func TestBettingIntervalCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 1))
+	worst := 0.0
+	for name, law := range map[string]struct {
+		draw     func() float64
+		mean, sd float64
+	}{
+		"uniform":    {rng.Float64, 0.5, math.Sqrt(1. / 12)},
+		"coin":       {func() float64 { return indicator(rng.Float64() < 0.3) }, 0.3, math.Sqrt(0.21)},
+		"rare":       {func() float64 { return indicator(rng.Float64() < 0.01) }, 0.01, math.Sqrt(0.0099)},
+		"U-shaped":   {func() float64 { x := math.Sin(math.Pi * rng.Float64() / 2); return x * x }, 0.5, math.Sqrt(0.125)},
+		"Brier":      {func() float64 { c := rng.Float64(); x := indicator(rng.Float64() < c) - c; return x * x }, 1. / 6, math.Sqrt(1./30 - 1./36)},
+		"constant":   {func() float64 { return 0.3 }, 0.3, 0},
+		"nearly one": {func() float64 { return 1 - 0.02*rng.ExpFloat64()/10 }, 0.998, 0.002},
+	} {
+		for _, n := range []int{1, 40, 1000} {
+			for _, alpha := range []float64{0.5, 0.2, 0.05} {
+				trials := 200
+				if testing.Short() {
+					trials = 60
+				}
+				misses, length := 0, 0.0
+				for trial := range uint64(trials) {
+					x := make([]float64, n)
+					for i := range x {
+						x[i] = clamp01(law.draw())
+					}
+					low, high := bettingInterval(n, func(i int) float64 { return x[i] }, alpha, trial)
+					length += (high - low) / float64(trials)
+					if law.mean < low-1e-9 || law.mean > high+1e-9 {
+						misses++
+					}
+				}
+				worst = max(worst, float64(misses)/float64(trials)/alpha)
+				if tooMany(misses, trials, alpha) {
+					t.Errorf("%s, n %d, α %v: %d of %d missed", name, n, alpha, misses, trials)
+				}
+				normal := 2 * 1.96 * law.sd / math.Sqrt(float64(n))
+				if n == 1000 && alpha == 0.05 && law.sd > 0.2 && length > 1.55*normal {
+					t.Errorf("%s, n %d: length %v, normal %v", name, n, length, normal)
+				}
+			}
+		}
+	}
+	t.Logf("worst ratio of misses to α: %.3f", worst)
+}
+
+// The capital is what its definition says, but for cells: at values that are nodes, exactly.
+func TestBettingCapital(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	x := make([]float64, 200)
+	for i := range x {
+		x[i] = float64(rng.IntN(9)) / 8
+	}
+	rounds := dealRounds(len(x), func(i int) float64 { return x[i] }, 5)
+	stakes := rounds.stakes(len(x), 3)
+	examples := 0.0
+	for j, round := range rounds {
+		for _, c := range round {
+			examples += c
+		}
+		for _, m := range []float64{0.2, 0.9} {
+			got := bettingRounds{round}.logCapital(stakes[j:j+1], m, false)
+			want := 0.0
+			for k, c := range round {
+				want += c * math.Log(1+min(stakes[j], 0.75/m)*(float64(k)/1024-m))
+			}
+			near(t, "ln capital", got, want, 1e-12)
+		}
+	}
+	if examples != float64(len(x)) || len(rounds) != 5 {
+		t.Errorf("%v examples in %d rounds", examples, len(rounds))
+	}
+	// A value within a cell counts for less than it is worth, never more.
+	between := func(int) float64 { return 0.3 + 0.4/1024 }
+	rounds = dealRounds(1, between, 1)
+	for _, mirrored := range []bool{false, true} {
+		v := between(0)
+		if mirrored {
+			v = 1 - v
+		}
+		got, want := rounds.logCapital([]float64{1.2}, 0.5, mirrored), math.Log(1+1.2*(v-0.5))
+		if !(got <= want && got > want-1e-6) {
+			t.Errorf("ln capital %v, exact %v", got, want)
+		}
+	}
+}
+
+// If the stated probabilities are true, p-values at or below α have a frequency of at most α; if they are not, p falls.
+func TestCalibrationTestIsValid(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 1))
+	trials := 1000
+	if testing.Short() {
+		trials = 300
+	}
+	worst := 0.0
+	for name, draw := range map[string]func() float64{
+		"uniform": rng.Float64,
+		"sure":    func() float64 { return 1 - 0.01*rng.Float64() },
+		"rare":    func() float64 { return 0.002 },
+		"atom":    func() float64 { return 0.5 },
+	} {
+		for _, n := range []int{1, 30, 1000} {
+			misses := map[float64]int{}
+			for range trials {
+				p := &Predictions{}
+				for range n {
+					c := draw()
+					p.Confidence = append(p.Confidence, c)
+					p.Correct = append(p.Correct, rng.Float64() < c)
+				}
+				pValue := CalibrationTest(p)
+				for _, alpha := range []float64{0.5, 0.2, 0.05} {
+					if pValue <= alpha {
+						misses[alpha]++
+					}
+				}
+			}
+			for alpha, m := range misses {
+				worst = max(worst, float64(m)/float64(trials)/alpha)
+				if tooMany(m, trials, alpha) {
+					t.Errorf("%s, n %d, α %v: %d of %d", name, n, alpha, m, trials)
+				}
+			}
+		}
+	}
+	t.Logf("worst ratio of rejections to α: %.3f", worst)
+	for name, eta := range map[string]func(float64) float64{
+		"overconfident as a whole": func(c float64) float64 { return c - 0.1*c },
+		"too extreme":              func(c float64) float64 { return 0.5 + 0.8*(c-0.5) },
+		"in one bin":               func(c float64) float64 { return c - 0.35*indicator(c > 0.5 && c < 0.5625) },
+		"up and down":              func(c float64) float64 { return c + 0.1*min(1, 20*c*(1-c))*math.Copysign(1, math.Sin(32*math.Pi*c/4)) },
+	} {
+		p := &Predictions{}
+		for range 4000 {
+			c := rng.Float64()
+			p.Confidence = append(p.Confidence, c)
+			p.Correct = append(p.Correct, rng.Float64() < eta(c))
+		}
+		if pValue := CalibrationTest(p); pValue > 0.01 {
+			t.Errorf("%s: p = %v", name, pValue)
+		}
+	}
+	// One certain answer that is wrong has probability 0.
+	if p := CalibrationTest(&Predictions{Confidence: []float64{1}, Correct: []bool{false}}); p != 0 {
+		t.Errorf("an impossible answer: p = %v", p)
+	}
+}

@@ -1,0 +1,127 @@
+package calib
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// SmoothCurve is the result of SmoothECE.
+type SmoothCurve struct {
+	ECE float64 // smECE, which is the bandwidth too
+	// Accuracy[j] is the kernel regression of correct on the confidence at
+	// j/(len−1), at that bandwidth; Density[j] the density of the confidence.
+	Accuracy, Density []float64
+}
+
+// SmoothECE is the smooth calibration error of Błasiok & Nakkiran (2023),
+//
+//	smECE_σ = ∫₀¹ |(1/n) Σ_i (correct_i − c_i) K_σ(t, c_i)| dt,
+//
+// with K_σ the Gaussian of width σ reflected at 0 and 1, at the σ with smECE_σ =
+// σ: smECE_σ falls as σ grows (their Theorem 9), so there is one. No bins, and a
+// small change of the confidences changes it little. At most smoothGrid cells
+// resolve σ: below about 3/smoothGrid, the grid's own width is in it.
+//
+// On the grid, an example counts in part at both ends of its cell. The reflected
+// kernel is diagonal in the cosine transform, with eigenvalues exp(−(πkσ)²/2).
+// An example at 0 or 1 exactly has the kernel of one beside it (the paper's
+// definition, read literally, gives it half the weight).
+func SmoothECE(p *Predictions) SmoothCurve {
+	s := newGridSmoother(p)
+	lo, hi := 0.0, 1.0
+	for range 40 {
+		if mid := (lo + hi) / 2; s.ece(mid) > mid {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return s.curve(hi)
+}
+
+const smoothGrid = 1 << 13
+
+// gridSmoother holds the cosine transforms of the residuals and of the weights on the grid.
+type gridSmoother struct {
+	dct             *fourier.DCT
+	residual, right []float64
+	weight          []float64
+	work            []float64
+}
+
+func newGridSmoother(p *Predictions) *gridSmoother {
+	nodes := smoothGrid + 1
+	s := &gridSmoother{dct: fourier.NewDCT(nodes), work: make([]float64, nodes),
+		residual: make([]float64, nodes), right: make([]float64, nodes), weight: make([]float64, nodes)}
+	total := 0.0
+	for i, c := range p.Confidence {
+		at := c * smoothGrid
+		k := min(int(at), smoothGrid-1)
+		w := p.weight(i)
+		far := w * (at - float64(k))
+		total += w
+		s.weight[k] += w - far
+		s.weight[k+1] += far
+		r := p.residual(i)
+		s.residual[k] += r * (w - far)
+		s.residual[k+1] += r * far
+		if p.Correct[i] {
+			s.right[k] += w - far
+			s.right[k+1] += far
+		}
+	}
+	for _, x := range [][]float64{s.residual, s.right, s.weight} {
+		x[0] *= 2 // and its own reflection
+		x[smoothGrid] *= 2
+		s.dct.Transform(x, x)
+		for k := range x {
+			x[k] /= 2 * total // the transform back multiplies by 2·smoothGrid, a cell is 1/smoothGrid wide
+		}
+	}
+	return s
+}
+
+// smooth fills dst with the values at the nodes, after smoothing with σ.
+func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
+	for k, x := range transform {
+		f := math.Pi * float64(k) * sigma
+		s.work[k] = x * math.Exp(-f*f/2)
+	}
+	s.dct.Transform(dst, s.work)
+}
+
+// ece is smECE_σ, by the trapezoid rule.
+func (s *gridSmoother) ece(sigma float64) float64 {
+	at := make([]float64, smoothGrid+1)
+	s.smooth(at, s.residual, sigma)
+	sum := (math.Abs(at[0]) + math.Abs(at[smoothGrid])) / 2
+	for _, x := range at[1:smoothGrid] {
+		sum += math.Abs(x)
+	}
+	return sum / smoothGrid
+}
+
+func (s *gridSmoother) curve(sigma float64) SmoothCurve {
+	c := SmoothCurve{sigma, make([]float64, smoothGrid+1), make([]float64, smoothGrid+1)}
+	s.smooth(c.Accuracy, s.right, sigma)
+	s.smooth(c.Density, s.weight, sigma)
+	for j, d := range c.Density {
+		c.Accuracy[j] = clamp01(c.Accuracy[j] / max(d, math.SmallestNonzeroFloat64))
+	}
+	return c
+}
+
+// Points are about that many points of the regression, where the density is at least a thousandth of its largest:
+// elsewhere there is nothing to regress on.
+func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
+	most := slices.Max(c.Density)
+	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {
+		if c.Density[j] >= most/1000 {
+			confidence = append(confidence, float64(j)/float64(len(c.Accuracy)-1))
+			accuracy = append(accuracy, c.Accuracy[j])
+		}
+	}
+	return confidence, accuracy
+}

@@ -1,0 +1,94 @@
+package calibrator_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/onnx"
+)
+
+// The graph in ONNX Runtime gives what the map gives, to float32's accuracy, for every method and kind of output.
+func TestGraphIsTheMap(t *testing.T) {
+	path, err := onnx.FindLibrary("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := onnx.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, shape := range []struct {
+		input            calibrator.Input
+		columns, classes int
+	}{
+		{calibrator.Logits, 5, 5}, {calibrator.Logits, 2, 2}, {calibrator.Logits, 1, 2},
+		{calibrator.Probabilities, 5, 5}, {calibrator.Probabilities, 2, 2}, {calibrator.Probabilities, 1, 2},
+	} {
+		d := calibrator.Data{Input: shape.input, Columns: shape.columns, Classes: shape.classes}
+		var in []float32
+		for range 608 { // a whole number of pieces of a batch
+			row := make([]float64, shape.columns)
+			for k := range row {
+				row[k] = 4 * rng.NormFloat64()
+			}
+			if shape.input == calibrator.Probabilities && shape.columns == 1 {
+				row[0] = rng.Float64()
+			} else if shape.input == calibrator.Probabilities {
+				row = calib.Softmax(row, len(row), 1)
+			}
+			for _, x := range row {
+				in = append(in, float32(x))
+				d.Values = append(d.Values, float64(float32(x)))
+			}
+			d.Label = append(d.Label, rng.IntN(shape.classes))
+		}
+		held := make([]bool, len(d.Label))
+		for i := range held {
+			held[i] = i%2 == 0
+		}
+		for _, method := range calibrator.Methods {
+			// The other half: the isotonic map jumps at the examples that it was fitted on.
+			fitted, _ := d.Split(held)
+			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, Bins: 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			graph, err := m.ONNX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			model, err := runtime.Load(graph, onnx.LoadOptions{Device: onnx.CPU, Batch: len(d.Label), Outputs: onnx.Probabilities})
+			if err != nil {
+				t.Fatalf("%s of %d %s: %v", method.Name, shape.columns, shape.input, err)
+			}
+			out := make([]float32, len(d.Label)*shape.classes)
+			if err := model.Run(t.Context(), in, out); err != nil {
+				t.Fatal(err)
+			}
+			// A step may fall on the other side of a probability that is computed: those rows are few.
+			far, worst := 0, 0.0
+			for i, p := range m.Apply(d.Values) {
+				if !held[i/shape.classes] {
+					continue
+				}
+				if gap := math.Abs(p - float64(out[i])); gap > 4e-6 {
+					far++
+				} else {
+					worst = max(worst, gap)
+				}
+			}
+			stepped := shape.input == calibrator.Logits && (method.Name == "isotonic" || method.Name == "histogram")
+			if far > 0 && !(stepped && far <= len(out)/100) {
+				t.Errorf("%s of %d %s: %d of %d differ", method.Name, shape.columns, shape.input, far, len(out))
+			}
+			t.Logf("%s of %d %s: worst difference %.2g", method.Name, shape.columns, shape.input, worst)
+			if err := model.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package calibrator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// Input says what a classifier's outputs are.
+type Input string
+
+const (
+	Logits        Input = "logits"
+	Probabilities Input = "probabilities"
+)
+
+// Data are a classifier's outputs, [N×Columns] row-major, and the labels. One column of two classes is class 1's
+// log-odds or probability.
+type Data struct {
+	Input   Input
+	Columns int
+	Classes int
+	Values  []float64
+	Label   []int
+}
+
+// N is the number of rows.
+func (d Data) N() int { return len(d.Values) / d.Columns }
+
+func (d Data) check() error {
+	if len(d.Label) == 0 || len(d.Label)*d.Columns != len(d.Values) {
+		return fmt.Errorf("%d values for %d labels", len(d.Values), len(d.Label))
+	}
+	for i, y := range d.Label {
+		if y < 0 || y >= d.Classes {
+			return &calib.RowError{Row: i, Reason: fmt.Sprintf("label %d is outside 0 to %d", y, d.Classes-1)}
+		}
+	}
+	return nil
+}
+
+// Schema is the version of the JSON that this program writes. It reads no newer one.
+const Schema = 1
+
+// Map is a fitted map. Which parameters it has depends on its method: Weight and Bias for the multinomial ones
+// (temperature, vector, matrix), Platt, Beta or Steps for those that map each class for itself: class 1 alone where
+// there are two, else each, normalised to sum to 1.
+type Map struct {
+	Schema  int    `json:"schema"`
+	Method  string `json:"method"`
+	Input   Input  `json:"input"`
+	Classes int    `json:"classes"`
+	Columns int    `json:"columns"` // of the input: 1, or one a class
+
+	Weight  []float64 `json:"weight,omitempty"` // [classes×classes], row-major: logits z become zW + b; or [classes], diagonal; or [1]
+	Bias    []float64 `json:"bias,omitempty"`   // [classes]
+	AtLimit bool      `json:"at_limit,omitempty"`
+
+	Platt []PlattCurve `json:"platt,omitempty"`
+	Beta  []BetaCurve  `json:"beta,omitempty"`
+	Steps []StepCurve  `json:"steps,omitempty"`
+}
+
+// PlattCurve is σ(A·d + B) of the log-odds d.
+type PlattCurve struct {
+	A float64 `json:"a"`
+	B float64 `json:"b"`
+}
+
+// BetaCurve is σ(A ln s − B ln(1−s) + C) of the probability s.
+type BetaCurve struct {
+	A float64 `json:"a"`
+	B float64 `json:"b"`
+	C float64 `json:"c"`
+}
+
+// StepCurve is piecewise linear in x, the log-odds d of logits or the probability s of probabilities: from At[k],
+// Value[k] + Slope[k]·(x − At[k]); below At[0], Value[0]. (Probabilities near 1 computed from logits in float32 would
+// run together.)
+type StepCurve struct {
+	At    []float64 `json:"at"` // float32 values, ascending
+	Value []float64 `json:"value"`
+	Slope []float64 `json:"slope"`
+}
+
+// Log-odds are taken within ±maxOdds, and logits of probabilities at least at ln tiny: float32 holds both.
+const (
+	maxOdds = 30
+	tiny    = 1e-30
+)
+
+// Parse reads a map from JSON.
+func Parse(content []byte) (Map, error) {
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(content, &version); err != nil {
+		return Map{}, fmt.Errorf("not a calibration map: %w", err)
+	}
+	if version.Schema < 1 || version.Schema > Schema {
+		return Map{}, fmt.Errorf("schema %d of a calibration map: this rscert reads 1 to %d", version.Schema, Schema)
+	}
+	var m Map
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return Map{}, fmt.Errorf("not a calibration map: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return m, m.check()
+}
+
+// curves are the number of maps of single classes.
+func (m Map) curves() int {
+	if m.Classes == 2 {
+		return 1
+	}
+	return m.Classes
+}
+
+func (m Map) check() error {
+	if m.Input != Logits && m.Input != Probabilities {
+		return fmt.Errorf("input %q of a calibration map: want logits or probabilities", m.Input)
+	}
+	if m.Classes < 2 || m.Columns != m.Classes && !(m.Columns == 1 && m.Classes == 2) {
+		return fmt.Errorf("a calibration map of %d columns and %d classes", m.Columns, m.Classes)
+	}
+	k, wide := m.Classes, len(m.Weight)
+	switch m.Method {
+	case "temperature", "vector", "matrix":
+		if (wide != 1 && wide != k && wide != k*k) || len(m.Bias) != k {
+			return fmt.Errorf("%d weights and %d biases for %d classes", wide, len(m.Bias), k)
+		}
+	case "platt", "beta", "isotonic", "histogram":
+		if len(m.Platt)+len(m.Beta)+len(m.Steps) != m.curves() {
+			return fmt.Errorf("%d curves of %s for %d classes", len(m.Platt)+len(m.Beta)+len(m.Steps), m.Method, k)
+		}
+	default:
+		return fmt.Errorf("method %q of a calibration map is unknown", m.Method)
+	}
+	for _, s := range m.Steps {
+		if len(s.At) == 0 || len(s.Value) != len(s.At) || len(s.Slope) != len(s.At) || !slices.IsSorted(s.At) {
+			return errors.New("steps of a calibration map must ascend, with a value and a slope each")
+		}
+	}
+	if !m.finite() {
+		return errors.New("a parameter of the calibration map is not a finite number")
+	}
+	return nil
+}
+
+// Apply returns the probabilities [N×Classes] of outputs [N×Columns].
+func (m Map) Apply(values []float64) []float64 {
+	n := len(values) / m.Columns
+	out := make([]float64, n*m.Classes)
+	z := make([]float64, m.Classes)
+	for i := range n {
+		row, p := values[i*m.Columns:(i+1)*m.Columns], out[i*m.Classes:(i+1)*m.Classes]
+		if m.Bias != nil {
+			m.logits(z, row)
+			m.multinomial(p, z)
+		} else {
+			m.classwise(p, row)
+		}
+	}
+	return out
+}
+
+// logits are the logits z of a row.
+func (m Map) logits(z, row []float64) {
+	switch {
+	case m.Input == Logits && m.Columns == 1:
+		z[0], z[1] = 0, row[0]
+	case m.Input == Logits:
+		copy(z, row)
+	case m.Columns == 1:
+		z[0], z[1] = math.Log(max(tiny, 1-row[0])), math.Log(max(tiny, row[0]))
+	default:
+		for k, x := range row {
+			z[k] = math.Log(max(tiny, x))
+		}
+	}
+}
+
+// multinomial is softmax(zW + b).
+func (m Map) multinomial(p, z []float64) {
+	m.affine(p, z)
+	copy(p, calib.Softmax(p, m.Classes, 1))
+}
+
+// affine is zW + b.
+func (m Map) affine(p, z []float64) {
+	k := m.Classes
+	for j := range k {
+		switch len(m.Weight) {
+		case 1:
+			p[j] = m.Weight[0]*z[j] + m.Bias[j]
+		case k:
+			p[j] = m.Weight[j]*z[j] + m.Bias[j]
+		default:
+			p[j] = m.Bias[j]
+			for i, x := range z {
+				p[j] += x * m.Weight[i*k+j]
+			}
+		}
+	}
+}
+
+// classwise maps each class for itself and normalises.
+func (m Map) classwise(p, row []float64) {
+	if m.Classes == 2 {
+		s, d := odds(m.Input, m.Columns, row, 1)
+		p[1] = m.curve(0, s, d)
+		p[0] = 1 - p[1]
+		return
+	}
+	sum := 0.0
+	for k := range p {
+		s, d := odds(m.Input, m.Columns, row, k)
+		p[k] = m.curve(k, s, d)
+		sum += p[k]
+	}
+	for k := range p {
+		if sum > 0 {
+			p[k] /= sum
+		} else {
+			p[k] = 1 / float64(len(p))
+		}
+	}
+}
+
+// odds are the probability s of class k against all others and its log-odds d.
+func odds(input Input, columns int, row []float64, k int) (s, d float64) {
+	if input == Probabilities {
+		s = row[min(k, columns-1)]
+		return s, min(maxOdds, max(-maxOdds, math.Log(s)-math.Log1p(-s)))
+	}
+	if columns == 1 {
+		d = row[0]
+	} else {
+		top := math.Inf(-1)
+		for j, z := range row {
+			if j != k {
+				top = max(top, z)
+			}
+		}
+		sum := 0.0
+		for j, z := range row {
+			if j != k {
+				sum += math.Exp(z - top)
+			}
+		}
+		d = row[k] - (top + math.Log(sum))
+		if math.IsInf(top, -1) { // all others are ruled out
+			d = maxOdds
+		}
+	}
+	d = min(maxOdds, max(-maxOdds, d))
+	return sigmoid(d), d
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// softplus is ln(1 + e^x) = −ln(1 − σ(x)).
+func softplus(x float64) float64 { return max(0, x) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// curve is the map of class k alone.
+func (m Map) curve(k int, s, d float64) float64 {
+	switch {
+	case m.Platt != nil:
+		return sigmoid(m.Platt[k].A*d + m.Platt[k].B)
+	case m.Beta != nil:
+		b := m.Beta[k]
+		return sigmoid(-b.A*softplus(-d) + b.B*softplus(d) + b.C)
+	}
+	if m.Input == Logits {
+		return m.Steps[k].value(d)
+	}
+	return m.Steps[k].value(s)
+}
+
+func (c StepCurve) value(x float64) float64 {
+	k := sort.Search(len(c.At), func(k int) bool { return c.At[k] > x }) - 1
+	if k < 0 {
+		return c.Value[0]
+	}
+	return c.Value[k] + c.Slope[k]*(x-c.At[k])
+}
+
+// Identity is the map that leaves probabilities, or the softmax of logits, as they are.
+func Identity(d Data) Map {
+	return Map{Schema: Schema, Method: "temperature", Input: d.Input, Classes: d.Classes, Columns: d.Columns,
+		Weight: []float64{1}, Bias: make([]float64, d.Classes)}
+}
+
+// Split returns the rows that are not held out, and those that are.
+func (d Data) Split(held []bool) (fitted, rest Data) {
+	fitted, rest = d, d
+	fitted.Values, fitted.Label, rest.Values, rest.Label = nil, nil, nil, nil
+	for i, h := range held {
+		part := &fitted
+		if h {
+			part = &rest
+		}
+		part.Values = append(part.Values, d.Values[i*d.Columns:(i+1)*d.Columns]...)
+		part.Label = append(part.Label, d.Label[i])
+	}
+	return fitted, rest
+}

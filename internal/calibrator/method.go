@@ -1,0 +1,76 @@
+// Package calibrator fits maps from a classifier's outputs to calibrated probabilities, applies them, keeps them as
+// JSON and writes them as ONNX graphs. A fitted map is a Map; the methods are in Methods.
+package calibrator
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Method is a row of the table of methods.
+type Method struct {
+	Name string
+	What string // one line of help
+	fit  func(d Data, o Options) (Map, error)
+}
+
+// Methods are all methods, in the order of help.
+var Methods = []Method{
+	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", fitTemperature},
+	{"vector", "softmax(w·z + b), a weight and a bias a class (Guo et al. 2017)", fitVector},
+	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", fitMatrix},
+	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", fitPlatt},
+	{"isotonic", "the nearest nondecreasing function (Zadrozny & Elkan 2002)", fitIsotonic},
+	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", fitBeta},
+	{"histogram", "the share of the class in bins of equal count (Zadrozny & Elkan 2001)", fitHistogram},
+}
+
+// Options are the settings of the methods that have some.
+type Options struct {
+	L2   float64 // vector, matrix: weight of the squared distance from the identity
+	Bins int     // histogram
+}
+
+// String is the method's name.
+func (m Method) String() string { return m.Name }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Method) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Method) UnmarshalText(text []byte) error {
+	var names []string
+	for _, known := range Methods {
+		if known.Name == string(text) {
+			*m = known
+			return nil
+		}
+		names = append(names, known.Name)
+	}
+	return fmt.Errorf("want %s, not %q", strings.Join(names, ", "), text)
+}
+
+// Fit fits the method's map on d.
+func (m Method) Fit(d Data, o Options) (Map, error) {
+	if err := d.check(); err != nil {
+		return Map{}, err
+	}
+	f, err := m.fit(d, o)
+	if err != nil {
+		return Map{}, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	f.Schema, f.Method, f.Input, f.Classes, f.Columns = Schema, m.Name, d.Input, d.Classes, d.Columns
+	return f, f.check()
+}
+
+// help is the methods, a line each.
+func help() string {
+	var b strings.Builder
+	for _, m := range Methods {
+		fmt.Fprintf(&b, "  %-12s %s\n", m.Name, m.What)
+	}
+	return b.String()
+}
+
+// Help is a line of help for each method.
+func Help() string { return strings.TrimRight(help(), "\n") }

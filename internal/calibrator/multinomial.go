@@ -1,0 +1,150 @@
+package calibrator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// allLogits are the logits [N×Classes] of the data, and the labels.
+func (d Data) allLogits() []float64 {
+	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes}
+	out := make([]float64, d.N()*d.Classes)
+	for i := range d.N() {
+		m.logits(out[i*d.Classes:(i+1)*d.Classes], d.Values[i*d.Columns:(i+1)*d.Columns])
+	}
+	return out
+}
+
+func fitTemperature(d Data, _ Options) (Map, error) {
+	fit, err := calib.FitTemperature(d.allLogits(), d.Classes, d.Label)
+	if err != nil {
+		return Map{}, err
+	}
+	return Map{Weight: []float64{1 / fit.Temperature}, Bias: make([]float64, d.Classes), AtLimit: fit.AtLimit}, nil
+}
+
+func fitVector(d Data, o Options) (Map, error) { return fitMultinomial(d, o, d.Classes) }
+
+// maxMatrix bounds the parameters of matrix scaling.
+const maxMatrix = 1 << 20
+
+func fitMatrix(d Data, o Options) (Map, error) {
+	if d.Classes*d.Classes > maxMatrix {
+		return Map{}, fmt.Errorf("%d classes are too many for a full matrix: at most 1024; take vector", d.Classes)
+	}
+	return fitMultinomial(d, o, d.Classes*d.Classes)
+}
+
+// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over W, with
+// so many weights, and b. It is convex; with L2 > 0 the minimum is there, and alone.
+func fitMultinomial(d Data, o Options, weights int) (Map, error) {
+	if !(o.L2 > 0) || math.IsInf(o.L2, 0) {
+		return Map{}, fmt.Errorf("L2 %v must be positive: without it there may be no best map", o.L2)
+	}
+	z := d.allLogits()
+	for i, x := range z {
+		if math.IsInf(x, 0) {
+			return Map{}, &calib.RowError{Row: i / d.Classes, Reason: fmt.Sprintf("logit %v: only temperature takes it", x)}
+		}
+	}
+	l := likelihood{d: d, z: z, weights: weights, l2: o.L2}
+	start := make([]float64, weights+d.Classes)
+	for k := range d.Classes {
+		start[l.diagonal(k)] = 1
+	}
+	result, err := optimize.Minimize(optimize.Problem{
+		Func: func(x []float64) float64 { return l.at(nil, x) },
+		Grad: func(gradient, x []float64) { l.at(gradient, x) },
+	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
+	// A line search that finds no lower point is at the minimum, as far as float64 tells.
+	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
+		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
+	}
+	return Map{Weight: result.X[:weights:weights], Bias: result.X[weights:]}, nil
+}
+
+func small(gradient []float64) bool {
+	for _, g := range gradient {
+		if !(math.Abs(g) < 1e-5) {
+			return false
+		}
+	}
+	return true
+}
+
+// likelihood is the function that fitMultinomial minimises, of the weights and then the biases.
+type likelihood struct {
+	d       Data
+	z       []float64
+	weights int
+	l2      float64
+}
+
+// diagonal is the place of the weight of class k for itself.
+func (l likelihood) diagonal(k int) int {
+	if l.weights == l.d.Classes {
+		return k
+	}
+	return k*l.d.Classes + k
+}
+
+// at is the value at x; the gradient is written where it is not nil.
+func (l likelihood) at(gradient, x []float64) float64 {
+	k, n := l.d.Classes, l.d.N()
+	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}
+	clear(gradient)
+	sum, p := 0.0, make([]float64, k)
+	for i, y := range l.d.Label {
+		z := l.z[i*k : (i+1)*k]
+		sum += m.negativeLog(p, z, y)
+		if gradient == nil {
+			continue
+		}
+		p[y]--
+		for j, r := range p {
+			r /= float64(n)
+			gradient[l.weights+j] += r
+			if l.weights == k {
+				gradient[j] += r * z[j]
+				continue
+			}
+			for i, x := range z {
+				gradient[i*k+j] += r * x
+			}
+		}
+	}
+	penalty := 0.0
+	for j, w := range x {
+		if j < l.weights && (l.weights == k || j%(k+1) == 0) {
+			w--
+		}
+		penalty += w * w
+		if gradient != nil {
+			gradient[j] += 2 * l.l2 * w
+		}
+	}
+	return sum/float64(n) + l.l2*penalty
+}
+
+// negativeLog is −ln softmax(zW + b)_y, and writes the softmax.
+func (m Map) negativeLog(p, z []float64, y int) float64 {
+	m.affine(p, z)
+	top := math.Inf(-1)
+	for _, x := range p {
+		top = max(top, x)
+	}
+	sum, at := 0.0, p[y]-top
+	for j, x := range p {
+		p[j] = math.Exp(x - top)
+		sum += p[j]
+	}
+	for j := range p {
+		p[j] /= sum
+	}
+	return math.Log(sum) - at
+}

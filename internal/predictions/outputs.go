@@ -1,0 +1,86 @@
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// OutputColumns are what Outputs reads.
+func OutputColumns() tabular.Options {
+	o := Columns()
+	o.Optional = append(o.Optional, "logits", "logit")
+	o.Matrices = append(o.Matrices, "logits")
+	o.AllowNonFinite = true // −∞ is a logit
+	return o
+}
+
+// Outputs takes a classifier's outputs as they are: logits, or else probabilities, of all classes or of class 1 alone.
+// The labels may be missing.
+func Outputs(t *tabular.Table) (calibrator.Data, error) {
+	d, err := outputs(t)
+	if err != nil {
+		return d, LocateRow(t, err)
+	}
+	column, ok := t.Column("label")
+	if !ok {
+		if column, ok = t.Column("labels"); !ok {
+			return d, checkValues(t, d)
+		}
+	}
+	if d.Label, err = classNumbers("label", column); err != nil {
+		return d, LocateRow(t, err)
+	}
+	for i, y := range d.Label {
+		if y < 0 || y >= d.Classes {
+			return d, t.Errorf(i, "label %d is outside 0 to %d", y, d.Classes-1)
+		}
+	}
+	return d, checkValues(t, d)
+}
+
+func outputs(t *tabular.Table) (calibrator.Data, error) {
+	if m, ok := t.Matrix("logits"); ok {
+		return wideData(calibrator.Logits, m.Data, m.Cols), nil
+	}
+	for _, name := range []string{"logits", "logit"} {
+		if c, ok := t.Column(name); ok {
+			return wideData(calibrator.Logits, c, 1), nil
+		}
+	}
+	columns, err := classColumns(t)
+	if err != nil {
+		return calibrator.Data{}, err
+	}
+	if c, ok := t.Column("score"); ok && len(columns) == 0 {
+		return wideData(calibrator.Probabilities, c, 1), nil
+	}
+	p, classes, err := probabilities(t)
+	if err == nil && classes == 0 {
+		err = errors.New("want logits, or p0, p1, …, or score; found " + listColumns(t))
+	}
+	return wideData(calibrator.Probabilities, p, classes), err
+}
+
+// wideData are outputs of so many columns; one is of two classes.
+func wideData(input calibrator.Input, values []float64, columns int) calibrator.Data {
+	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
+}
+
+func checkValues(t *tabular.Table, d calibrator.Data) error {
+	for i, x := range d.Values {
+		if d.Input == calibrator.Probabilities && !(x >= 0 && x <= 1) {
+			return t.Errorf(i/d.Columns, "probability %v is outside [0, 1]", x)
+		}
+		if d.Input == calibrator.Logits && !(x <= math.MaxFloat64) {
+			return t.Errorf(i/d.Columns, "logit %v is not a number below infinity", x)
+		}
+	}
+	if d.Columns == 0 {
+		return fmt.Errorf("%s: no columns of outputs", t.Path)
+	}
+	return nil
+}
