@@ -37,7 +37,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 				if value < 1e-290 {
 					continue // only the upper end is promised
 				}
-				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 {
+				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 || got.Lower < 0 || got.Upper > 1 {
 					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
 				}
 				if got.Upper-got.Lower > 1e-11*value {
@@ -285,10 +285,22 @@ func TestLowerBoundClosedForms(t *testing.T) {
 			if got := LowerBound(n, n, alpha); got > want*(1+1e-15) || got < want*(1-1e-9) {
 				t.Errorf("lower(%d, %d, %v) = %v, want %v", n, n, alpha, got, want)
 			}
+			if s := LowerSpan(n, n, alpha); s.Upper < want*(1-1e-15) || s.Upper > want*(1+1e-9) {
+				t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v], want %v", n, n, alpha, s.Lower, s.Upper, want)
+			}
 			want = -math.Expm1(math.Log1p(-alpha) / float64(n))
 			if got := LowerBound(1, n, alpha); got > want*(1+1e-14) || got < want*(1-1e-9) {
 				t.Errorf("lower(1, %d, %v) = %v, want %v", n, alpha, got, want)
 			}
+		}
+	}
+}
+
+// The bound α^(1/n) is so near 1 that no float64 below 1 is shown to lie above it.
+func TestLowerSpanNearOne(t *testing.T) {
+	for _, n := range []int64{1, 5, 100} {
+		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {
+			t.Errorf("lower(%d, %d, 1 − 2⁻⁵³) is enclosed in [%v, %v]", n, n, s.Lower, s.Upper)
 		}
 	}
 }
