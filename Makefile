@@ -9,7 +9,7 @@ PYTHON ?= python3
 FUZZTIME ?= 10s
 
 # The packages that are made of goroutines: all their tests run under the race detector.
-RACE := ./cmd/... ./internal/onnx/... ./internal/progress/... ./internal/runfolder/... ./internal/smoothing/...
+RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
 
 # Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
@@ -17,8 +17,8 @@ COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
 
-# Packages with heavy statistics and a little sharing: their short tests do.
-RACE_SHORT := ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
+# Packages with heavy statistics, or many processes, and a little sharing: their short tests do.
+RACE_SHORT := ./cmd/... ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
 .PHONY: help
 help: ## this list

@@ -110,6 +110,9 @@ func digitFolder(t *testing.T, dir string, n int) string {
 // TestChangesDuringRun changes what a run reads, and what it writes, after its first example: it must fail, in time, and
 // say what has happened.
 func TestChangesDuringRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	overwriteEnd := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err == nil {
@@ -352,6 +355,9 @@ func hugeBatch(t *testing.T, input string) []byte {
 // TestHostileInputs gives the program inputs that promise or unpack to far more than there is memory for, or whose names
 // move the cursor: it must end with exit code 2 and one line of printable text, soon, and take little memory.
 func TestHostileInputs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	const gigabytes = 6 << 10 // MiB
 	idx := func(n, h, w uint32) []byte {
 		b := []byte{0, 0, 8, 3}

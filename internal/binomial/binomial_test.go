@@ -37,7 +37,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 				if value < 1e-290 {
 					continue // only the upper end is promised
 				}
-				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 {
+				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 || got.Lower < 0 || got.Upper > 1 {
 					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
 				}
 				if got.Upper-got.Lower > 1e-11*value {
@@ -143,17 +143,100 @@ func TestStirlingTable(t *testing.T) {
 	}
 }
 
-func TestBinomialLogErrorBound(t *testing.T) {
-	for _, n := range []int64{1, 7, 30, 60} {
-		for _, p := range []float64{1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9} {
-			for k := int64(0); k <= n; k++ {
-				exact := new(big.Rat).Sub(exactTail(n, k, p), exactTail(n, k+1, p))
-				x := new(big.Float).SetPrec(200).SetRat(exact)
-				want, _ := bigLog(x).Float64()
+// exactLogTerm is ln P(Bin(n, p) = k), and exactAllowance what LogTerm states of its
+// error, both from 200-bit logarithms of the exact p and 1−p.
+func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
+	f := func(x float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(x) }
+	mul := func(x, y *big.Float) *big.Float { return new(big.Float).SetPrec(200).Mul(x, y) }
+	N, x, y, P := f(float64(n)), f(float64(k)), f(float64(n-k)), f(p)
+	Q := new(big.Float).SetPrec(1200).Sub(f(1), P)
+	sum := bigLog(new(big.Float).SetPrec(200).SetInt(new(big.Int).Binomial(n, k)))
+	sum.Add(sum, mul(x, bigLog(P)))
+	sum.Add(sum, mul(y, bigLog(Q)))
+	logp, _ = sum.Float64()
+	if k == 0 || k == n {
+		return logp, 8 * unit * (1 - logp)
+	}
+	// D(k, np) + D(n−k, nq) = k ln(k/np) + (n−k) ln((n−k)/nq).
+	part := func(x, p *big.Float) *big.Float {
+		return mul(x, bigLog(new(big.Float).SetPrec(200).Quo(x, mul(N, p))))
+	}
+	d, _ := new(big.Float).Add(part(x, P), part(y, Q)).Float64()
+	off, _ := new(big.Float).Sub(x, mul(N, P)).Float64()
+	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
+}
+
+// The error is within the bound, and the bound is the documented one: neither less,
+// which would not be proved, nor more, which would widen every certificate's tail.
+func TestLogTermBound(t *testing.T) {
+	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
+		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
+			for _, k := range []int64{0, 1, 2, 3, n / 3, n / 2, int64(float64(n) * p), n - 3, n - 1, n} {
+				if k < 0 || k > n {
+					continue
+				}
+				want, allowance := exactLogTerm(n, k, p)
 				got, bound := LogTerm(n, k, p, 1-p)
-				if math.Abs(got-want) > bound+unit*math.Abs(want) {
+				if !(math.Abs(got-want) <= bound+unit*math.Abs(want)) {
 					t.Errorf("ln P(Bin(%d, %v) = %d) = %v, want %v: off by %v, stated %v", n, p, k, got, want, got-want, bound)
 				}
+				if !(math.Abs(bound-allowance) <= 1e-6*allowance) {
+					t.Errorf("ln P(Bin(%d, %v) = %d): the error is stated as %v, documented as %v", n, p, k, bound, allowance)
+				}
+			}
+		}
+	}
+}
+
+// Where the continued fraction ends after b = n−k+1 steps, the enclosure is 4(e + (32b+16)·unit)
+// wide, relative. Its ends are rounded by a few units, which cancels in the mean.
+func TestTailWidth(t *testing.T) {
+	for _, b := range []int64{1, 2, 5, 8} {
+		first, last := 20*b, 220*b
+		excess := 0.0
+		for n := first; n < last; n++ {
+			k := n - b + 1
+			p := (float64(k) - 0.3) / float64(n+1)
+			_, e := LogTerm(n, k, p, 1-p)
+			got := Tail(n, k, p)
+			excess += 2*(got.Upper-got.Lower)/(got.Upper+got.Lower)/unit - 4*(e/unit+float64(32*b+16))
+		}
+		if excess /= float64(last - first); !(math.Abs(excess) < 1) {
+			t.Errorf("tails of %d terms are %v units wider than documented", b, excess)
+		}
+	}
+}
+
+// pⁿ below e⁻⁷⁰⁰ has the upper end 2e⁻⁷⁰⁰, which holds from the first p on.
+func TestTailBelowNormalNumbers(t *testing.T) {
+	for _, n := range []int64{2, 50, 1000} {
+		for _, logp := range []float64{-700.1, -720, -800, -1400} {
+			got := Tail(n, n, math.Exp(logp/float64(n)))
+			want := 2 * math.Exp(-700)
+			if got.Lower != 0 || got.Upper < math.Exp(logp) || math.Abs(got.Upper-want) > 1e-9*want {
+				t.Errorf("P(Bin(%d, p) = %d) = exp(%v) is enclosed in [%v, %v]", n, n, logp, got.Lower, got.Upper)
+			}
+		}
+	}
+}
+
+func TestTailEdges(t *testing.T) {
+	for _, n := range []int64{1, 6, 100} {
+		for _, p := range []float64{0, 1e-300, 0.3, 0.9, 1 - unit, 1} {
+			for _, k := range []int64{-1, 0} {
+				if got := Tail(n, k, p); got != (Span{1, 1}) {
+					t.Errorf("P(Bin(%d, %v) ≥ %d) is enclosed in [%v, %v]", n, p, k, got.Lower, got.Upper)
+				}
+			}
+			for _, k := range []int64{n + 1, n + 2} {
+				if got := Tail(n, k, p); got != (Span{0, 0}) {
+					t.Errorf("P(Bin(%d, %v) ≥ %d) is enclosed in [%v, %v]", n, p, k, got.Lower, got.Upper)
+				}
+			}
+		}
+		for k := int64(1); k <= n; k++ {
+			if none, all := Tail(n, k, 0), Tail(n, k, 1); none != (Span{0, 0}) || all != (Span{1, 1}) {
+				t.Errorf("P(Bin(%d, p) ≥ %d) is %v for p = 0, %v for p = 1", n, k, none, all)
 			}
 		}
 	}
@@ -202,10 +285,22 @@ func TestLowerBoundClosedForms(t *testing.T) {
 			if got := LowerBound(n, n, alpha); got > want*(1+1e-15) || got < want*(1-1e-9) {
 				t.Errorf("lower(%d, %d, %v) = %v, want %v", n, n, alpha, got, want)
 			}
+			if s := LowerSpan(n, n, alpha); s.Upper < want*(1-1e-15) || s.Upper > want*(1+1e-9) {
+				t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v], want %v", n, n, alpha, s.Lower, s.Upper, want)
+			}
 			want = -math.Expm1(math.Log1p(-alpha) / float64(n))
 			if got := LowerBound(1, n, alpha); got > want*(1+1e-14) || got < want*(1-1e-9) {
 				t.Errorf("lower(1, %d, %v) = %v, want %v", n, alpha, got, want)
 			}
+		}
+	}
+}
+
+// The bound α^(1/n) is so near 1 that no float64 below 1 is shown to lie above it.
+func TestLowerSpanNearOne(t *testing.T) {
+	for _, n := range []int64{1, 5, 100} {
+		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {
+			t.Errorf("lower(%d, %d, 1 − 2⁻⁵³) is enclosed in [%v, %v]", n, n, s.Lower, s.Upper)
 		}
 	}
 }

@@ -87,12 +87,12 @@ func UpperBound(x, n int64, alpha float64) float64 {
 	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }
 
-// lowerGuess is a starting point for LowerBound, in (0, 1): Wilson's interval.
+// lowerGuess is a starting point for LowerBound, for 0 < x ≤ n: Wilson's interval for k = x − ½
+// successes. It is in (0, 1) for 0 < k < n, as its product with the other end is k²/(n(n+z²)).
 func lowerGuess(x, n int64, alpha float64) float64 {
 	z := -mathext.NormalQuantile(alpha)
 	k, N := float64(x)-0.5, float64(n)
 	centre := k + z*z/2
 	spread := z * math.Sqrt(k*(N-k)/N+z*z/4)
-	p := (centre - spread) / (N + z*z)
-	return math.Min(math.Max(p, 1e-3*alpha/N), 1-1e-3/N)
+	return (centre - spread) / (N + z*z)
 }

@@ -74,8 +74,8 @@ func TestFailureQuantileDomain(t *testing.T) {
 		n            int64
 		alpha, delta float64
 	}{{0, 0.1, 0.1}, {1, 0, 0.1}, {1, 1, 0.1}, {1, 0.1, 0}, {1, 0.1, 1}, {1, -1, 0.5}} {
-		if _, err := FailureQuantile(tt.n, tt.alpha, tt.delta); err == nil {
-			t.Errorf("%+v: no error", tt)
+		if k, err := FailureQuantile(tt.n, tt.alpha, tt.delta); err == nil || k != 0 {
+			t.Errorf("%+v: %d, %v", tt, k, err)
 		}
 	}
 }

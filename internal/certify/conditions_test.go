@@ -229,7 +229,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 
 // A certificate by scores agrees with the run's certifier in every condition, or not.
 func TestAgrees(t *testing.T) {
-	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact}, Bound: Hoeffding,
+	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}
 	c, err := NewScoreCertifier(p)
 	if err != nil {

@@ -170,8 +170,10 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	switch {
 	case state == checksum.Bad:
 		return v, false, errChanged
-	case state == checksum.Absent && f.sealed:
+	case state == checksum.Absent && f.sealed && json.Valid(text):
 		return v, false, errUnsealed
+	case state == checksum.Absent && f.sealed:
+		return v, false, errChanged
 	}
 	if err := checkKeys(text, f.keys); err != nil {
 		return v, false, err
