@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -121,6 +123,9 @@ func (d Diagram) Draw(format Format) ([]byte, error) {
 	width, height := vg.Length(d.Size.Width)*vg.Centimeter, vg.Length(d.Size.Height)*vg.Centimeter
 	c := newCanvas(format, width, height)
 	top, bottom := d.accuracyPlot(width), d.histogram()
+	if format == PDF {
+		top.Title.Text = singleBytes(top.Title.Text)
+	}
 	// Room at the edges: text may be wider in another font than in the one that it is measured with.
 	const margin = 3 * vg.Millimeter
 	dc := draw.Crop(draw.New(c), margin, -2*margin, margin, -margin)
@@ -155,6 +160,7 @@ func newPlot() *plot.Plot {
 		s.Font.Variant = "Sans"
 		s.Font.Size = vg.Points(9)
 	}
+	p.Legend.TextStyle.Font.Size = vg.Points(8)
 	p.Title.TextStyle.Font.Size = vg.Points(10)
 	p.Title.Padding = vg.Points(4)
 	return p
@@ -175,7 +181,7 @@ func (d Diagram) accuracyPlot(width vg.Length) *plot.Plot {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
 	p.Legend.Padding = vg.Points(2)
-	p.Legend.Add(fmt.Sprintf("bin, with its %g %% interval", 100*d.Level), drawn)
+	p.Legend.Add(fmt.Sprintf("bin, %g %% interval", 100*d.Level), drawn)
 	if d.Curve != nil {
 		xy := make(plotter.XYs, len(d.Curve.Confidence))
 		for k := range xy {
@@ -209,13 +215,28 @@ func shorten(s string, fits func(string) bool) string {
 	runes := []rune(s)
 	for n := len(runes); n > 0; n-- {
 		if n < len(runes) {
-			s = string(runes[:(n+1)/2]) + "…" + string(runes[len(runes)-n/2:])
+			s = string(runes[:(n+1)/2]) + "..." + string(runes[len(runes)-n/2:])
 		}
 		if fits(s) {
 			return s
 		}
 	}
 	return ""
+}
+
+// singleBytes is s in Windows-1252, the encoding of the PDF's fonts; what it lacks becomes "?".
+func singleBytes(s string) string {
+	encoder := encoding.ReplaceUnsupported(charmap.Windows1252.NewEncoder())
+	out, err := encoder.String(s)
+	if err != nil {
+		return strings.Map(func(r rune) rune {
+			if r >= 0x80 {
+				return '?'
+			}
+			return r
+		}, s)
+	}
+	return strings.ReplaceAll(out, "\x1a", "?") // what the encoder puts for a rune it lacks
 }
 
 var svgFont = regexp.MustCompile(`font-family:[^;"]*`)

@@ -40,7 +40,7 @@ func TestDraw(t *testing.T) {
 	if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{">five &lt;examples&gt;<", ">isotonic<", ">calibrated<", ">bin, with its 95 % interval<", "sans-serif"} {
+	for _, text := range []string{">five &lt;examples&gt;<", ">isotonic<", ">calibrated<", ">bin, 95 % interval<", "sans-serif"} {
 		if !bytes.Contains(svg, []byte(text)) {
 			t.Errorf("the SVG has no %s", text)
 		}
@@ -82,10 +82,18 @@ func TestShorten(t *testing.T) {
 	for _, test := range []struct {
 		width int
 		want  string
-	}{{12, "abcdefghij"}, {10, "abcdefghij"}, {9, "abcd…ghij"}, {2, "a…"}, {0, ""}} {
+	}{{12, "abcdefghij"}, {10, "abcdefghij"}, {9, "abc...hij"}, {5, "a...j"}, {2, ""}, {0, ""}} {
 		fits := func(s string) bool { return len([]rune(s)) <= test.width }
 		if got := shorten("abcdefghij", fits); got != test.want {
 			t.Errorf("width %d: %q, want %q", test.width, got, test.want)
+		}
+	}
+}
+
+func TestSingleBytes(t *testing.T) {
+	for text, want := range map[string]string{"plain": "plain", "Zürich – 5 €": "Z\xfcrich \x96 5 \x80", "精度 1": "?? 1"} {
+		if got := singleBytes(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
