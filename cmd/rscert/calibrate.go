@@ -73,7 +73,7 @@ Python puts it behind the model.`,
 	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: temperature, vector, matrix, platt, isotonic, beta, histogram")
+	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: "+calibrator.Names())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
 	f.IntVar(&o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
@@ -265,7 +265,8 @@ func (c *calibrationTask) measure(m measurement) (before, after *calibration, er
 	return before, after, nil
 }
 
-// predictionsOf are the predictions of probabilities: of class 1 where the outputs are one column, else of the top label.
+// predictionsOf are the predictions of probabilities: of class 1 where the outputs are one column, else of the top
+// label.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {
@@ -337,7 +338,8 @@ func (r calibrateReport) print(w io.Writer) error {
 	if r.Fitted == 0 {
 		fmt.Fprintf(w, "%s map of %s, applied to %d rows", r.Method, r.Input, r.Tested)
 	} else {
-		fmt.Fprintf(w, "%s map of %s%s, fitted on %d rows; metrics on %d others", r.Method, r.Input, limit, r.Fitted, r.Tested)
+		fmt.Fprintf(w, "%s map of %s%s, fitted on %d rows; metrics on %d others",
+			r.Method, r.Input, limit, r.Fitted, r.Tested)
 	}
 	if r.Before == nil {
 		_, err := fmt.Fprintln(w, "; no labels, so no metrics")

@@ -42,10 +42,10 @@ func (c curveKind) line(d pictured) *reliability.Curve {
 	switch c {
 	case isotonicCurve:
 		x, y := d.ranked.Isotonic()
-		return &reliability.Curve{Name: "isotonic regression", Confidence: x, Accuracy: y}
+		return &reliability.Curve{Name: "isotonic", Confidence: x, Accuracy: y}
 	case kernelCurve:
 		x, y := d.smooth.Points(400)
-		return &reliability.Curve{Name: fmt.Sprintf("kernel regression, width %.3g", d.smooth.ECE), Confidence: x, Accuracy: y}
+		return &reliability.Curve{Name: fmt.Sprintf("kernel, width %.2g", d.smooth.ECE), Confidence: x, Accuracy: y}
 	}
 	return nil
 }

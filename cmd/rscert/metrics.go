@@ -92,10 +92,12 @@ valid for every number of independent examples.`,
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
 	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
-	f.TextVar(&o.diagram.curve, "curve", kernelCurve, "the diagram's `curve`: kernel (at the smooth ECE's width), isotonic or none")
+	f.TextVar(&o.diagram.curve, "curve", kernelCurve,
+		"the diagram's `curve`: kernel (at the smooth ECE's width), isotonic or none")
 	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded test errors, clean and,\n"+
 		"with --attack or columns adversarial_confidence and adversarial_correct, robust")
-	f.StringSliceVar(&o.attacks, "attack", nil, "predictions `file` of the same rows under an attack (repeatable: the worst case counts)")
+	f.StringSliceVar(&o.attacks, "attack", nil,
+		"predictions `file` of the same rows under an attack (repeatable: the worst case counts)")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct held-out answers that reach the threshold")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -219,7 +221,8 @@ func (r metricsReport) print(s streams) error {
 	if j := r.Test; j != nil {
 		fmt.Fprintf(s.out, "calibrated? p = %.3g, for any number of independent examples", float64(j.P))
 		if !math.IsNaN(float64(j.Spiegelhalter)) {
-			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many", signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
+			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many",
+				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
 		}
 		fmt.Fprintln(s.out)
 	}

@@ -39,15 +39,22 @@ func (m Method) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *Method) UnmarshalText(text []byte) error {
-	var names []string
 	for _, known := range Methods {
 		if known.Name == string(text) {
 			*m = known
 			return nil
 		}
-		names = append(names, known.Name)
 	}
-	return fmt.Errorf("want %s, not %q", strings.Join(names, ", "), text)
+	return fmt.Errorf("want %s, not %q", Names(), text)
+}
+
+// Names are the names of all methods, as a list in text.
+func Names() string {
+	var names []string
+	for _, m := range Methods {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Fit fits the method's map on d.
@@ -63,14 +70,11 @@ func (m Method) Fit(d Data, o Options) (Map, error) {
 	return f, f.check()
 }
 
-// help is the methods, a line each.
-func help() string {
-	var b strings.Builder
-	for _, m := range Methods {
-		fmt.Fprintf(&b, "  %-12s %s\n", m.Name, m.What)
-	}
-	return b.String()
-}
-
 // Help is a line of help for each method.
-func Help() string { return strings.TrimRight(help(), "\n") }
+func Help() string {
+	var lines []string
+	for _, m := range Methods {
+		lines = append(lines, fmt.Sprintf("  %-12s %s", m.Name, m.What))
+	}
+	return strings.Join(lines, "\n")
+}
