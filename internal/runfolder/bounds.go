@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/tabular"
 )
 
 // boundsHeader names the columns of bounds.csv. examples is the number of
@@ -32,24 +34,23 @@ func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte
 
 // boundsRow is a row but for its checksum.
 func boundsRow(r certify.ConfidenceBound, examples int) []byte {
-	var b []byte
-	for _, v := range []int{r.Index, r.Label, r.Prediction} {
-		b = strconv.AppendInt(b, int64(v), 10)
-		b = append(b, ',')
+	var b bytes.Buffer
+	w := tabular.NewWriter(&b)
+	w.Int(r.Index)
+	w.Int(r.Label)
+	w.Int(r.Prediction)
+	if r.Label == certify.UnknownLabel { // neither right nor wrong
+		w.Empty()
+	} else {
+		w.Bool(r.Correct)
 	}
-	switch {
-	case r.Label == certify.UnknownLabel: // neither right nor wrong
-	case r.Correct:
-		b = append(b, '1')
-	default:
-		b = append(b, '0')
+	for _, x := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
+		w.Float(x)
 	}
-	b = append(b, ',')
-	for _, v := range []float64{r.Confidence, r.Radius, r.Lower, r.Upper} {
-		b = strconv.AppendFloat(b, v, 'g', -1, 64)
-		b = append(b, ',')
-	}
-	return strconv.AppendInt(b, int64(examples), 10)
+	w.Int(examples)
+	w.EndRow()
+	_ = w.Flush() // a Buffer takes everything
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // boundRow is what tells where a row of bounds.csv belongs.
