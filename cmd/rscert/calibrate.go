@@ -1,22 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/tabular"
@@ -273,78 +268,4 @@ func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions
 		return predictions.SelectClassOne(p)
 	}
 	return p, err
-}
-
-// write writes the files that were asked for.
-func (c *calibrationTask) write(o calibrateOptions) error {
-	if o.save != "" {
-		content, err := json.MarshalIndent(c.found, "", "  ")
-		if err == nil {
-			err = durable.WriteFile(o.save, append(content, '\n'))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if o.onnx != "" {
-		content, err := c.found.ONNX()
-		if err == nil {
-			err = durable.WriteFile(o.onnx, content)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if o.out == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := c.writeProbabilities(&b); err != nil {
-		return err
-	}
-	return durable.WriteFile(o.out, b.Bytes())
-}
-
-// writeProbabilities writes the CSV of --out.
-func (c *calibrationTask) writeProbabilities(out io.Writer) error {
-	var names []string
-	for k := range c.found.Classes {
-		names = append(names, "p"+strconv.Itoa(k))
-	}
-	if c.all.Label != nil {
-		names = append(names, "label")
-	}
-	w := tabular.NewWriter(out)
-	w.Header(append(names, "fitted")...)
-	p := c.found.Apply(c.all.Values)
-	for i, fitted := range c.fitted {
-		for _, x := range p[i*c.found.Classes : (i+1)*c.found.Classes] {
-			w.Float(x)
-		}
-		if c.all.Label != nil {
-			w.Int(c.all.Label[i])
-		}
-		w.Bool(fitted)
-		w.EndRow()
-	}
-	return w.Flush()
-}
-
-func (r calibrateReport) print(w io.Writer) error {
-	limit := ""
-	if r.Map.AtLimit {
-		limit = " (T at its limit: " + noMaximum(1/r.Map.Weight[0]) + ")"
-	}
-	if r.Fitted == 0 {
-		fmt.Fprintf(w, "%s map of %s, applied to %d rows", r.Method, r.Input, r.Tested)
-	} else {
-		fmt.Fprintf(w, "%s map of %s%s, fitted on %d rows; metrics on %d others",
-			r.Method, r.Input, limit, r.Fitted, r.Tested)
-	}
-	if r.Before == nil {
-		_, err := fmt.Fprintln(w, "; no labels, so no metrics")
-		return err
-	}
-	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
-	return writeBeforeAfter(w, *r.Before, *r.After)
 }
