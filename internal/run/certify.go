@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -174,7 +173,7 @@ type inputs struct {
 func openInputs(ctx context.Context, p Plan) (*inputs, error) {
 	in := &inputs{threads: p.Threads}
 	if in.threads == 0 {
-		in.threads = runtime.GOMAXPROCS(0)
+		in.threads = smoothing.DefaultWorkers()
 	}
 	if err := in.open(ctx, p); err != nil {
 		in.close()

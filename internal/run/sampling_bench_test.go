@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,7 +133,7 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 // BenchmarkSampling draws samples of real models on the CPU as certify does. An op is a sample; %outside-ort is the part
 // of the workers' time that is not spent in ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
-	workers := runtime.GOMAXPROCS(0)
+	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels()[:2] {
 		b.Run(m.name, func(b *testing.B) {
 			model, input := m.open(b, workers)
@@ -153,7 +152,7 @@ func BenchmarkSampling(b *testing.B) {
 // of as many inputs. An op is a round of both, of a second or more; 'ratio' is the median over rounds of the time alone
 // over the time of sampling, which other programs on the machine disturb least.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
-	workers := runtime.GOMAXPROCS(0)
+	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {
 		b.Run(m.name, func(b *testing.B) {
 			model, input := m.open(b, workers)

@@ -91,7 +91,7 @@ const maxActiveBytes = 256 << 20
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active is an example in flight. The scheduler goroutine owns every field but
+// active is an example in flight. Its fields are under the scheduler's lock, but
 // those under mu.
 type active struct {
 	Experiment
@@ -130,12 +130,11 @@ type task struct {
 	decide *active
 }
 
-// outcome is a worker's report on a task.
+// outcome is what a worker did of a task.
 type outcome struct {
 	task
 	goal    int64           // of decide
 	counted map[*active]int // samples whose results are in
-	err     error
 }
 
 // Run draws samples for the experiments that source returns, until it returns
@@ -143,123 +142,171 @@ type outcome struct {
 // stay emitted.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
-		s.Workers = runtime.GOMAXPROCS(0)
+		s.Workers = cores
 	}
+	keepProcessors(s.Workers)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	sched := newScheduler(s)
+	defer context.AfterFunc(ctx, sched.wake)()
 
-	// Examples are read ahead of the scheduler, so that decoding an image holds
-	// nobody up.
-	var workers sync.WaitGroup
-	arrivals := make(chan Experiment, 2)
-	workers.Go(func() {
-		defer close(arrivals)
-		for ctx.Err() == nil {
-			e, err := source()
-			if err != nil {
-				cancel(err)
-			}
-			if err != nil || e == nil {
-				return
-			}
-			select {
-			case arrivals <- e:
-			case <-ctx.Done():
-			}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := sched.read(ctx, source); err != nil {
+			cancel(err)
 		}
 	})
-
-	tasks := make(chan task)
-	outcomes := make(chan outcome, s.Workers)
 	for range s.Workers {
-		workers.Go(func() {
-			w := s.newWorker()
-			for t := range tasks {
-				outcomes <- w.do(ctx, t)
+		running.Go(func() {
+			if err := s.work(ctx, sched); err != nil {
+				cancel(err)
 			}
 		})
 	}
-	sched := scheduler{
-		batch:     s.Classifier.Batch(),
-		n0:        s.N0,
-		maxActive: max(4, maxActiveBytes/(4*s.Classifier.InputLen()+1)),
-	}
-	err := sched.run(ctx, s, arrivals, tasks, outcomes)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause // the first failure, not its echo
-		}
-		cancel(err)
-	}
-	close(tasks)
-	go func() {
-		workers.Wait()
-		close(outcomes)
-	}()
-	for range outcomes { // unread reports would hold their workers
-	}
-	return err
+	running.Wait()
+	return context.Cause(ctx) // the first failure, not its echo
 }
 
-// scheduler decides which samples are drawn next. It runs in one goroutine and
-// owns the experiments in flight.
+// cores is how many goroutines run at once, before keepProcessors.
+var cores = runtime.GOMAXPROCS(0)
+
+// DefaultWorkers is the number of workers if none is given: one a core.
+func DefaultWorkers() int { return cores }
+
+// keepProcessors gives Go's scheduler two processors more than the workers need. Where none is idle, the runtime takes
+// the processor of a thread that has been in C for 20 µs, as all workers are most of the time, and each return from the
+// model then waits for another: with an idle one a small model is sampled a seventh faster.
+func keepProcessors(workers int) {
+	if n := workers + 2; runtime.GOMAXPROCS(0) < n {
+		runtime.GOMAXPROCS(n)
+	}
+}
+
+// work does tasks until there are no more.
+func (s Sampler) work(ctx context.Context, sched *scheduler) error {
+	w := s.newWorker()
+	for {
+		t, err := sched.next(ctx)
+		if err != nil || t == nil {
+			return err
+		}
+		o, err := w.do(ctx, *t)
+		if err != nil {
+			return err
+		}
+		if err := sched.account(ctx, o); err != nil {
+			return err
+		}
+	}
+}
+
+// scheduler decides which samples are drawn next. The workers ask it in turn: a
+// goroutine of its own would have to be woken for every batch, which takes as
+// long as several samples of a small model.
 type scheduler struct {
+	sampler   Sampler
 	batch     int
 	n0        int64
 	maxActive int
-	active    []*active // in order of arrival
-	undecided []*active // goal reached, to be decided
+	arrivals  chan Experiment
+
+	mu        sync.Mutex
+	changed   *sync.Cond // something arrived, was accounted for, or ctx ended
+	exhausted bool       // nothing more arrives
+	active    []*active  // in order of arrival
+	undecided []*active  // goal reached, to be decided
 }
 
-func (c *scheduler) run(ctx context.Context, s Sampler, arrivals <-chan Experiment, tasks chan<- task, outcomes <-chan outcome) error {
-	var next *task // composed, waiting for a worker
-	for {
-		if next == nil {
-			next = c.compose(arrivals == nil)
-		}
-		if next == nil && len(c.active) == 0 && arrivals == nil {
-			return ctx.Err()
-		}
-		var (
-			in   <-chan Experiment
-			out  chan<- task
-			send task
-		)
-		if next != nil {
-			out, send = tasks, *next
-		} else if len(c.active) < c.maxActive {
-			in = arrivals
+func newScheduler(s Sampler) *scheduler {
+	c := &scheduler{
+		sampler:   s,
+		batch:     s.Classifier.Batch(),
+		n0:        s.N0,
+		maxActive: max(4, maxActiveBytes/(4*s.Classifier.InputLen()+1)),
+		arrivals:  make(chan Experiment, 2),
+	}
+	c.changed = sync.NewCond(&c.mu)
+	return c
+}
+
+// wake lets the workers that wait look again.
+func (c *scheduler) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed.Broadcast()
+}
+
+// read reads examples ahead of the workers, so that decoding an image holds
+// nobody up.
+func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
+	defer c.wake()
+	defer close(c.arrivals)
+	for ctx.Err() == nil {
+		e, err := source()
+		if err != nil || e == nil {
+			return err
 		}
 		select {
+		case c.arrivals <- e:
+			c.wake()
 		case <-ctx.Done():
-			return ctx.Err()
-		case e, ok := <-in:
-			if !ok {
-				arrivals = nil
-				continue
-			}
-			a, err := c.admit(s, e)
-			if err != nil {
-				return err
-			}
-			c.active = append(c.active, a)
-		case out <- send:
-			next = nil
-		case o := <-outcomes:
-			if err := c.account(o); err != nil {
-				return err
-			}
 		}
+	}
+	return nil
+}
+
+// next returns the next task, nil after the last; it waits while there may be
+// one later.
+func (c *scheduler) next(ctx context.Context) (*task, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ctx.Err() == nil {
+		if t := c.compose(); t != nil {
+			return t, nil
+		}
+		if c.exhausted && len(c.active) == 0 {
+			return nil, nil
+		}
+		if arrived, err := c.arrive(); err != nil {
+			return nil, err
+		} else if !arrived {
+			c.changed.Wait()
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// arrive takes in what has been read, if there is room, and reports whether
+// that changed anything.
+func (c *scheduler) arrive() (bool, error) {
+	if c.exhausted || len(c.active) >= c.maxActive {
+		return false, nil
+	}
+	select {
+	case e, ok := <-c.arrivals:
+		if !ok {
+			c.exhausted = true
+			c.changed.Broadcast()
+			return true, nil
+		}
+		a, err := c.admit(e)
+		if err == nil {
+			c.active = append(c.active, a)
+		}
+		return true, err
+	default:
+		return false, nil
 	}
 }
 
-func (c *scheduler) admit(s Sampler, e Experiment) (*active, error) {
-	m := s.Classifier.Classes()
+func (c *scheduler) admit(e Experiment) (*active, error) {
+	classifier := c.sampler.Classifier
 	a := &active{Experiment: e}
 	a.index, a.input = e.Input()
-	if d := a.input.Len(); d != s.Classifier.InputLen() {
-		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, d, s.Classifier.InputLen())
+	if d := a.input.Len(); d != classifier.InputLen() {
+		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, d, classifier.InputLen())
 	}
+	m := classifier.Classes()
 	a.votes = Votes{Counts0: make([]int64, m), Counts: make([]int64, m)}
 	goal, err := e.Goal(a.votes)
 	a.goal = goal
@@ -271,7 +318,7 @@ func (c *scheduler) admit(s Sampler, e Experiment) (*active, error) {
 
 // compose takes the next task: a decision if one is due, else a batch. A batch
 // that is not full is held back while further examples can join it.
-func (c *scheduler) compose(exhausted bool) *task {
+func (c *scheduler) compose() *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
 		c.undecided = c.undecided[1:]
@@ -284,7 +331,7 @@ func (c *scheduler) compose(exhausted bool) *task {
 			break
 		}
 	}
-	if available == 0 || (available < c.batch && !exhausted && len(c.active) < c.maxActive) {
+	if available == 0 || (available < c.batch && !c.exhausted && len(c.active) < c.maxActive) {
 		return nil
 	}
 	t := &task{}
@@ -320,11 +367,14 @@ func (a *active) left(n0 int64) int64 {
 	return samples
 }
 
-// account takes in a worker's report and emits the experiments that are now
+// account takes in what a worker did and emits the experiments that are now
 // finished, in order.
-func (c *scheduler) account(o outcome) error {
-	if o.err != nil {
-		return o.err
+func (c *scheduler) account(ctx context.Context, o outcome) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.changed.Broadcast()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if a := o.decide; a != nil {
 		if o.goal > a.goal {
@@ -363,11 +413,11 @@ func (s Sampler) newWorker() *worker {
 	}
 }
 
-func (w *worker) do(ctx context.Context, t task) outcome {
-	o := outcome{task: t}
+func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
+	o.task = t
 	if t.decide != nil {
-		o.goal, o.err = t.decide.decide()
-		return o
+		o.goal, err = t.decide.decide()
+		return o, err
 	}
 	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
 	in := w.in
@@ -384,8 +434,8 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 		}
 	}
 	clear(in) // a batch that is not full is padded
-	if o.err = w.Classifier.Run(ctx, w.in, w.out); o.err != nil {
-		return o
+	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
+		return o, err
 	}
 	o.counted = make(map[*active]int, len(t.batch))
 	out := w.out
@@ -393,8 +443,7 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 	for _, g := range t.batch {
 		k, err := g.deliver(out[:g.count*m], m, w.N0)
 		if err != nil {
-			o.err = fmt.Errorf("example %d: %w", g.index, err)
-			return o
+			return o, fmt.Errorf("example %d: %w", g.index, err)
 		}
 		o.counted[g.active] += k
 		out = out[g.count*m:]
@@ -405,7 +454,7 @@ func (w *worker) do(ctx context.Context, t task) outcome {
 	if w.Progress != nil {
 		w.Progress(drawn)
 	}
-	return o
+	return o, nil
 }
 
 // deliver counts the votes of a segment's outputs [count·m] and shows them to
