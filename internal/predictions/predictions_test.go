@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -263,12 +264,9 @@ func TestRadii(t *testing.T) {
 			}
 			continue
 		}
-		hint := ""
-		if h, ok := err.(interface{ Hint() string }); ok {
-			hint = h.Hint()
-		}
-		if err.Error() != test.want || hint != test.hint {
-			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, hint, test.want, test.hint)
+		advice, _ := hint.Of(err)
+		if err.Error() != test.want || advice != test.hint {
+			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, advice, test.want, test.hint)
 		}
 	}
 }

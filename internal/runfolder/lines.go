@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // A line of a file of lines is intact, or damaged: not as it was written.
@@ -74,16 +75,6 @@ type damage struct {
 	// that is appended to looks so; an edit or a failing disk need not.
 	tail bool
 }
-
-// Error says where a file is damaged and what to do.
-type Error struct {
-	problem, hint string
-}
-
-func (e *Error) Error() string { return e.problem }
-
-// Hint says what to do about the error.
-func (e *Error) Hint() string { return e.hint }
 
 // fileFormat says how the lines of a file are read.
 type fileFormat[T any] struct {
@@ -214,10 +205,9 @@ func (c content[T]) repairable(path string) error {
 	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
 		return nil
 	}
-	return &Error{
+	return hint.New(
 		fmt.Sprintf("%s:%d: %v", path, c.damage.line, c.damage.err),
-		"delete this line and all after it to have their examples sampled again",
-	}
+		"delete this line and all after it to have their examples sampled again")
 }
 
 // checkKeys checks that a JSON object has every one of the keys, no key twice, in any
