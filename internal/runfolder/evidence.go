@@ -141,7 +141,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 func readVotes(path string) (content[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
-	return readLines(path, fileFormat[votesLine]{keys: votesKeys, valid: func(v votesLine) error {
+	return readLines(path, fileFormat[votesLine]{keys: votesKeys, size: votesLine.size, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}

@@ -60,6 +60,9 @@ type votesLine struct {
 	Scores string `json:"scores,omitempty"`
 }
 
+// size is what the counts take, in bytes, with the rest and the index among those seen.
+func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
+
 // Create begins the run folder dir. It refuses with ErrExists a folder that
 // has anything in it but what an interrupted start leaves.
 func Create(dir string, run Run) (*Folder, error) {

@@ -11,9 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 )
 
 // A line of a file of lines is intact, or damaged: not as it was written.
@@ -85,6 +87,8 @@ type fileFormat[T any] struct {
 	// own: the file is appended to in its run folder, where its end can be torn.
 	own   bool
 	valid func(T) error
+	// size is the memory that a value takes beside itself, in bytes; nil: as much as its line.
+	size func(T) int
 }
 
 // content is what the intact lines of a file hold.
@@ -110,19 +114,26 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 }
 
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
-	return collect(r, func(l line) (v T, holds bool, err error) {
+	return collect(r, func(l line) (v T, held int, err error) {
 		v, checked, err := f.decode(l)
 		// A file of lines with checksums has one behind every line.
 		f.sealed = f.sealed || (checked && err == nil)
-		return v, true, err
+		if f.size == nil || err != nil {
+			return v, len(l.text), err
+		}
+		return v, f.size(v), err
 	})
 }
 
-// collect reads lines up to the first damaged one. decode reads a line and tells whether
-// it holds a value.
-func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error)) (c content[T], err error) {
+// noValue is what a line holds that is no value.
+const noValue = -1
+
+// collect reads lines up to the first damaged one, in no more memory than an input may take. decode reads a line and
+// tells how many bytes its value holds beside itself, or noValue.
+func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (c content[T], err error) {
+	total, limit := int64(0), memory.Limit()
 	err = scanLines(r, func(l line) error {
-		v, holds, err := decode(l)
+		v, held, err := decode(l)
 		switch {
 		case c.damage != nil:
 			// Only whether something intact comes after it is still of interest.
@@ -132,7 +143,10 @@ func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error))
 			if bytes.IndexByte(l.text, 0) >= 0 {
 				return errZeros
 			}
-		case holds:
+		case held != noValue:
+			if total += int64(held) + int64(unsafe.Sizeof(v)+unsafe.Sizeof(l.number)+unsafe.Sizeof(l.end)); total > limit {
+				return fmt.Errorf("line %d: %w", l.number, &memory.LimitError{Need: -1, Limit: limit})
+			}
 			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
 		}
 		return nil

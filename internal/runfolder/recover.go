@@ -20,7 +20,7 @@ var (
 // readOwnVotes reads the run's votes, up to the first damaged line.
 func (r Run) readOwnVotes(path string) (content[votesLine], error) {
 	c, err := readLines(path, fileFormat[votesLine]{
-		keys: votesKeys, sealed: r.sealed(), own: true,
+		keys: votesKeys, sealed: r.sealed(), own: true, size: votesLine.size,
 		valid: func(v votesLine) error { return v.Validate() },
 	})
 	if missing(err) {
