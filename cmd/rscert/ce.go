@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
@@ -88,26 +87,6 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 	return cmd
 }
 
-// describeBoundMethods lists the methods for the help text.
-func describeBoundMethods() string {
-	assumption := map[calib.Assumption]string{calib.BoundedVariation: "variation", calib.PerturbedScores: "perturbed"}
-	var b strings.Builder
-	for _, m := range calib.BoundMethods {
-		fmt.Fprintf(&b, "  %-16s %-10s %s\n", m.Name, assumption[m.Assumption], nameMethod(m.What, m.Sound))
-	}
-	return b.String()
-}
-
-// defaultBoundMethods are the methods of choice.
-func defaultBoundMethods() (methods []calib.BoundMethod) {
-	for _, m := range calib.BoundMethods {
-		if m.Default {
-			methods = append(methods, m)
-		}
-	}
-	return methods
-}
-
 func (o ceOptions) check() error {
 	switch {
 	case !(o.Delta > 0 && o.Delta < 1):
@@ -124,34 +103,6 @@ func (o ceOptions) check() error {
 		return badInputf("--perturb needs --bandwidth")
 	}
 	return nil
-}
-
-const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows what a bandwidth costs"
-
-// supported are the methods whose assumption is made.
-func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
-	for _, m := range o.methods {
-		made := o.varies
-		if m.Assumption == calib.PerturbedScores {
-			made = o.Bandwidth > 0
-		}
-		switch {
-		case made:
-			methods = append(methods, m)
-		case o.chosen && m.Assumption == calib.PerturbedScores:
-			return nil, withHint(badInputf("--method %s needs --bandwidth", m.Name), perturbHint)
-		case o.chosen:
-			return nil, withHint(badInputf("--method %s needs --monotone or --variation", m.Name),
-				"--monotone says that P(y=1|s) only ascends or only descends in s")
-		}
-	}
-	if len(methods) == 0 {
-		return nil, withHint(badInputf("%s: no finite data bound the calibration error from above without an assumption: "+
-			"want --monotone, --variation V, or perturbed scores", displayPath(path)),
-			"--monotone if P(y=1|s) only ascends or only descends in s; "+
-				"--perturb --bandwidth 0.015625 assumes nothing, and bounds the error of the perturbed scores")
-	}
-	return methods, nil
 }
 
 // ceReport is what --json prints.
@@ -257,14 +208,9 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 		return nil
 	}
 	if err := calib.CheckPerturbed(sample, o.Bandwidth); err != nil {
-		return withHint(badInputf("%s: these are no perturbed scores: %v", displayPath(path), err), perturbHint)
+		return hint.Add(badInputf("%s: these are no perturbed scores: %v", displayPath(path), err), perturbHint)
 	}
 	return nil
-}
-
-// assume reports whether one of the methods makes the assumption.
-func assume(methods []calib.BoundMethod, a calib.Assumption) bool {
-	return slices.ContainsFunc(methods, func(m calib.BoundMethod) bool { return m.Assumption == a })
 }
 
 // compute fills in the bounds and writes the curve.

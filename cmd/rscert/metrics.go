@@ -45,7 +45,7 @@ The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has on
   p0, p1, …, label             probabilities of all classes; the true class
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0/1)
-and, if wanted, weight. A run folder or votes.jsonl works too: the shares of the
+and, if wanted, weight and index. A run folder or votes.jsonl works too: the shares of the
 votes are the probabilities. Of a file with a column radius (bounds.csv, 'acce --out')
 the rows of one radius are taken; --radius chooses it where there are several.
 

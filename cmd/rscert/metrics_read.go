@@ -91,7 +91,9 @@ func readPredictions(
 		}
 		p, err := readVotePredictions(path)
 		if err == nil && o.quantity != nil && *o.quantity == calib.ClassOneQuantity {
-			p, err = predictions.SelectClassOne(p)
+			if p, err = predictions.SelectClassOne(p); err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
 		}
 		return p, nil, badInput(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/run"
@@ -55,43 +56,10 @@ func (s streams) console(quiet bool) run.Console {
 	}
 }
 
-// usageError marks an error as the caller's: wrong flags or unreadable input.
-// It ends the process with exit code 2.
-type usageError struct{ error }
+// badInput marks err, when not nil, as wrong usage or input: exit code 2.
+func badInput(err error) error { return run.BadInput(err) }
 
-func (e usageError) Unwrap() error { return e.error }
-
-// badInput marks err, when not nil, as wrong usage or input. A cancelled
-// context stays what it is.
-func badInput(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return usageError{err}
-}
-
-func badInputf(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
-// hinted is an error that knows what the user can do about it: the hint is
-// printed on a line of its own under the error.
-type hinted interface {
-	error
-	Hint() string
-}
-
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	return hintedError{err, fmt.Sprintf(format, args...)}
-}
+func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
 
 // newRoot builds the command tree. started is set once a command's own code
 // runs: an error before that is cobra's, about the command line.
@@ -145,15 +113,14 @@ func execute(args []string, s streams) int {
 		return exitDone
 	}
 	if !started {
-		err = withHint(usageError{err}, "see '%s --help'", cmd.CommandPath())
+		err = hint.Add(badInput(err), "see '%s --help'", cmd.CommandPath())
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = interruption(err)
 	}
 	fmt.Fprintf(s.err, "rscert: %v\n", quote.Error(err))
-	var h hinted
-	if errors.As(err, &h) {
-		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(h.Hint()))
+	if advice, ok := hint.Of(err); ok {
+		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(advice))
 	}
 	return exitCode(err)
 }
@@ -163,9 +130,8 @@ var errInterrupted = errors.New("interrupted")
 
 // interruption is errInterrupted with the hint of err.
 func interruption(err error) error {
-	var h hinted
-	if errors.As(err, &h) {
-		return withHint(errInterrupted, "%s", h.Hint())
+	if advice, ok := hint.Of(err); ok {
+		return hint.Add(errInterrupted, "%s", advice)
 	}
 	return errInterrupted
 }
@@ -175,9 +141,8 @@ func exitCode(err error) int {
 	if errors.Is(err, errInterrupted) {
 		return exitInterrupted
 	}
-	var usage usageError
 	var input run.InputError
-	if errors.As(err, &usage) || errors.As(err, &input) {
+	if errors.As(err, &input) {
 		return exitUsage
 	}
 	return exitFailed

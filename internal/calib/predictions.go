@@ -35,8 +35,6 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	if len(probability) != classes*len(label) {
 		return nil, fmt.Errorf("%d probabilities for %d labels of %d classes", len(probability), len(label), classes)
 	}
-	// Probabilities written with 4 digits or as float16 are still taken.
-	const tolerance = 1e-3
 	p := &Predictions{Probability: probability, Classes: classes, Label: label,
 		Confidence: make([]float64, len(label)), Correct: make([]bool, len(label))}
 	for i, y := range label {
@@ -54,13 +52,20 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 				top = k
 			}
 		}
-		if math.Abs(sum-1) > tolerance*math.Sqrt(float64(classes)) {
+		if !SumToOne(sum, classes) {
 			return nil, &RowError{i, fmt.Sprintf("probabilities sum to %.6g, not 1", sum)}
 		}
 		p.Confidence[i] = row[top]
 		p.Correct[i] = top == y
 	}
 	return p, nil
+}
+
+// SumToOne reports whether the probabilities of so many classes may have this sum. Those written with 4 digits or as
+// float16 may.
+func SumToOne(sum float64, classes int) bool {
+	const tolerance = 1e-3
+	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
 }
 
 // Check reports the first value that is out of range, as a *RowError.

@@ -21,9 +21,15 @@ func (a *Accuracy) Add(v Votes) {
 			a.Clean++
 		}
 	}
-	if k := argMax(v.Counts); k == v.Label && v.Counts[k] > v.None {
+	if v.Right() {
 		a.Smoothed++
 	}
+}
+
+// Right reports whether the label has the most estimation votes, none included; of equals the lowest class has them.
+func (v Votes) Right() bool {
+	k := argMax(v.Counts)
+	return k == v.Label && v.Counts[k] > v.None
 }
 
 // CleanShare is the accuracy without noise; false if it is not known.

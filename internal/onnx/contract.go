@@ -4,17 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rscert/rscert/internal/hint"
 )
-
-// Error is an error that knows what the user can do about it.
-type Error struct {
-	problem, hint string
-}
-
-func (e *Error) Error() string { return e.problem }
-
-// Hint says what to do about the error.
-func (e *Error) Hint() string { return e.hint }
 
 // noBatch and freeSize are the batch of an input without a batch dimension and
 // of one whose size is free.
@@ -34,20 +26,20 @@ type contract struct {
 func readContract(info *Info, output string) (contract, error) {
 	var c contract
 	if info.External {
-		return c, &Error{"the model keeps its weights in files beside it",
-			"export it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"}
+		return c, hint.New("the model keeps its weights in files beside it",
+			"export it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)")
 	}
 	if len(info.Inputs) != 1 {
-		return c, &Error{fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), list(info.Inputs)),
-			"export the model with everything but the image fixed inside the graph"}
+		return c, hint.New(fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), list(info.Inputs)),
+			"export the model with everything but the image fixed inside the graph")
 	}
 	c.input = info.Inputs[0]
 	switch {
 	case c.input.Kind != "tensor":
 		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", printable(c.input.Name), c.input.Kind)
 	case !c.input.Type.supported():
-		return c, &Error{fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", printable(c.input.Name), c.input.Type),
-			"export the model without the conversion from image bytes: rscert adds noise to values in [0,1]"}
+		return c, hint.New(fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", printable(c.input.Name), c.input.Type),
+			"export the model without the conversion from image bytes: rscert adds noise to values in [0,1]")
 	case c.input.Unknown || len(c.input.Shape) == 0:
 		return c, fmt.Errorf("model input '%s' declares no shape", printable(c.input.Name))
 	}
@@ -101,11 +93,11 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	case name != "" && len(candidates) == 0:
 		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", printable(name), list(outputs))
 	case len(candidates) == 0:
-		return TensorInfo{}, &Error{"no output of the model looks like scores [N,m] of m classes: " + list(outputs),
-			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"}
+		return TensorInfo{}, hint.New("no output of the model looks like scores [N,m] of m classes: "+list(outputs),
+			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)")
 	case len(candidates) > 1:
-		return TensorInfo{}, &Error{"several outputs of the model look like scores [N,m]: " + list(outputs),
-			"name the one with the scores: --scores-output NAME"}
+		return TensorInfo{}, hint.New("several outputs of the model look like scores [N,m]: "+list(outputs),
+			"name the one with the scores: --scores-output NAME")
 	}
 	o := candidates[0]
 	if o.Kind != "tensor" || !o.Type.supported() {

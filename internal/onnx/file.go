@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"syscall"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // ReadModel reads a model's file. It refuses what is no regular file (a device,
@@ -34,7 +36,7 @@ func ReadModel(path string) ([]byte, error) {
 	}
 	size := info.Size()
 	if size > math.MaxInt32 {
-		return nil, &Error{fmt.Sprintf("%s: the model is larger than 2 GiB", printable(path)), tooLargeHint}
+		return nil, hint.New(fmt.Sprintf("%s: the model is larger than 2 GiB", printable(path)), tooLargeHint)
 	}
 	if memory, ok := AvailableMemory(); ok && uint64(size) > memory/3 {
 		return nil, fmt.Errorf("%s: a model of %d MiB does not fit into %d MiB of memory, which it takes three times",

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -103,7 +104,7 @@ func TestRandomOperators(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
-		var e *Error
+		var e *hint.Error
 		if c.want != "" && (!errors.As(err, &e) || e.Hint() == "") {
 			t.Errorf("%s: no hint: %v", c.name, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -116,7 +117,7 @@ func Inspect(model []byte) (*Info, error) {
 
 func parse(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > math.MaxInt32 {
-		return nil, &Error{"the model is larger than 2 GiB", tooLargeHint}
+		return nil, hint.New("the model is larger than 2 GiB", tooLargeHint)
 	}
 	if err := checkFields(model); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -76,7 +77,7 @@ func TestContractErrors(t *testing.T) {
 		"external": {external, "the model keeps its weights in files beside it", "save_as_external_data=False"},
 	} {
 		_, err := openRuntime(t).Load(c.model.bytes(t), LoadOptions{})
-		e, ok := err.(*Error)
+		e, ok := err.(*hint.Error)
 		if !ok || e.Error() != c.want || !strings.Contains(e.Hint(), c.hint) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // An empty home: no library in the cache. Those of the system stay.
@@ -167,7 +169,7 @@ func TestOpenDamaged(t *testing.T) {
 	home := emptyHome(t)
 	path := touch(t, cachePath(t))
 	_, err := Open(path)
-	var e *Error
+	var e *hint.Error
 	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), path+": damaged: its SHA-256 e3b0c442") || !strings.Contains(e.Hint(), "make onnxruntime") {
 		t.Errorf("error %v", err)
 	}

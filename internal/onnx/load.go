@@ -12,6 +12,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -80,7 +81,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 			return nil, err
 		}
 		if err := r.works(d); err != nil {
-			return nil, &Error{fmt.Sprintf("device %s: %v", d, err), d.provider.hint}
+			return nil, hint.New(fmt.Sprintf("device %s: %v", d, err), d.provider.hint)
 		}
 		return []Device{d}, nil
 	}
@@ -274,7 +275,7 @@ func (l *loader) load(opt LoadOptions) error {
 		return fmt.Errorf("the model fails on a random input: %w", err)
 	}
 	if !sameBits(again, alone[0]) {
-		return &Error{"the model gives different scores for the same input: it draws random numbers", inferenceHint}
+		return hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
 	}
 	if err := l.readOutputs(opt, slices.Concat(alone...)); err != nil {
 		return err
@@ -295,8 +296,8 @@ func (l *loader) load(opt LoadOptions) error {
 			if l.ctx.Err() != nil {
 				return l.ctx.Err()
 			}
-			return &Error{fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
-				"export it for inference, with a free batch dimension"}
+			return hint.New(fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
+				"export it for inference, with a free batch dimension")
 		}
 	}
 	l.use(original, native, want)
@@ -407,8 +408,8 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
 		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", printable(l.contract.output.Name), shape, in)
 	case l.classes == 1:
-		return &Error{fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", printable(l.contract.output.Name)),
-			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]"}
+		return hint.New(fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", printable(l.contract.output.Name)),
+			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]")
 	}
 	return nil
 }
@@ -517,13 +518,13 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	case OutputsAuto:
 		l.outputs = kind
 		if kind == OutputsAuto && opt.Scores {
-			return &Error{"cannot tell whether the model gives logits or probabilities: " + why,
-				"say so with --outputs logits or --outputs probabilities"}
+			return hint.New("cannot tell whether the model gives logits or probabilities: "+why,
+				"say so with --outputs logits or --outputs probabilities")
 		}
 	case Probabilities:
 		if negative, sumsToOne, _ := rowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
-			return &Error{"the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
-				"use --outputs logits, or export the model with its softmax"}
+			return hint.New("the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
+				"use --outputs logits, or export the model with its softmax")
 		}
 	case Logits:
 		if kind == Probabilities {

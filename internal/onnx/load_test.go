@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -292,7 +293,7 @@ func TestLoadErrors(t *testing.T) {
 		if strings.ContainsAny(err.Error(), "\n") {
 			t.Errorf("%s: error of several lines: %v", c.model, err)
 		}
-		var e *Error
+		var e *hint.Error
 		if errors.As(err, &e); c.hint != "" && (e == nil || !strings.Contains(e.Hint(), c.hint)) {
 			t.Errorf("%s: hint of %v, want %q", c.model, err, c.hint)
 		}
@@ -448,7 +449,7 @@ func TestDevices(t *testing.T) {
 		t.Skip("CUDA works here")
 	}
 	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: device(t, "cuda:0")})
-	var e *Error
+	var e *hint.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "GPU build") {
 		t.Errorf("error %v", err)
 	}

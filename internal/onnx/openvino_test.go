@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // openOpenVINO opens the library that 'make onnxruntime DEVICE=openvino'
@@ -211,7 +213,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	// The plain library has no OpenVINO: that is said, with where to get it.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
-	var e *Error
+	var e *hint.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "DEVICE=openvino") {
 		t.Errorf("error %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -93,7 +94,7 @@ func hasLoops(m *onnxpb.ModelProto) bool {
 const inferenceHint = "export it for inference (in PyTorch after model.eval())"
 
 // refuse names the node that stands against the model.
-func refuse(problem string, s *scope, n *onnxpb.NodeProto, hint string) error {
+func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error {
 	where := ""
 	switch {
 	case n.GetName() != "":
@@ -106,7 +107,7 @@ func refuse(problem string, s *scope, n *onnxpb.NodeProto, hint string) error {
 	if s.function != "" {
 		where += fmt.Sprintf(" of function '%s'", printable(s.function))
 	}
-	return &Error{fmt.Sprintf("%s: %s, %s", problem, printable(n.GetOpType()), where), hint}
+	return hint.New(fmt.Sprintf("%s: %s, %s", problem, printable(n.GetOpType()), where), advice)
 }
 
 // domainOf is the domain under its one name.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 //go:embed libraries.sha256
@@ -83,7 +85,7 @@ func checkFile(file string, want []string) error {
 	if err != nil || slices.Contains(want, found) {
 		return err
 	}
-	return &Error{problem, "run 'make onnxruntime' in the rscert sources (with the same DEVICE=) to fetch it again"}
+	return hint.New(problem, "run 'make onnxruntime' in the rscert sources (with the same DEVICE=) to fetch it again")
 }
 
 func fileSHA256(path string) (string, error) {

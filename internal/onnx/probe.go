@@ -14,6 +14,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -120,8 +121,8 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	}
 	defer s.close()
 	if found := precisionOf(got, want); found != precision {
-		return &Error{fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
-			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found)}
+		return hint.New(fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
+			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found))
 	}
 	r.checked.Store(key, true)
 	return nil
@@ -194,7 +195,7 @@ func (l *loader) nameNodes(g graph, tile int, err error) error {
 	if len(nodes) > most {
 		nodes = append(nodes[:most], fmt.Sprintf("and %d more", len(nodes)-most))
 	}
-	return &Error{fmt.Sprintf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with --device cpu"}
+	return hint.New(fmt.Sprintf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with --device cpu")
 }
 
 // profile returns the nodes that run on ONNX Runtime's CPU provider.

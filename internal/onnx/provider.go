@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // provider is one of ONNX Runtime's execution providers, as rscert runs it. A
@@ -137,8 +139,8 @@ func (p *provider) checkPrecision(precision Precision) error {
 	if slices.Contains(p.precisions, precision) {
 		return nil
 	}
-	return &Error{fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision),
-		fmt.Sprintf("use --device openvino for %s on a CPU that has it, or --precision %s", precision, p.precisions[0])}
+	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision),
+		fmt.Sprintf("use --device openvino for %s on a CPU that has it, or --precision %s", precision, p.precisions[0]))
 }
 
 // works returns nil if the library can run models on the device, or why it

@@ -29,7 +29,7 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // Columns are what FromTable and Attacked read.
 func Columns() tabular.Options {
 	return tabular.Options{
-		Optional: []string{"confidence", "correct", "score", "label", "labels", "weight", "radius",
+		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
 		Matrices: []string{"probabilities", "probs", "scores"},
@@ -49,8 +49,11 @@ func LogitColumns() tabular.Options {
 
 // FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label;
 // and weight, where it is there. The predictions are checked. They are of the wanted quantity; nil is class-1 for
-// score and label, top-label for all else.
+// score and label, top-label for all else. An example whose index appears twice is an error.
 func FromTable(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
+	if err := checkIndex(t); err != nil {
+		return nil, err
+	}
 	p, err := fromColumns(t, want)
 	if err != nil {
 		return nil, LocateRow(t, err)
@@ -60,6 +63,19 @@ func FromTable(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, erro
 		return nil, LocateRow(t, err)
 	}
 	return p, nil
+}
+
+// checkIndex refuses rows of the same example: intervals and tests are for independent ones.
+func checkIndex(t *tabular.Table) error {
+	index, _ := t.Column("index")
+	seen := make(map[float64]bool, len(index))
+	for i, x := range index {
+		if seen[x] {
+			return t.Errorf(i, "index %v appears twice: each example counts once", x)
+		}
+		seen[x] = true
+	}
+	return nil
 }
 
 func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
@@ -107,7 +123,10 @@ func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, er
 
 // SelectClassOne are predictions of class 1 made of those of two classes.
 func SelectClassOne(p *calib.Predictions) (*calib.Predictions, error) {
-	if p.Classes != 2 {
+	switch {
+	case p.Probability == nil:
+		return nil, errors.New("no probabilities: class-1 calibration is of the probability of class 1")
+	case p.Classes != 2:
 		return nil, fmt.Errorf("%d classes: class-1 calibration is for two", p.Classes)
 	}
 	score := make([]float64, p.N())
@@ -290,7 +309,8 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 	return attacked
 }
 
-// FromVotes takes the shares of the votes as probabilities. path names the votes in errors.
+// FromVotes takes the shares of the votes as probabilities, or, where votes for no class leave them short of 1, only the
+// largest share of each example as its confidence. path names the votes in errors.
 func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -301,18 +321,40 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	}
 	var probability []float64
 	var label []int
+	short := false
 	for _, v := range votes {
 		for _, c := range v.Counts {
 			probability = append(probability, float64(c)/float64(v.N))
 		}
 		label = append(label, v.Label)
+		short = short || !calib.SumToOne(1-float64(v.None)/float64(v.N), classes)
 	}
-	p, err := calib.TopLabel(probability, classes, label)
+	var p *calib.Predictions
+	var err error
+	if short {
+		p, err = mostVoted(votes)
+	} else {
+		p, err = calib.TopLabel(probability, classes, label)
+	}
 	var row *calib.RowError
 	if errors.As(err, &row) {
 		return nil, fmt.Errorf("%s: example %d: %s", path, votes[row.Row].Index, row.Reason)
 	}
 	return p, err
+}
+
+// mostVoted takes the largest share of the votes as the confidence. The answer is wrong where the most votes are for no
+// class.
+func mostVoted(votes []certify.Votes) (*calib.Predictions, error) {
+	p := &calib.Predictions{}
+	for i, v := range votes {
+		if v.Label == certify.UnknownLabel {
+			return nil, &calib.RowError{Row: i, Reason: "has no label"}
+		}
+		p.Confidence = append(p.Confidence, float64(slices.Max(v.Counts))/float64(v.N))
+		p.Correct = append(p.Correct, v.Right())
+	}
+	return p, p.Check()
 }
 
 // booleans converts a column of 0 and 1.

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -98,6 +99,9 @@ func TestFromVotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPredictions(t, p, []float64{0.75, 0.625}, []bool{true, false}, 3)
+	if want := []float64{0.25, 0.75, 0, 0.25, 0.125, 0.625}; !slices.Equal(p.Probability, want) {
+		t.Errorf("probabilities %v, want %v", p.Probability, want)
+	}
 	votes[1].Label = 3
 	for _, test := range []struct {
 		votes []certify.Votes
@@ -109,6 +113,64 @@ func TestFromVotes(t *testing.T) {
 	} {
 		if _, err := FromVotes("votes.jsonl", test.votes); err == nil || err.Error() != test.want {
 			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+}
+
+// Votes for no class leave the shares short of 1: then there are confidences only.
+func TestVotesForNone(t *testing.T) {
+	votes := []certify.Votes{
+		{Index: 0, Label: 1, N: 8, Counts: []int64{1, 4, 0}, None: 3},
+		{Index: 1, Label: 1, N: 8, Counts: []int64{1, 3, 0}, None: 4}, // none has the most
+		{Index: 2, Label: 1, N: 8, Counts: []int64{0, 4, 0}, None: 4}, // of equals no class wins
+		{Index: 3, Label: 0, N: 8, Counts: []int64{2, 6, 0}},
+		{Index: 4, Label: 0, N: 8, Counts: []int64{0, 0, 0}, None: 8},
+	}
+	p, err := FromVotes("votes.jsonl", votes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPredictions(t, p, []float64{0.5, 0.375, 0.5, 0.75, 0}, []bool{true, false, false, false, false}, 0)
+	if p.Probability != nil || p.Label != nil {
+		t.Errorf("probabilities %v with labels %v, want none", p.Probability, p.Label)
+	}
+	if _, err := SelectClassOne(p); err == nil || !strings.HasPrefix(err.Error(), "no probabilities") {
+		t.Errorf("class 1: %v", err)
+	}
+	votes[3].Label = certify.UnknownLabel
+	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
+		t.Errorf("error %v", err)
+	}
+	// A share of none that any file of probabilities may lack: the vectors stay.
+	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
+	p, err = FromVotes("votes.jsonl", few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPredictions(t, p, []float64{0.999}, []bool{true}, 2)
+	few[0].Counts[1], few[0].None = 998, 2
+	p, err = FromVotes("votes.jsonl", few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPredictions(t, p, []float64{0.998}, []bool{true}, 0)
+}
+
+// An example counts once, at each radius where the rows have one.
+func TestIndexTwice(t *testing.T) {
+	const text = "index,confidence,correct,radius\n0,0.5,1,0.25\n0,0.5,1,0.5\n1,0.5,0,0.25\n"
+	radius := 0.25
+	for _, test := range []struct{ text, want string }{
+		{text, ""},
+		{text + "1,0.5,0,0.5\n", ""},
+		{text + "1,0.5,0,0.25\n", "stdin:5: index 1 appears twice: each example counts once"},
+	} {
+		table, err := SelectRadius(readText(t, test.text, Columns()), &radius)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = FromTable(table, nil); test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
+			t.Errorf("%q: error %v, want %q", test.text, err, test.want)
 		}
 	}
 }
@@ -263,12 +325,9 @@ func TestRadii(t *testing.T) {
 			}
 			continue
 		}
-		hint := ""
-		if h, ok := err.(interface{ Hint() string }); ok {
-			hint = h.Hint()
-		}
-		if err.Error() != test.want || hint != test.hint {
-			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, hint, test.want, test.hint)
+		advice, _ := hint.Of(err)
+		if err.Error() != test.want || advice != test.hint {
+			t.Errorf("%q: error %v, hint %q, want %s, %q", test.text, err, advice, test.want, test.hint)
 		}
 	}
 }

@@ -6,18 +6,9 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/tabular"
 )
-
-// RadiusError says that a table's radii are not those that were asked for. Hint says what to do.
-type RadiusError struct {
-	message, hint string
-}
-
-func (e *RadiusError) Error() string { return e.message }
-
-// Hint is what the user can do about it.
-func (e *RadiusError) Hint() string { return e.hint }
 
 // LocateRadius words an error of calib.BoundRows.ByRadius, or one like it: it names the file, the line, the radii.
 func LocateRadius(t *tabular.Table, err error) error {
@@ -26,7 +17,7 @@ func LocateRadius(t *tabular.Table, err error) error {
 	case errors.Is(err, calib.ErrNoRadii):
 		return fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
 	case errors.As(err, &none):
-		return &RadiusError{fmt.Sprintf("%s: %v", t.Path, err), fmt.Sprintf("the radii are %v", none.Found)}
+		return hint.New(fmt.Sprintf("%s: %v", t.Path, err), fmt.Sprintf("the radii are %v", none.Found))
 	}
 	return LocateRow(t, err)
 }
@@ -54,10 +45,9 @@ func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
 		return nil, LocateRadius(t, &calib.NoRadiusError{Radius: *wanted, Found: values(groups)})
 	}
 	if len(groups) > 1 {
-		return nil, &RadiusError{
+		return nil, hint.New(
 			fmt.Sprintf("%s: has the rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
-			"each example is there once a radius; choose one with --radius",
-		}
+			"each example is there once a radius; choose one with --radius")
 	}
 	return t, nil
 }

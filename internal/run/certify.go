@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -41,7 +42,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	defer r.inputs.close()
 	description := r.inputs.describe(r.plan, len(r.positions))
 	if r.certifiers, err = newCertifiers(description); err != nil {
-		return Outcome{}, badInput(err)
+		return Outcome{}, BadInput(err)
 	}
 	if r.folder, err = openFolder(r.plan, description); err != nil {
 		return Outcome{}, err
@@ -53,8 +54,8 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if closeErr := r.folder.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil && !hasHint(err) && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
-		err = withHint(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
+	if _, advised := hint.Of(err); err != nil && !advised && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
+		err = hint.Add(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
 	}
 	return outcome, err
 }
@@ -66,7 +67,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 		return nil, err
 	}
 	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
-		return nil, badInput(err) // before the work of opening
+		return nil, BadInput(err) // before the work of opening
 	}
 	if err := p.chooseSeed(console); err != nil {
 		return nil, err
@@ -185,12 +186,12 @@ func openInputs(ctx context.Context, p Plan) (*inputs, error) {
 func (in *inputs) open(ctx context.Context, p Plan) error {
 	model, err := onnx.ReadModel(p.Model)
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	sum := sha256.Sum256(model)
 	in.modelSum = hex.EncodeToString(sum[:])
 	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
 		return err
@@ -201,14 +202,14 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 		Example: in.data.Shape(),
 	})
 	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", p.Model, err))
+		return BadInput(fmt.Errorf("%s: %w", p.Model, err))
 	}
 	arrangement, err := in.model.Fit(in.data.Shape(), p.Layout)
 	if err != nil {
-		return badInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
+		return BadInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
 	}
 	if err := in.data.CheckLabels(in.model.Classes()); err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
 		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
@@ -226,7 +227,7 @@ func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 		library, err = onnx.Open(path)
 	}
 	if named != "" {
-		err = badInput(err)
+		err = BadInput(err)
 	}
 	return library, err
 }
@@ -275,12 +276,13 @@ func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 		open = runfolder.Resume
 	}
 	folder, err := open(p.Out, run)
+	var damage *runfolder.DamageError
 	var mismatch *runfolder.MismatchError
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
-		return nil, withHint(badInput(err), "go on with it by --resume, or choose another --out")
-	case errors.As(err, &mismatch):
-		return nil, badInput(err)
+		return nil, hint.Add(BadInput(err), "go on with it by --resume, or choose another --out")
+	case errors.As(err, &damage), errors.As(err, &mismatch):
+		return nil, BadInput(err)
 	}
 	return folder, err
 }

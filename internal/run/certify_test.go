@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -398,8 +399,8 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 		}
 	}
 	_, err := Certify(ctx, p, console)
-	var hint interface{ Hint() string }
-	if want := fmt.Sprintf("2 of 3 examples are in %s; go on with --resume", p.Out); !errors.Is(err, context.Canceled) || !errors.As(err, &hint) || hint.Hint() != want {
+	advice, _ := hint.Of(err)
+	if want := fmt.Sprintf("2 of 3 examples are in %s; go on with --resume", p.Out); !errors.Is(err, context.Canceled) || advice != want {
 		t.Errorf("error %v, want the hint %q", err, want)
 	}
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
@@ -454,9 +455,10 @@ func TestResumeChecksRecords(t *testing.T) {
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), "example 1: ") || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("error %v, want one of example 1 with %q", err, tt.want)
 			}
-			var hint interface{ Hint() string }
-			if tt.want != "" && (!errors.As(err, &hint) || !strings.Contains(hint.Hint(), "line 2 of")) {
-				t.Errorf("the error has no hint that names line 2: %v", err)
+			advice, _ := hint.Of(err)
+			var bad InputError
+			if tt.want != "" && (!errors.As(err, &bad) || !strings.Contains(advice, "line 2 of")) {
+				t.Errorf("error %v with hint %q, want an InputError with line 2 in its hint", err, advice)
 			}
 		})
 	}
@@ -775,8 +777,8 @@ func TestRecertification(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Recertification{Evidence: find(t, labels), Target: certify.Target{Alpha: 0.1, Sigma: 1, Class: certify.Predicted}}.Certify(t.Context(), quiet)
-	var hint interface{ Hint() string }
-	if !errors.Is(err, certify.ErrNoSelection) || !errors.As(err, &hint) || !strings.Contains(hint.Hint(), "--class label") {
+	advice, _ := hint.Of(err)
+	if !errors.Is(err, certify.ErrNoSelection) || !strings.Contains(advice, "--class label") {
 		t.Errorf("votes without selection: error %v", err)
 	}
 }

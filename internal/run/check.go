@@ -82,7 +82,7 @@ func (r *running) drawNoisy(path string) error {
 	}
 	example, err := r.inputs.data.Example(r.positions[0])
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	values := make([]float32, len(example.Values))
 	if err := r.noisyValues(values, example.Values); err != nil {
@@ -117,7 +117,7 @@ func (r *running) noisyValues(dst, example []float32) error {
 	}
 	plain.channel = func(int) int { return 0 }
 	if err := plain.prepare(r.plan.Sigma, []float64{0}, []float64{1}); err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	integers, _ := plain.integers(example)
 	input, err := plain.lattice.Input(integers, plain.channel)

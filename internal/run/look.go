@@ -85,14 +85,14 @@ func (r *running) lookInputs() (labels []int, inputs []smoothing.Input, err erro
 	for k := range n {
 		example, err := r.inputs.data.Example(r.positions[k*len(r.positions)/n])
 		if err != nil {
-			return nil, nil, badInput(err)
+			return nil, nil, BadInput(err)
 		}
 		if example.Label == certify.UnknownLabel {
 			continue
 		}
 		input, _, err := r.inputs.noise.input(example.Values)
 		if err != nil {
-			return nil, nil, badInput(err)
+			return nil, nil, BadInput(err)
 		}
 		labels, inputs = append(labels, example.Label), append(inputs, input)
 	}
@@ -134,7 +134,7 @@ func accuracy(votes, labels []int) float64 {
 func (in *inputs) loadReference(ctx context.Context, p Plan) (*onnx.Model, error) {
 	model, err := onnx.ReadModel(p.Model)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
 	return in.library.LoadContext(ctx, model, onnx.LoadOptions{
 		Device: onnx.CPU, Workers: 1, Outputs: p.Outputs, Output: p.ScoresOutput, Example: in.data.Shape(),

@@ -55,9 +55,9 @@ func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noi
 		mean, std = repeat(mean, a.Channels), repeat(std, a.Channels)
 	}
 	if n.data, err = in.data.Lattice(ctx); err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
-	return n, badInput(n.prepare(p.Sigma, mean, std))
+	return n, BadInput(n.prepare(p.Sigma, mean, std))
 }
 
 // prepare makes the lattice, the table and the values.

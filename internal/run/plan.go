@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -58,9 +59,8 @@ type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }
 
-// badInput marks err, when not nil, as the input's. A cancelled context stays what it
-// is.
-func badInput(err error) error {
+// BadInput marks err, when not nil, as the input's. A cancelled context stays what it is.
+func BadInput(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -68,25 +68,7 @@ func badInput(err error) error {
 }
 
 func badInputf(format string, args ...any) error {
-	return InputError{fmt.Errorf(format, args...)}
-}
-
-// hintedError is an error with what its user can do about it.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	return hintedError{err, fmt.Sprintf(format, args...)}
-}
-
-func hasHint(err error) bool {
-	var h interface{ Hint() string }
-	return errors.As(err, &h)
+	return BadInput(fmt.Errorf(format, args...))
 }
 
 // Idle is a flag that plays no part without another.
@@ -123,7 +105,7 @@ const maxThreads = 1024
 func (p Plan) validate() error {
 	for _, required := range []struct{ name, value string }{{"model", p.Model}, {"data", p.Data}, {"out", p.Out}} {
 		if required.value == "" {
-			return withHint(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
+			return hint.Add(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
 		}
 	}
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
@@ -150,7 +132,7 @@ func (p Plan) validate() error {
 	case p.Scores && byVotes:
 		return badInputf("--method %s is for votes, not for --scores", p.Method)
 	case !p.Scores && !byVotes:
-		return withHint(badInputf("--method %s is for scores", p.Method), "add --scores")
+		return hint.Add(badInputf("--method %s is for scores", p.Method), "add --scores")
 	case p.Scores && p.Stop.Given():
 		return badInputf("--stop %s: only votes can be stopped early, not --scores", p.Stop)
 	}

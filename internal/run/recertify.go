@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scorefile"
@@ -82,16 +83,16 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	}
 	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return v.Certifiable(q.Target.Class) })
 	if errors.Is(err, certify.ErrNoSelection) {
-		err = withHint(err, "certify the label by --class label")
+		err = hint.Add(err, "certify the label by --class label")
 	}
-	return votes, badInput(err)
+	return votes, BadInput(err)
 }
 
 // certifyVotes certifies saved votes, on all cores.
 func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
 	certifier, err := certify.NewVoteCertifier(p)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
 	certs := make([]certify.Certificate, len(votes))
 	g, ctx := errgroup.WithContext(ctx)
@@ -126,11 +127,11 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	}
 	certifier, err := certify.NewScoreCertifier(q.Params)
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	r, err := q.Evidence.Scores()
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	example, err := q.split(r.Shape)
@@ -146,16 +147,16 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 		if example.Index, example.Label, err = r.Next(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return badInput(err)
+			return BadInput(err)
 		}
 		example.Quantisation = r.Quantisation()
 		cert, bounds, err := q.certifyExample(certifier, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
-			return withHint(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
+			return hint.Add(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
 				"take the first k samples for it with --n0 k, or certify --class label")
 		}
 		if err != nil {
-			return badInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
+			return BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
 		}
 		take(cert, bounds)
 		bar.Add(1, "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -40,7 +41,7 @@ func (r *running) takeDone() error {
 	done := r.folder.Done()
 	for i, rec := range done {
 		if err := r.checkDone(rec); err != nil {
-			return withHint(fmt.Errorf("example %d: %w", rec.Votes.Index, err),
+			return hint.Add(badInputf("example %d: %w", rec.Votes.Index, err),
 				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", i+1, runfolder.CertificatesFile)
 		}
 		r.take(rec)
@@ -119,13 +120,13 @@ func (r *running) sample(ctx context.Context) error {
 func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	example, err := r.inputs.data.Example(r.positions[turn])
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
 	e := &experiment{running: r}
 	v := &e.record.Votes
 	v.Index, v.Label = example.Index, example.Label
 	if e.input, v.Quantisation, err = r.inputs.noise.input(example.Values); err != nil {
-		return nil, badInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
+		return nil, BadInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
 	}
 	if r.scores == nil {
 		return e, nil

@@ -66,9 +66,12 @@ func readBounds(path string) (content[boundRow], error) {
 		return content[boundRow]{}, err
 	}
 	defer f.Close()
-	c, err := collect(f, func(l line) (boundRow, bool, error) {
-		row, err := decodeBound(l)
-		return row, l.number > 1, err
+	c, err := collect(f, func(l line) (row boundRow, held int, err error) {
+		if l.number == 1 {
+			held = noValue
+		}
+		row, err = decodeBound(l)
+		return row, held, err
 	})
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -51,7 +52,7 @@ func Find(path string) (*Evidence, error) {
 	}
 	run, err := Read(e.dir)
 	if missing(err) {
-		return nil, &Error{fmt.Sprintf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify --out' wrote"}
+		return nil, hint.New(fmt.Sprintf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify --out' wrote")
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (e *Evidence) choose(name string) (string, error) {
 	case e.Run == nil:
 		return e.Path, nil
 	case e.file != "" && e.file != name:
-		return "", &Error{fmt.Sprintf("%s: is not what this command works on", e.Path), fmt.Sprintf("name the run's folder, or its %s", name)}
+		return "", hint.New(fmt.Sprintf("%s: is not what this command works on", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
 	return filepath.Join(e.dir, name), nil
 }
@@ -140,7 +141,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 func readVotes(path string) (content[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
-	return readLines(path, fileFormat[votesLine]{keys: votesKeys, valid: func(v votesLine) error {
+	return readLines(path, fileFormat[votesLine]{keys: votesKeys, size: votesLine.size, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
@@ -232,10 +233,10 @@ func (e *Evidence) finished(path string) error {
 		return nil
 	}
 	if _, err := scorefile.StatPart(path); err == nil {
-		return &Error{fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'"}
+		return hint.New(fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'")
 	}
-	return &Error{fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
-		"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii"}
+	return hint.New(fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
+		"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii")
 }
 
 // Quantisation is what rounding the example that Next went to takes off every radius.
@@ -301,8 +302,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}
 	p := e.Run.Parameters
 	if len(p.ConfidenceRadii) == 0 {
-		return Bounds{}, &Error{fmt.Sprintf("%s: the run has no bounds on the confidence", e.Path),
-			"give certify --confidence-radii, or make bounds with 'rscert confidence'"}
+		return Bounds{}, hint.New(fmt.Sprintf("%s: the run has no bounds on the confidence", e.Path),
+			"give certify --confidence-radii, or make bounds with 'rscert confidence'")
 	}
 	certsPath := filepath.Join(e.dir, CertificatesFile)
 	certs, err := e.Run.readOwnCertificates(certsPath)
@@ -326,8 +327,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, err
 		}
 		if n, _ := p.boundsOf(certs.values, rows); n < len(certs.values) {
-			return Bounds{}, &Error{fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
-				"'rscert certify … --resume' samples it again"}
+			return Bounds{}, hint.New(fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
+				"'rscert certify … --resume' samples it again")
 		}
 	}
 	return Bounds{
@@ -351,8 +352,8 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	case examples != 0 && examples < b.Examples:
 		return 0, 0, fmt.Errorf("--examples %d: the run has sampled %d", examples, b.Examples)
 	case alpha == nil && b.Alpha == 0:
-		return 0, 0, &Error{"--delta needs --alpha, the failure probability of each bound in the file",
-			"it is the --alpha that 'rscert confidence' was given"}
+		return 0, 0, hint.New("--delta needs --alpha, the failure probability of each bound in the file",
+			"it is the --alpha that 'rscert confidence' was given")
 	}
 	if alpha != nil {
 		b.Alpha = *alpha
@@ -388,7 +389,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {
 	case g.Sigma == nil && e.Run == nil:
-		return t, &Error{"--sigma is missing", fmt.Sprintf("%s does not say the σ of its noise", e.Path)}
+		return t, hint.New("--sigma is missing", fmt.Sprintf("%s does not say the σ of its noise", e.Path))
 	case g.Sigma != nil && e.Run != nil && *g.Sigma != t.Sigma:
 		return t, fmt.Errorf("--sigma %v: the run's noise has σ = %v", *g.Sigma, t.Sigma)
 	}

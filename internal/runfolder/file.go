@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // appendFile is a file of whole lines.
@@ -54,10 +55,10 @@ func (a *appendFile) sync() error {
 // stillThere checks that path names the open file and that it has its size.
 func stillThere(path string, file *os.File, size int64) error {
 	if err := durable.CheckName(path, file); err != nil {
-		return &Error{err.Error(), "its results are lost: start again"}
+		return hint.New(err.Error(), "its results are lost: start again")
 	}
 	if info, err := file.Stat(); err != nil || info.Size() != size {
-		return errors.Join(err, &Error{fmt.Sprintf("%s: was changed while it was written to", path), "start again in another folder"})
+		return errors.Join(err, hint.New(fmt.Sprintf("%s: was changed while it was written to", path), "start again in another folder"))
 	}
 	return nil
 }
@@ -69,9 +70,9 @@ func openFile(path string) (*os.File, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, &Error{fmt.Sprintf("%s: is a folder", path), "name a file"}
+		return nil, hint.New(fmt.Sprintf("%s: is a folder", path), "name a file")
 	case !info.Mode().IsRegular():
-		return nil, &Error{fmt.Sprintf("%s: is no regular file", path), "copy what it gives into a file"}
+		return nil, hint.New(fmt.Sprintf("%s: is no regular file", path), "copy what it gives into a file")
 	}
 	return os.Open(path)
 }

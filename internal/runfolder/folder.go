@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -59,6 +60,9 @@ type votesLine struct {
 	Scores string `json:"scores,omitempty"`
 }
 
+// size is what the counts take, in bytes, with the rest and the index among those seen.
+func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
+
 // Create begins the run folder dir. It refuses with ErrExists a folder that
 // has anything in it but what an interrupted start leaves.
 func Create(dir string, run Run) (*Folder, error) {
@@ -96,15 +100,16 @@ func (f *Folder) create() error {
 }
 
 // Resume opens a run folder that was begun with an equal run (else a
-// MismatchError) and takes off what its end left unfinished. A folder that
-// does not exist, or whose start was interrupted, is created.
+// MismatchError) and takes off what its end left unfinished. Other damage is a
+// DamageError. A folder that does not exist, or whose start was interrupted, is
+// created.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
 		return Create(dir, run)
 	}
 	if err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
 	if err := then.compatible(dir, run); err != nil {
 		return nil, err
@@ -275,7 +280,7 @@ func (f *Folder) sync() error {
 		}
 	}
 	if _, err := os.Stat(f.path(RunFile)); err != nil {
-		return &Error{fmt.Sprintf("%s: was deleted or moved during the run", f.path(RunFile)), "its results are lost: start again"}
+		return hint.New(fmt.Sprintf("%s: was deleted or moved during the run", f.path(RunFile)), "its results are lost: start again")
 	}
 	return nil
 }

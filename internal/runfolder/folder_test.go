@@ -14,6 +14,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/hint"
 )
 
 var testRun = Run{
@@ -473,8 +474,9 @@ func TestDamageInTheMiddle(t *testing.T) {
 		if err == nil {
 			f.Close()
 		}
-		var hint *Error
-		if !errors.As(err, &hint) || !strings.Contains(err.Error(), file+":2: ") || !strings.Contains(hint.Hint(), "delete this line") {
+		advice, _ := hint.Of(err)
+		var damage *DamageError
+		if !errors.As(err, &damage) || !strings.Contains(err.Error(), file+":2: ") || !strings.Contains(advice, "delete this line") {
 			t.Errorf("%s: error %v", file, err)
 		}
 	}

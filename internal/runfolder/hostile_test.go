@@ -3,13 +3,18 @@ package runfolder
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rscert/rscert/internal/memory"
 )
 
 // TestHostileFiles checks that files which never end, or never begin, are refused soon and without claiming memory.
@@ -100,5 +105,43 @@ func TestLongLine(t *testing.T) {
 		if more == 1 && err == nil {
 			t.Error("a line that is too long is read")
 		}
+	}
+}
+
+// TestManyLines checks that a file of very many short lines is refused before it has taken more memory than an input may.
+func TestManyLines(t *testing.T) {
+	var text bytes.Buffer
+	const lines = 10_000
+	others := strings.Repeat(",0", 19)
+	for i := range lines {
+		fmt.Fprintf(&text, `{"index":%d,"label":0,"n":1,"counts":[1%s],"n0":1,"counts0":[1%s]}`+"\n", i, others, others)
+	}
+	path := filepath.Join(t.TempDir(), "many-votes.jsonl")
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	c, err := readVotes(path)
+	if err != nil || len(c.values) != lines {
+		t.Fatalf("%d lines, %v", len(c.values), err)
+	}
+	held := heap() - before
+	runtime.KeepAlive(c)
+
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of it
+	_, err = readVotes(path)
+	var limit *memory.LimitError
+	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than the `).MatchString(err.Error()) {
+		t.Errorf("three quarters of %d bytes: error %v", held, err)
+	}
+	debug.SetMemoryLimit(3 * held)
+	if _, err := readVotes(path); err != nil {
+		t.Errorf("one and a half times %d bytes: %v", held, err)
 	}
 }

@@ -11,8 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 )
 
 // A line of a file of lines is intact, or damaged: not as it was written.
@@ -75,16 +78,6 @@ type damage struct {
 	tail bool
 }
 
-// Error says where a file is damaged and what to do.
-type Error struct {
-	problem, hint string
-}
-
-func (e *Error) Error() string { return e.problem }
-
-// Hint says what to do about the error.
-func (e *Error) Hint() string { return e.hint }
-
 // fileFormat says how the lines of a file are read.
 type fileFormat[T any] struct {
 	// keys that each line must have, or what would be read as 0 there is not in the file
@@ -94,6 +87,8 @@ type fileFormat[T any] struct {
 	// own: the file is appended to in its run folder, where its end can be torn.
 	own   bool
 	valid func(T) error
+	// size is the memory that a value takes beside itself, in bytes; nil: as much as its line.
+	size func(T) int
 }
 
 // content is what the intact lines of a file hold.
@@ -119,19 +114,26 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 }
 
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
-	return collect(r, func(l line) (v T, holds bool, err error) {
+	return collect(r, func(l line) (v T, held int, err error) {
 		v, checked, err := f.decode(l)
 		// A file of lines with checksums has one behind every line.
 		f.sealed = f.sealed || (checked && err == nil)
-		return v, true, err
+		if f.size == nil || err != nil {
+			return v, len(l.text), err
+		}
+		return v, f.size(v), err
 	})
 }
 
-// collect reads lines up to the first damaged one. decode reads a line and tells whether
-// it holds a value.
-func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error)) (c content[T], err error) {
+// noValue is what a line holds that is no value.
+const noValue = -1
+
+// collect reads lines up to the first damaged one, in no more memory than an input may take. decode reads a line and
+// tells how many bytes its value holds beside itself, or noValue.
+func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (c content[T], err error) {
+	total, limit := int64(0), memory.Limit()
 	err = scanLines(r, func(l line) error {
-		v, holds, err := decode(l)
+		v, held, err := decode(l)
 		switch {
 		case c.damage != nil:
 			// Only whether something intact comes after it is still of interest.
@@ -141,7 +143,10 @@ func collect[T any](r io.Reader, decode func(line) (v T, holds bool, err error))
 			if bytes.IndexByte(l.text, 0) >= 0 {
 				return errZeros
 			}
-		case holds:
+		case held != noValue:
+			if total += int64(held) + int64(unsafe.Sizeof(v)+unsafe.Sizeof(l.number)+unsafe.Sizeof(l.end)); total > limit {
+				return fmt.Errorf("line %d: %w", l.number, &memory.LimitError{Need: -1, Limit: limit})
+			}
 			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
 		}
 		return nil
@@ -214,10 +219,9 @@ func (c content[T]) repairable(path string) error {
 	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
 		return nil
 	}
-	return &Error{
+	return hint.New(
 		fmt.Sprintf("%s:%d: %v", path, c.damage.line, c.damage.err),
-		"delete this line and all after it to have their examples sampled again",
-	}
+		"delete this line and all after it to have their examples sampled again")
 }
 
 // checkKeys checks that a JSON object has every one of the keys, no key twice, in any

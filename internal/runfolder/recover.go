@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -19,7 +20,7 @@ var (
 // readOwnVotes reads the run's votes, up to the first damaged line.
 func (r Run) readOwnVotes(path string) (content[votesLine], error) {
 	c, err := readLines(path, fileFormat[votesLine]{
-		keys: votesKeys, sealed: r.sealed(), own: true,
+		keys: votesKeys, sealed: r.sealed(), own: true, size: votesLine.size,
 		valid: func(v votesLine) error { return v.Validate() },
 	})
 	if missing(err) {
@@ -79,6 +80,24 @@ func (r Run) readOwnCertificates(path string) (content[certify.Certificate], err
 	return c, err
 }
 
+// DamageError says that what a folder holds is not what its run wrote. Its files could be read: a disk that fails is no
+// such error.
+type DamageError struct{ err error }
+
+func (e *DamageError) Error() string { return e.err.Error() }
+
+func (e *DamageError) Unwrap() error { return e.err }
+
+// damaged makes an error in what was read a DamageError.
+func damaged(err error) error {
+	var failed *fs.PathError
+	var renaming *os.LinkError
+	if err == nil || errors.As(err, &failed) || errors.As(err, &renaming) {
+		return err
+	}
+	return &DamageError{err}
+}
+
 // left is what the files of an interrupted run hold.
 type left struct {
 	votes  content[votesLine]
@@ -132,11 +151,11 @@ func (l left) common(path string) (int, error) {
 func (f *Folder) recover() error {
 	l, err := f.readLeft()
 	if err != nil {
-		return err
+		return damaged(err)
 	}
 	n, err := l.common(f.path(CertificatesFile))
 	if err != nil {
-		return err
+		return damaged(err)
 	}
 	p := f.run.Parameters
 	if len(p.ConfidenceRadii) > 0 {
@@ -171,7 +190,7 @@ func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	}
 	w, err := open(path, f.run.scoreShape())
 	if err != nil {
-		return 0, err
+		return 0, damaged(err)
 	}
 	f.scores = w
 	for n, v := range votes {

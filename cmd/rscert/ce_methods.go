@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// describeBoundMethods lists the methods for the help text.
+func describeBoundMethods() string {
+	assumption := map[calib.Assumption]string{calib.BoundedVariation: "variation", calib.PerturbedScores: "perturbed"}
+	var b strings.Builder
+	for _, m := range calib.BoundMethods {
+		fmt.Fprintf(&b, "  %-16s %-10s %s\n", m.Name, assumption[m.Assumption], nameMethod(m.What, m.Sound))
+	}
+	return b.String()
+}
+
+// defaultBoundMethods are the methods of choice.
+func defaultBoundMethods() (methods []calib.BoundMethod) {
+	for _, m := range calib.BoundMethods {
+		if m.Default {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}
+
+const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows what a bandwidth costs"
+
+// supported are the methods whose assumption is made.
+func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
+	for _, m := range o.methods {
+		made := o.varies
+		if m.Assumption == calib.PerturbedScores {
+			made = o.Bandwidth > 0
+		}
+		switch {
+		case made:
+			methods = append(methods, m)
+		case o.chosen && m.Assumption == calib.PerturbedScores:
+			return nil, hint.Add(badInputf("--method %s needs --bandwidth", m.Name), perturbHint)
+		case o.chosen:
+			return nil, hint.Add(badInputf("--method %s needs --monotone or --variation", m.Name),
+				"--monotone says that P(y=1|s) only ascends or only descends in s")
+		}
+	}
+	if len(methods) == 0 {
+		return nil, hint.Add(badInputf("%s: no finite data bound the calibration error from above without an assumption: "+
+			"want --monotone, --variation V, or perturbed scores", displayPath(path)),
+			"--monotone if P(y=1|s) only ascends or only descends in s; "+
+				"--perturb --bandwidth 0.015625 assumes nothing, and bounds the error of the perturbed scores")
+	}
+	return methods, nil
+}
+
+// assume reports whether one of the methods makes the assumption.
+func assume(methods []calib.BoundMethod, a calib.Assumption) bool {
+	return slices.ContainsFunc(methods, func(m calib.BoundMethod) bool { return m.Assumption == a })
+}
