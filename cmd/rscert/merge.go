@@ -31,8 +31,8 @@ and scores. run.json differs in what the model ran on: it lists that of every sh
 Merge refuses shards that are not finished or damaged and says how to finish them,
 shards that differ in a parameter, the model, the data or the software, examples that
 are in two shards, and a run of which shards are missing. With --allow-gaps it joins
-what there is; run.json then lists the shards, and every command counts the run as not
-finished. Shards need not be of one size: 0/2, 1/4 and 3/4 are a run, too.`,
+what there is; run.json then lists the shards, and the run counts as not finished.
+Shards need not be of one size: 0/2, 1/4 and 3/4 are a run, too.`,
 		Example: `  rscert merge part0 part1 part2 part3 --out run
   rscert merge part* --out run --allow-gaps`,
 		Args: func(_ *cobra.Command, args []string) error {
