@@ -210,8 +210,11 @@ func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
 // scoreShape is the shape of the run's scores.npz.
 func (r Run) scoreShape() scorefile.Shape {
-	p := r.Parameters
-	return scorefile.Shape{Examples: r.Data.Selected, Classes: r.Model.Classes, N0: p.N0, N: p.N}
+	p, examples := r.Parameters, r.Data.Selected
+	if len(r.Data.Shards) > 0 {
+		examples = len(r.positions())
+	}
+	return scorefile.Shape{Examples: examples, Classes: r.Model.Classes, N0: p.N0, N: p.N}
 }
 
 // Done returns the records that the folder had when it was opened.

@@ -138,8 +138,8 @@ func TestResumeRefusals(t *testing.T) {
 		{"n and seed", func(r *Run) { r.Parameters.N = 20; r.Parameters.Seed = 2 }, "--n was 10, now 20; --seed was 1, now 2"},
 		{"stop", func(r *Run) { r.Parameters.Stop, _ = certify.ParseStop("radius>=0.5") }, "--stop was not given, now radius>=0.5"},
 		{"mean", func(r *Run) { r.Parameters.Mean = []float64{0.5} }, "--mean was [], now [0.5]"},
-		{"model", func(r *Run) { r.Model.SHA256 = strings.Repeat("0", 64) }, "the model is another"},
-		{"data", func(r *Run) { r.Data.SHA256 = strings.Repeat("0", 64) }, "the data are others"},
+		{"model", func(r *Run) { r.Model.SHA256 = strings.Repeat("0", 64) }, "the model was m.onnx with SHA-256 abababababab…, now m.onnx with SHA-256 000000000000…"},
+		{"data", func(r *Run) { r.Data.SHA256 = strings.Repeat("0", 64) }, "the data set was d.csv with SHA-256 cdcdcdcdcdcd…, now"},
 		{"library", func(r *Run) { r.Runtime.Library = "1.30.0" }, "ONNX Runtime was 1.29.0, now 1.30.0"},
 		{"version", func(r *Run) { r.Version = "2.0.0" }, "rscert was 1.2.3, now 2.0.0"},
 	}

@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -97,6 +98,9 @@ func (s *Shard) UnmarshalText(text []byte) error {
 func (s Shard) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
+
+// compare orders shards.
+func (s Shard) compare(t Shard) int { return cmp.Or(s.I-t.I, s.K-t.K) }
 
 // Positions are the positions in a dataset of so many examples of those that are
 // certified, ascending.

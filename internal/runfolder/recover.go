@@ -29,7 +29,7 @@ func (r Run) readOwnVotes(path string) (content[votesLine], error) {
 	if err != nil {
 		return c, err
 	}
-	positions := r.Parameters.Positions(r.Data.Examples)
+	positions := r.positions()
 	for turn, v := range c.values {
 		if err := r.checkVotes(v.Votes, turn, positions); err != nil {
 			return c, fmt.Errorf("%s:%d: %w", path, c.lines[turn], err)

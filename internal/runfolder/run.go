@@ -19,6 +19,7 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
@@ -67,6 +68,8 @@ type Data struct {
 	Shape    []int  `json:"shape"`
 	Examples int    `json:"examples"` // in the dataset
 	Selected int    `json:"selected"` // of them in the run, by skip, max, select and shard
+	// Shards are those that the run is merged of, where others are missing: only their examples are there.
+	Shards []Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // how the data were read
 	Note             string          `json:"note,omitempty"`               // what was decided in reading
@@ -85,6 +88,14 @@ type Runtime struct {
 	// provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
+	// Shards are what the shards of a merged run ran on.
+	Shards []ShardRuntime `json:"shards,omitempty"`
+}
+
+// ShardRuntime is what a shard ran on.
+type ShardRuntime struct {
+	Shard Shard `json:"shard"`
+	Runtime
 }
 
 // Read reads dir's run.json.
@@ -161,7 +172,24 @@ func (r Run) validate() error {
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
 		return errors.New("its parameters are not those of a run")
 	}
+	if positions := r.positions(); len(r.Data.Shards) > 0 && len(slices.Compact(positions)) != len(positions) {
+		return errors.New("the shards that it is merged of overlap")
+	}
 	return nil
+}
+
+// positions are the positions in the dataset of the examples that the run has when it is finished, ascending.
+func (r Run) positions() []int {
+	p := r.Parameters
+	if len(r.Data.Shards) == 0 {
+		return p.Positions(r.Data.Examples)
+	}
+	var all []int
+	for _, p.Shard = range r.Data.Shards {
+		all = append(all, p.Positions(r.Data.Examples)...)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // MismatchError says what differs between a run folder and the run that wants
@@ -169,6 +197,7 @@ func (r Run) validate() error {
 type MismatchError struct {
 	Dir         string
 	Differences []string
+	gaps        bool // the folder is merged, with gaps
 }
 
 func (e *MismatchError) Error() string {
@@ -177,6 +206,9 @@ func (e *MismatchError) Error() string {
 
 // Hint says what to do.
 func (e *MismatchError) Hint() string {
+	if e.gaps {
+		return "sample the shards that are missing, then merge all of them"
+	}
 	return "resume with what the folder was begun with, or choose another --out"
 }
 
@@ -184,37 +216,54 @@ func (e *MismatchError) Hint() string {
 // results as the one that began the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []string
-	differs := func(what string, then, now any) {
-		if !reflect.DeepEqual(then, now) {
-			diff = append(diff, fmt.Sprintf("%s was %v, now %v", what, show(then), show(now)))
+	for _, d := range r.differences(now) {
+		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.what, d.first, d.second))
+	}
+	gaps := len(r.Data.Shards) > 0
+	if gaps {
+		diff = append(diff, "it is merged, and examples between its own are missing")
+	}
+	if len(diff) == 0 {
+		return nil
+	}
+	return &MismatchError{dir, diff, gaps}
+}
+
+// difference is a condition that two runs do not share.
+type difference struct{ what, first, second string }
+
+// differences are the conditions on which results depend and that r and other do not share.
+func (r Run) differences(other Run) (diff []difference) {
+	differs := func(what string, first, second any) {
+		if !reflect.DeepEqual(first, second) {
+			diff = append(diff, difference{what, show(first), show(second)})
 		}
 	}
-	if r.Model.SHA256 != now.Model.SHA256 {
-		diff = append(diff, fmt.Sprintf("the model is another (SHA-256 was %.12s…, %s has %.12s…)", r.Model.SHA256, now.Model.File, now.Model.SHA256))
+	file := func(name, sum string) string { return fmt.Sprintf("%s with SHA-256 %.12s…", name, sum) }
+	if r.Model.SHA256 != other.Model.SHA256 {
+		differs("the model", file(r.Model.File, r.Model.SHA256), file(other.Model.File, other.Model.SHA256))
 	}
-	if r.Data.SHA256 != now.Data.SHA256 {
-		diff = append(diff, fmt.Sprintf("the data are others (SHA-256 was %.12s…, %s has %.12s…)", r.Data.SHA256, now.Data.File, now.Data.SHA256))
+	if r.Data.SHA256 != other.Data.SHA256 {
+		differs("the data set", file(r.Data.File, r.Data.SHA256), file(other.Data.File, other.Data.SHA256))
 	}
-	then, current := reflect.ValueOf(r.Parameters), reflect.ValueOf(now.Parameters)
-	for i := range then.NumField() {
-		name := then.Type().Field(i).Tag.Get("json")
-		a, b := then.Field(i), current.Field(i)
+	first, second := reflect.ValueOf(r.Parameters), reflect.ValueOf(other.Parameters)
+	for i := range first.NumField() {
+		name := first.Type().Field(i).Tag.Get("json")
+		name, _, _ = strings.Cut(name, ",")
+		a, b := first.Field(i), second.Field(i)
 		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
 			continue
 		}
 		differs("--"+name, a.Interface(), b.Interface())
 	}
-	differs("the folder's format", r.Schema, now.Schema)
-	differs("rscert", r.Version, now.Version)
-	differs("ONNX Runtime", r.Runtime.Library, now.Runtime.Library)
-	differs("the provider", r.Runtime.Provider, now.Runtime.Provider)
+	differs("the folder's format", r.Schema, other.Schema)
+	differs("rscert", r.Version, other.Version)
+	differs("ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
+	differs("the provider", r.Runtime.Provider, other.Runtime.Provider)
 	if len(diff) == 0 { // what else could make another table?
-		differs("the table of the noise", r.Noise, now.Noise)
+		differs("the table of the noise", r.Noise, other.Noise)
 	}
-	if len(diff) == 0 {
-		return nil
-	}
-	return &MismatchError{dir, diff}
+	return diff
 }
 
 func show(v any) string {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// certifyLine is the command line of the run, to be typed into a shell in the folder where the run was begun.
+func certifyLine(run runfolder.Run, out string) string {
+	values := flagValues(run.Parameters)
+	maps.Copy(values, flagValues(run.Data.Options))
+	maps.Copy(values, map[string]string{"model": run.Model.File, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
+	if run.Parameters.Max > 0 { // else the choice depends on the data
+		values["select"] = run.Parameters.Select.String()
+	}
+	words := []string{"rscert certify"}
+	newCertify(streams{}).Flags().VisitAll(func(f *pflag.Flag) {
+		value, recorded := values[f.Name]
+		switch {
+		case !recorded || value == "" || value == f.DefValue || "["+value+"]" == f.DefValue:
+		case f.Name == "temperature" && value == "0": // of a run without scores
+		case f.Value.Type() == "bool":
+			words = append(words, "--"+f.Name)
+		default:
+			words = append(words, "--"+f.Name, shellWord(value))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// flagValues are the values of a document of run.json as flags take them, by their names.
+func flagValues(document any) map[string]string {
+	text, err := json.Marshal(document)
+	var fields map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		panic(err) // these were read from run.json
+	}
+	values := map[string]string{}
+	for name, field := range fields {
+		var s string
+		if json.Unmarshal(field, &s) != nil {
+			s = strings.Trim(string(field), "[]")
+		}
+		values[name] = s
+	}
+	return values
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// mergeOptions are the flags of merge.
+type mergeOptions struct {
+	out         string
+	allowGaps   bool
+	json, quiet bool
+}
+
+func newMerge(s streams) *cobra.Command {
+	var o mergeOptions
+	cmd := &cobra.Command{
+		Use:   "merge RUN… --out RUN",
+		Short: "Join the shards of a run",
+		Long: `Merge joins run folders that 'rscert certify --shard i/k' wrote into one, with the
+bytes of the run that was never split: votes, certificates, bounds on the confidence
+and scores. run.json differs in what the model ran on: it lists that of every shard.
+
+Merge refuses shards that are not finished or damaged and says how to finish them,
+shards that differ in a parameter, the model, the data or the software, examples that
+are in two shards, and a run of which shards are missing. With --allow-gaps it joins
+what there is; run.json then lists the shards, and the run counts as not finished.
+Shards need not be of one size: 0/2, 1/4 and 3/4 are a run, too.`,
+		Example: `  rscert merge part0 part1 part2 part3 --out run
+  rscert merge part* --out run --allow-gaps`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput(errors.New("want the run folders to merge"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runMerge(cmd.Context(), s, args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.out, "out", "", "run `folder` to write")
+	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards also where others are missing")
+	f.BoolVar(&o.json, "json", false, "print what was merged as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+// mergeReport is what merge --json prints.
+type mergeReport struct {
+	Out      string            `json:"out"`
+	Examples int               `json:"examples"`
+	Shards   []runfolder.Shard `json:"shards"`
+	// Missing are the shards of the whole run that were not given, Absent their examples.
+	Missing []runfolder.Shard `json:"missing_shards,omitempty"`
+	Absent  int               `json:"missing_examples,omitempty"`
+}
+
+func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) error {
+	if o.out == "" {
+		return withHint(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
+	}
+	shards, err := runfolder.OpenShards(dirs)
+	if err != nil {
+		return badInput(explainShard(err))
+	}
+	defer shards.Close()
+	done := mergeReport{Out: o.out, Examples: shards.Examples()}
+	if gap := shards.Gaps(); gap != nil {
+		if !o.allowGaps {
+			return badInput(explainGap(gap))
+		}
+		fmt.Fprintf(s.err, "warning: %v\n", gap)
+		done.Missing, done.Absent = gap.Missing, gap.Examples
+	}
+	for _, ran := range shards.Run().Runtime.Shards {
+		done.Shards = append(done.Shards, ran.Shard)
+	}
+	bar := progress.Start(s.progress(o.quiet), "merge", shards.Steps(), 0)
+	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
+	bar.Finish()
+	var damaged *runfolder.ShardError
+	switch {
+	case errors.Is(err, runfolder.ErrExists):
+		return withHint(badInput(err), "choose another --out")
+	case errors.As(err, &damaged):
+		return badInput(explainShard(err))
+	case err != nil:
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, done)
+	}
+	fmt.Fprintf(s.out, "%d examples of %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
+	return nil
+}
+
+// explainShard says how to finish a shard.
+func explainShard(err error) error {
+	var shard *runfolder.ShardError
+	if !errors.As(err, &shard) {
+		return err
+	}
+	return withHint(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
+}
+
+// explainGap says how to sample the first shard that is missing.
+func explainGap(gap *runfolder.GapError) error {
+	if len(gap.Missing) == 0 {
+		return withHint(gap, "name all shards, or join what there is by --allow-gaps")
+	}
+	run := gap.Run
+	run.Parameters.Shard = gap.Missing[0]
+	folder := fmt.Sprintf("part%d", run.Parameters.Shard.I)
+	return withHint(gap, "name all shards, join what there is by --allow-gaps, or sample what is missing: %s", certifyLine(run, folder))
+}

@@ -1,0 +1,294 @@
+package runfolder
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+// Merge writes the run folder out, which must be empty or not there, with the examples of all shards: the files of
+// the run that was never split. Progress is told of every example of every file. Until all is on the disk the folder
+// is a hidden one beside out, which another Merge to the same place takes over. Damage that is only found
+// here is a ShardError.
+func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
+	if err := checkFree(out); err != nil {
+		return err
+	}
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	m := merging{Shards: s, ctx: ctx, progress: progress,
+		dir: filepath.Join(filepath.Dir(out), durable.Temporary+"merge-"+filepath.Base(out))}
+	if err := os.Mkdir(m.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := lockFolder(m.dir, s.run)
+	if err != nil {
+		return err
+	}
+	defer f.unlock()
+	if err = m.write(); err == nil {
+		err = m.rename(out)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(m.dir))
+	}
+	return nil
+}
+
+// checkFree returns ErrExists if there is anything at out but an empty folder.
+func checkFree(out string) error {
+	entries, err := os.ReadDir(out)
+	switch {
+	case missing(err):
+		return nil
+	case err == nil && len(entries) == 0:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", out, ErrExists)
+}
+
+// merging is a merge under way, in dir.
+type merging struct {
+	*Shards
+	ctx      context.Context
+	dir      string
+	progress func(int64)
+}
+
+func (m merging) write() error {
+	if err := m.clear(); err != nil {
+		return err
+	}
+	one := func(shardFolder, int) int { return 1 }
+	if err := m.joinLines(VotesFile, one, copyJSON); err != nil {
+		return err
+	}
+	if err := m.joinLines(CertificatesFile, one, copyJSON); err != nil {
+		return err
+	}
+	if len(m.run.Parameters.ConfidenceRadii) > 0 {
+		rows := func(p shardFolder, i int) int { return p.rows[i] }
+		if err := m.joinLines(BoundsFile, rows, m.copyRow); err != nil {
+			return err
+		}
+	}
+	if m.run.Parameters.SaveScores {
+		if err := m.joinScores(); err != nil {
+			return err
+		}
+	}
+	return m.run.write(m.dir)
+}
+
+// clear removes what an interrupted merge has left.
+func (m merging) clear() error {
+	entries, err := os.ReadDir(m.dir)
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(m.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// rename gives the whole folder its name.
+func (m merging) rename(out string) error {
+	if err := durable.SyncFolder(m.dir); err != nil {
+		return err
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.Remove(out); err != nil && !missing(err) { // an empty folder; nothing else goes
+		return err
+	}
+	if err := os.Rename(m.dir, out); err != nil {
+		return err
+	}
+	return durable.SyncFolder(filepath.Dir(out))
+}
+
+// joinLines writes the file of this name: of each example of the run its lines, one behind the other.
+func (m merging) joinLines(name string, lines func(p shardFolder, example int) int, convert func([]byte) ([]byte, error)) (err error) {
+	sources := make([]*lineSource, len(m.parts))
+	defer func() {
+		for _, s := range sources {
+			if s != nil {
+				_ = s.file.Close()
+			}
+		}
+	}()
+	var header []byte
+	for i, p := range m.parts {
+		if sources[i], err = openLines(filepath.Join(p.dir, name)); err != nil {
+			return err
+		}
+		if name == BoundsFile {
+			header, err = sources[i].next()
+		}
+		if err != nil {
+			return m.damaged(i, err)
+		}
+	}
+	file, err := os.OpenFile(filepath.Join(m.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	to := bufio.NewWriterSize(file, 1<<16)
+	if header != nil {
+		_, _ = to.Write(append(header, '\n')) // Flush returns its error
+	}
+	next := make([]int, len(m.parts)) // examples of each part
+	for _, t := range m.turns {
+		if err := m.ctx.Err(); err != nil {
+			return err
+		}
+		for range lines(m.parts[t.part], next[t.part]) {
+			line, err := sources[t.part].next()
+			if err == nil {
+				line, err = convert(line)
+			}
+			if err != nil {
+				return m.damaged(t.part, fmt.Errorf("%s:%d: %w", sources[t.part].file.Name(), sources[t.part].number, err))
+			}
+			_, _ = to.Write(append(line, '\n'))
+		}
+		next[t.part]++
+		m.progress(1)
+	}
+	return errors.Join(to.Flush(), file.Sync())
+}
+
+// damaged says that a shard has changed since it was opened.
+func (m merging) damaged(i int, err error) error {
+	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
+}
+
+// lineSource reads the lines of a file one by one, with little memory: there may be a thousand shards.
+type lineSource struct {
+	file   *os.File
+	br     *bufio.Reader
+	data   []byte
+	number int
+}
+
+func openLines(path string) (*lineSource, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &lineSource{file: f, br: bufio.NewReaderSize(f, 1<<14)}, nil
+}
+
+// next returns the next line that is not blank, without its end; it is the caller's until the next call.
+func (s *lineSource) next() ([]byte, error) {
+	for {
+		s.number++
+		var err error
+		if s.data, err = readLine(s.br, s.data[:0]); errors.Is(err, io.EOF) {
+			return nil, errTorn
+		} else if err != nil {
+			return nil, err
+		}
+		if text := bytes.TrimSpace(s.data); len(text) > 0 {
+			return text, nil
+		}
+	}
+}
+
+// copyJSON returns a line as it is, if it is as it was written.
+func copyJSON(line []byte) ([]byte, error) {
+	if _, state := checksum.VerifyJSON(line); state != checksum.Good {
+		return nil, errChanged
+	}
+	return line, nil
+}
+
+// copyRow returns a row of bounds.csv with the number of examples of the merged run.
+func (m merging) copyRow(row []byte) ([]byte, error) {
+	text, state := checksum.VerifyCSV([]byte(boundsHeader), row)
+	end := bytes.LastIndexByte(text, ',')
+	if state != checksum.Good || end < 0 {
+		return nil, errChanged
+	}
+	return checksum.AppendCSV([]byte(boundsHeader), fmt.Appendf(nil, "%s,%d", text[:end], m.run.Data.Selected)), nil
+}
+
+// joinScores writes scores.npz, a shard after the other: every sample has its place in the file from the start.
+func (m merging) joinScores() error {
+	w, err := scorefile.Create(filepath.Join(m.dir, ScoresFile), m.run.scoreShape())
+	if err != nil {
+		return err
+	}
+	places := make([][]int, len(m.parts)) // of the examples of each part in the run
+	for place, t := range m.turns {
+		places[t.part] = append(places[t.part], place)
+	}
+	for i, p := range m.parts {
+		if err := m.copyScores(p, places[i], w); err != nil {
+			var failed *fs.PathError // of the new file; what is read is damaged in other ways
+			if !errors.As(err, &failed) && m.ctx.Err() == nil {
+				err = m.damaged(i, err)
+			}
+			return errors.Join(err, w.Close())
+		}
+	}
+	return w.Finish()
+}
+
+// copyScores writes a shard's scores to their places.
+func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (err error) {
+	e := Evidence{Path: p.dir, Run: &p.run, dir: p.dir}
+	r, err := e.Scores()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for _, place := range places {
+		index, label, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if err := w.WriteExample(place, index, label); err != nil {
+			return err
+		}
+		copySamples := func(write func(int, int64, []float32) error) func([]float32) error {
+			var first int64
+			return func(probs []float32) error {
+				at := first
+				first += int64(len(probs) / r.Classes)
+				if err := m.ctx.Err(); err != nil {
+					return err
+				}
+				return write(place, at, probs)
+			}
+		}
+		if err := r.Selection(copySamples(w.WriteSelection)); err != nil {
+			return err
+		}
+		if err := r.Estimation(copySamples(w.WriteEstimation)); err != nil {
+			return err
+		}
+		m.progress(1)
+	}
+	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // the last example's checksum, and the file's
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,543 @@
+package runfolder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
+)
+
+// splitRun is a run of 23 examples, in 7 shards 4, 4 and five times 3.
+var splitRun = func() Run {
+	r := testRun
+	r.Data.Examples, r.Data.Selected = 70, 23
+	r.Data.Shape = []int{2}
+	r.Parameters.Skip, r.Parameters.Max, r.Parameters.Select = 2, 23, Spread
+	r.Parameters.ConfidenceRadii, r.Parameters.SaveScores = []float64{0, 1, 2}, true
+	return r
+}()
+
+// votesRun is splitRun with nothing but votes.
+var votesRun = func() Run {
+	r := splitRun
+	r.Parameters.ConfidenceRadii, r.Parameters.SaveScores = nil, false
+	return r
+}()
+
+// sample makes up what the run finds of an example: a function of its index, as the noise is.
+func sample(t *testing.T, f *Folder, place, index int) {
+	t.Helper()
+	p := f.run.Parameters
+	r := Record{
+		Votes:       certify.Votes{Index: index, Label: index % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(index % 11), int64(10 - index%11)}},
+		Certificate: certify.Certificate{Index: index, Label: index % 2, Radius: float64(index%4) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
+	}
+	for _, radius := range p.boundRadii(r.Certificate) {
+		r.Bounds = append(r.Bounds, certify.ConfidenceBound{Index: index, Radius: radius, Lower: 0.1, Confidence: 0.75, Upper: 0.9})
+	}
+	if w := f.Scores(); w != nil {
+		probs := make([]float32, 2*15)
+		for i := range probs {
+			probs[i] = float32(index) + float32(i)/64
+		}
+		err := errors.Join(w.WriteExample(place, index, index%2), w.WriteSelection(place, 0, probs[:10]), w.WriteEstimation(place, 0, probs[10:]))
+		if err == nil {
+			r.Scores, err = w.Digest(place)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Append(r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sampleShard samples a shard of the run, but for the examples of the last turns.
+func sampleShard(t *testing.T, run Run, shard Shard, without int) (dir string) {
+	t.Helper()
+	run.Parameters.Shard = shard
+	positions := run.positions()
+	run.Data.Selected = len(positions)
+	run.Runtime.Batch = 8 + shard.I // of no consequence
+	dir = filepath.Join(t.TempDir(), strings.ReplaceAll(shard.String(), "/", "of"))
+	f, err := Create(dir, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, index := range positions[:len(positions)-without] {
+		sample(t, f, place, index)
+	}
+	if without == 0 {
+		err = f.Finish()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shardsOf samples all shards i/k.
+func shardsOf(t *testing.T, run Run, k int) (dirs []string) {
+	for i := range k {
+		dirs = append(dirs, sampleShard(t, run, Shard{i, k}, 0))
+	}
+	return dirs
+}
+
+// merge merges into a new folder; no error but of the shards is expected.
+func merge(t *testing.T, dirs []string) (out string, err error) {
+	t.Helper()
+	s, err := OpenShards(dirs)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	out = filepath.Join(t.TempDir(), "merged")
+	return out, s.Merge(t.Context(), out, func(int64) {})
+}
+
+// allFiles are the files of a folder but for run.json and the lock.
+func allFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		if e.Name() == RunFile || e.Name() == lockFile {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+// checkWhole compares a merged folder with that of the run that was never split, and resumes it.
+func checkWhole(t *testing.T, out, whole string, run Run) {
+	t.Helper()
+	got, want := allFiles(t, out), allFiles(t, whole)
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s differs from the whole run's", name)
+		}
+	}
+	merged, err := Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	split, err := Read(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, s := range merged.Runtime.Shards {
+		if s.Batch != 8+s.Shard.I {
+			t.Errorf("shard %s ran with batch %d", s.Shard, s.Batch)
+		}
+		p := merged.Parameters
+		p.Shard = s.Shard
+		ran += len(p.Positions(merged.Data.Examples))
+	}
+	if ran != merged.Data.Selected {
+		t.Errorf("run.json names shards of %d examples, want %d", ran, merged.Data.Selected)
+	}
+	merged.Runtime, split.Runtime = Runtime{}, Runtime{}
+	if !reflect.DeepEqual(merged, split) {
+		t.Errorf("run.json is %+v, want %+v", merged, split)
+	}
+	f, err := Resume(out, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if len(f.Done()) != run.Data.Selected || f.Dropped() != 0 || f.Scores() != nil {
+		t.Errorf("%d examples are done, %d dropped, want all %d", len(f.Done()), f.Dropped(), run.Data.Selected)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for name, run := range map[string]Run{"votes": votesRun, "scores and bounds": splitRun} {
+		whole := sampleShard(t, run, Whole, 0)
+		seven := shardsOf(t, run, 7)
+		uneven := []string{sampleShard(t, run, Shard{3, 4}, 0), sampleShard(t, run, Shard{0, 2}, 0), sampleShard(t, run, Shard{1, 4}, 0)}
+		more := shardsOf(t, run, 23)
+		for split, dirs := range map[string][]string{"whole": {whole}, "seven": seven, "in another order": {seven[4], seven[0], seven[6], seven[2], seven[1], seven[5], seven[3]}, "uneven": uneven, "one each": more} {
+			t.Run(name+"/"+split, func(t *testing.T) {
+				out, err := merge(t, dirs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkWhole(t, out, whole, run)
+			})
+		}
+	}
+}
+
+// TestMergeGaps merges what there is, and later the rest.
+func TestMergeGaps(t *testing.T) {
+	whole := sampleShard(t, splitRun, Whole, 0)
+	dirs := shardsOf(t, splitRun, 7)
+	s, err := OpenShards([]string{dirs[5], dirs[0], dirs[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := s.Gaps()
+	s.Close()
+	if gap == nil || gap.Examples != 13 || gap.Of != 23 || !slices.Equal(gap.Missing, []Shard{{1, 7}, {3, 7}, {4, 7}, {6, 7}}) {
+		t.Errorf("the gap is %+v", gap)
+	}
+	out, err := merge(t, []string{dirs[5], dirs[0], dirs[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Find(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes, err := e.Votes(func(certify.Votes) error { return nil })
+	if err != nil || len(votes) != 10 || !slices.Equal(e.Run.Data.Shards, []Shard{{0, 7}, {2, 7}, {5, 7}}) {
+		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
+	}
+	bounds, err := e.Bounds()
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // whoever counts failures counts all that were sampled
+		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
+	}
+	scores, err := e.Scores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for ; err == nil; examples++ {
+		_, _, err = scores.Next()
+	}
+	if !errors.Is(err, io.EOF) || examples-1 != 10 {
+		t.Errorf("%d scores, %v", examples-1, err)
+	}
+	_ = scores.Close()
+	var mismatch *MismatchError
+	if _, err := Resume(out, splitRun); !errors.As(err, &mismatch) || !strings.Contains(mismatch.Hint(), "merge all") {
+		t.Errorf("a run with gaps is resumed: %v", err)
+	}
+
+	all, err := merge(t, []string{dirs[1], dirs[3], out, dirs[4], dirs[6]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWhole(t, all, whole, splitRun)
+
+	s, err = OpenShards([]string{sampleShard(t, votesRun, Shard{0, 2}, 0), sampleShard(t, votesRun, Shard{1, 4}, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{3, 4}}) {
+		t.Errorf("the gap is %+v", gap)
+	}
+}
+
+// TestMergedRunFile refuses a run.json whose shards overlap.
+func TestMergedRunFile(t *testing.T) {
+	run := votesRun
+	run.Data.Shards = []Shard{{0, 2}, {2, 4}}
+	dir := t.TempDir()
+	if err := run.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "overlap") {
+		t.Errorf("shards that overlap: %v", err)
+	}
+}
+
+func TestMergeRefuses(t *testing.T) {
+	dirs := shardsOf(t, splitRun, 3)
+	old := votesRun
+	old.Schema = 1
+	open := sampleShard(t, splitRun, Shard{2, 3}, 0)
+	lock, err := lockFolder(open, Run{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.unlock()
+	for _, tt := range []struct {
+		name string
+		dirs []string
+		want string
+	}{
+		{"the same twice", []string{dirs[0], dirs[1], dirs[0]}, "(0/3) overlap: both have example 0; 8 examples"},
+		{"the whole and a part", []string{sampleShard(t, splitRun, Whole, 0), dirs[1]}, "(1/3) overlap: both have example"},
+		{"one of two examples", []string{dirs[0], sampleShard(t, splitRun, Shard{3, 6}, 0)}, "(3/6) overlap"},
+		{"no folder", []string{dirs[0], filepath.Join(dirs[0], "no")}, "no such file"},
+		{"a file", []string{dirs[0], filepath.Join(dirs[1], VotesFile)}, "is a file"},
+		{"an empty folder", []string{t.TempDir()}, "is no run folder"},
+		{"an old format", []string{sampleShard(t, old, Whole, 0)}, "was written in format 1"},
+		{"another is writing", []string{dirs[0], dirs[1], open}, "another rscert is writing to it"},
+	} {
+		out, err := merge(t, tt.dirs)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
+		}
+		if out != "" {
+			t.Errorf("%s: merged", tt.name)
+		}
+	}
+}
+
+// TestMergeMismatch changes every parameter, and whatever else results depend on, of one shard.
+func TestMergeMismatch(t *testing.T) {
+	a := shardFolder{dir: "a", run: splitRun}
+	refuses := func(name string, change func(*Run)) {
+		t.Helper()
+		b := shardFolder{dir: "b", run: splitRun}
+		b.run.Parameters.Shard = Shard{1, 7}
+		if err := a.matches(b); err != nil {
+			t.Fatalf("the same: %v", err)
+		}
+		change(&b.run)
+		if err := a.matches(b); err == nil || !strings.Contains(err.Error(), name+" is ") || !strings.HasPrefix(err.Error(), "b is no shard of the run of a: ") {
+			t.Errorf("another %s: error %v", name, err)
+		}
+	}
+	parameters := reflect.TypeFor[Parameters]()
+	for i := range parameters.NumField() {
+		name, _, _ := strings.Cut(parameters.Field(i).Tag.Get("json"), ",")
+		if name == "shard" {
+			continue
+		}
+		refuses("--"+name, func(r *Run) { changeValue(t, reflect.ValueOf(&r.Parameters).Elem().Field(i)) })
+	}
+	refuses("the model", func(r *Run) { r.Model.SHA256 = "0" })
+	refuses("the data set", func(r *Run) { r.Data.SHA256 = "0" })
+	refuses("rscert", func(r *Run) { r.Version = "2" })
+	refuses("ONNX Runtime", func(r *Run) { r.Runtime.Library = "2" })
+	refuses("the provider", func(r *Run) { r.Runtime.Provider = "cuda" })
+	refuses("the table of the noise", func(r *Run) { r.Noise.Table = "0" })
+
+	other := votesRun
+	other.Parameters.N, other.Parameters.Seed = 20, 9
+	dirs := []string{sampleShard(t, votesRun, Shard{0, 2}, 0), sampleShard(t, other, Shard{1, 2}, 2)}
+	want := "--n is 10 there, 20 here; --seed is 1 there, 9 here"
+	if _, err := merge(t, dirs); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// changeValue gives a parameter another value.
+func changeValue(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 1)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint64, reflect.Uint8:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.String:
+		v.SetString(v.String() + "other")
+	case reflect.Slice:
+		v.Set(reflect.ValueOf([]float64{7}))
+	case reflect.Struct:
+		switch v.Interface().(type) {
+		case Method:
+			v.Set(reflect.ValueOf(ByVotes(certify.ClopperPearson)))
+		case certify.StopRule:
+			rule, err := certify.ParseStop("radius>=0.5")
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.Set(reflect.ValueOf(rule))
+		default:
+			t.Fatalf("how is a %s changed?", v.Type())
+		}
+	default:
+		t.Fatalf("how is a %s changed?", v.Type())
+	}
+}
+
+// TestMergeUnfinished merges no shard that lacks anything, and names the shard.
+func TestMergeUnfinished(t *testing.T) {
+	first := sampleShard(t, splitRun, Shard{0, 2}, 0)
+	refuses := func(what, dir string) {
+		t.Helper()
+		_, err := merge(t, []string{first, dir})
+		var shard *ShardError
+		if !errors.As(err, &shard) || shard.Dir != dir || shard.Run.Parameters.Shard != (Shard{1, 2}) || shard.Advice == "" {
+			t.Errorf("%s: error %v, want one of the shard", what, err)
+		}
+	}
+	for without := 1; without <= 11; without++ {
+		refuses(fmt.Sprintf("without %d", without), sampleShard(t, splitRun, Shard{1, 2}, without))
+	}
+	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
+		cut := func(s string) string { return s[:strings.LastIndexByte(s[:len(s)-1], '\n')+1] }
+		dir := sampleShard(t, splitRun, Shard{1, 2}, 0)
+		overwrite(t, dir, name, cut)
+		refuses("a line less in "+name, dir)
+		dir = sampleShard(t, splitRun, Shard{1, 2}, 0)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		refuses("no "+name, dir)
+	}
+	for _, name := range []string{CertificatesFile, BoundsFile} {
+		dir := sampleShard(t, splitRun, Shard{1, 2}, 0)
+		overwrite(t, dir, name, func(s string) string {
+			return s + s[strings.LastIndexByte(s[:len(s)-1], '\n')+1:]
+		})
+		refuses("a line more in "+name, dir)
+		dir = sampleShard(t, splitRun, Shard{1, 2}, 0)
+		overwrite(t, dir, name, func(s string) string { return s + "x" })
+		refuses("a torn line in "+name, dir)
+	}
+}
+
+// TestMergeDamage flips bits of a shard: it is refused, or the result is what it was.
+func TestMergeDamage(t *testing.T) {
+	first, second := sampleShard(t, splitRun, Shard{0, 2}, 0), sampleShard(t, splitRun, Shard{1, 2}, 0)
+	whole := allFiles(t, sampleShard(t, splitRun, Whole, 0))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, data := range allFiles(t, second) {
+		for range 40 {
+			changed := []byte(data)
+			at, bit := rng.IntN(len(changed)), rng.IntN(8)
+			changed[at] ^= 1 << bit
+			if err := os.WriteFile(filepath.Join(second, name), changed, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := merge(t, []string{first, second})
+			if err == nil {
+				if got := allFiles(t, out); !reflect.DeepEqual(got, whole) {
+					t.Errorf("%s: bit %d of byte %d is flipped, and merged", name, bit, at)
+				}
+				continue
+			}
+			var shard *ShardError
+			if !errors.As(err, &shard) || shard.Dir != second {
+				t.Errorf("%s: bit %d of byte %d: error %v, want one of the shard", name, bit, at, err)
+			}
+			if out != "" {
+				if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) > 0 {
+					t.Errorf("%s: the refused merge leaves %v, %v", name, entries, err)
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(second, name), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMergeInterrupted ends a merge at every step, by a cancelled context and by what a kill would leave: nothing has
+// the run's name, and another merge makes it whole.
+func TestMergeInterrupted(t *testing.T) {
+	whole := sampleShard(t, splitRun, Whole, 0)
+	s, err := OpenShards(shardsOf(t, splitRun, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for stop := range s.Steps() {
+		root := t.TempDir()
+		out := filepath.Join(root, "merged")
+		killed := filepath.Join(t.TempDir(), "killed")
+		if err := os.Mkdir(killed, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var steps int64
+		err := s.Merge(ctx, out, func(n int64) {
+			if steps += n; steps == stop+1 {
+				if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("after %d steps there is %s: %v", steps, out, err)
+				}
+				if err := os.CopyFS(killed, os.DirFS(root)); err != nil {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+		if entries, _ := os.ReadDir(root); !errors.Is(err, context.Canceled) || len(entries) > 0 {
+			t.Fatalf("interrupted after %d steps: %v, leaves %v", stop+1, err, entries)
+		}
+		left, err := os.ReadDir(killed)
+		if err != nil || len(left) != 1 || !strings.HasPrefix(left[0].Name(), durable.Temporary) {
+			t.Fatalf("a kill after %d steps leaves %v, %v", stop+1, left, err)
+		}
+		again := filepath.Join(killed, "merged")
+		if err := s.Merge(t.Context(), again, func(int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		if left, err = os.ReadDir(killed); err != nil || len(left) != 1 {
+			t.Fatalf("the second merge leaves %v, %v", left, err)
+		}
+		if stop%10 == 0 {
+			checkWhole(t, again, whole, splitRun)
+		}
+	}
+}
+
+// TestMergeOut replaces nothing, and gives way to another merge to the same place.
+func TestMergeOut(t *testing.T) {
+	s, err := OpenShards([]string{sampleShard(t, votesRun, Whole, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	root := t.TempDir()
+	taken := filepath.Join(root, "taken")
+	if err := os.WriteFile(taken, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Merge(t.Context(), taken, func(int64) {}); err == nil || !errors.Is(err, ErrExists) {
+		t.Errorf("a file is replaced: %v", err)
+	}
+	if err := s.Merge(t.Context(), root, func(int64) {}); !errors.Is(err, ErrExists) {
+		t.Errorf("a folder is replaced: %v", err)
+	}
+	out := filepath.Join(root, "made", "merged")
+	if err := os.MkdirAll(out, 0o755); err != nil { // an empty folder is no obstacle
+		t.Fatal(err)
+	}
+	lock, err := func() (*Folder, error) {
+		dir := filepath.Join(root, "made", durable.Temporary+"merge-merged")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
+		}
+		return lockFolder(dir, Run{})
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Merge(t.Context(), out, func(int64) {}); err == nil || !strings.Contains(err.Error(), "another rscert") {
+		t.Errorf("two merges to one place: %v", err)
+	}
+	lock.unlock()
+	if err := s.Merge(t.Context(), out, func(int64) {}); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(taken); err != nil || !bytes.Equal(data, []byte("x")) {
+		t.Errorf("%q, %v", data, err)
+	}
+}

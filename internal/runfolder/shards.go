@@ -1,0 +1,299 @@
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// Shards are finished run folders of one run, no two of which have an example in common.
+type Shards struct {
+	run   Run           // merged
+	parts []shardFolder // by their first example
+	turns []turn        // of the merged run's examples, by index
+}
+
+// shardFolder is one shard's folder.
+type shardFolder struct {
+	dir       string
+	run       Run
+	positions []int // of its examples in the dataset
+	rows      []int // of bounds.csv, of each example
+	lock      *flock.Flock
+}
+
+// turn says where an example of the merged run comes from.
+type turn struct{ index, part int }
+
+// ShardError is a shard that cannot be merged as it is. Resuming its run repairs it, once Advice is followed.
+type ShardError struct {
+	Dir    string
+	Run    Run
+	Advice string
+	err    error
+}
+
+func (e *ShardError) Error() string { return e.err.Error() }
+func (e *ShardError) Unwrap() error { return e.err }
+
+// GapError says that shards are missing.
+type GapError struct {
+	Run      Run     // that the shards are of
+	Missing  []Shard // none: the missing examples are not those of shards as large as those given
+	Examples int     // in no shard
+	Of       int
+}
+
+func (e *GapError) Error() string {
+	what := "examples are missing"
+	if len(e.Missing) > 0 {
+		what = "shard " + joinShards(e.Missing) + " is missing"
+		if len(e.Missing) > 1 {
+			what = "shards " + joinShards(e.Missing) + " are missing"
+		}
+	}
+	return fmt.Sprintf("%s: no shard has %d of the run's %d examples", what, e.Examples, e.Of)
+}
+
+// joinShards lists shards, the first ones of many.
+func joinShards(shards []Shard) string {
+	const most = 12
+	var names []string
+	for _, s := range shards[:min(most, len(shards))] {
+		names = append(names, s.String())
+	}
+	if more := len(shards) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// OpenShards opens run folders to be merged. They must be finished (else a ShardError) and differ in nothing but the
+// shard. Until Close no other rscert can write to them.
+func OpenShards(dirs []string) (*Shards, error) {
+	s := &Shards{}
+	for _, dir := range dirs {
+		p, err := openPart(dir)
+		if err == nil {
+			s.parts = append(s.parts, p)
+			err = s.parts[0].matches(p)
+		}
+		if err == nil {
+			err = s.parts[len(s.parts)-1].check()
+		}
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(s.parts, func(a, b shardFolder) int { return a.positions[0] - b.positions[0] })
+	if err := s.arrange(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.describe()
+	return s, nil
+}
+
+// openPart opens a shard's folder and locks it, which works where others write to it and there is a lock.
+func openPart(dir string) (p shardFolder, err error) {
+	e, err := Find(dir)
+	if err != nil {
+		return p, err
+	}
+	p = shardFolder{dir: e.dir, run: *e.Run}
+	switch {
+	case e.file != "":
+		return p, &Error{fmt.Sprintf("%s: is a file", dir), "name the folder of the shard"}
+	case !p.run.sealed():
+		return p, &Error{fmt.Sprintf("%s: was written in format %d, without checksums", dir, p.run.Schema), "sample it again with this rscert"}
+	}
+	if p.positions = p.run.positions(); len(p.positions) == 0 {
+		return p, fmt.Errorf("%s: has no examples", filepath.Join(p.dir, RunFile))
+	}
+	lock := flock.New(filepath.Join(p.dir, lockFile), flock.SetFlag(os.O_RDONLY))
+	switch got, err := lock.TryRLock(); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return p, nil
+	case err != nil:
+		return p, fmt.Errorf("locking %s: %w", dir, err)
+	case !got:
+		return p, &Error{fmt.Sprintf("%s: another rscert is writing to it", dir), "wait until it is done"}
+	}
+	p.lock = lock
+	return p, nil
+}
+
+// matches returns an error that names every condition that the parts do not share.
+func (p shardFolder) matches(other shardFolder) error {
+	a, b := p.run, other.run
+	a.Parameters.Shard, b.Parameters.Shard = Whole, Whole
+	var diff []string
+	for _, d := range a.differences(b) {
+		diff = append(diff, fmt.Sprintf("%s is %s there, %s here", d.what, d.first, d.second))
+	}
+	if a.Data.Examples != b.Data.Examples || a.Model.Classes != b.Model.Classes {
+		diff = append(diff, "their examples or classes differ in number")
+	}
+	if len(diff) == 0 {
+		return nil
+	}
+	return &Error{fmt.Sprintf("%s is no shard of the run of %s: %s", other.dir, p.dir, strings.Join(diff, "; ")),
+		"shards of one run have the same parameters, one --seed among them"}
+}
+
+// check reads the shard's lines, which must be all there and intact.
+func (p *shardFolder) check() error {
+	refuse := func(advice string, err error) error { return &ShardError{p.dir, p.run, advice, err} }
+	f := Folder{dir: p.dir, run: p.run}
+	l, err := f.readLeft()
+	var n int
+	if err == nil {
+		n, err = l.common(f.path(CertificatesFile))
+	}
+	if err != nil {
+		return refuse("delete this line and all after it, then go on", err)
+	}
+	for _, file := range []struct {
+		name string
+		*damage
+	}{{VotesFile, l.votes.damage}, {CertificatesFile, l.certs.damage}, {BoundsFile, l.bounds.damage}} {
+		if file.damage != nil {
+			return refuse("finish it", fmt.Errorf("%s:%d: %w", f.path(file.name), file.line, file.err))
+		}
+	}
+	certs := l.certs.values[:n]
+	for _, c := range certs {
+		p.rows = append(p.rows, len(p.run.Parameters.boundRadii(c)))
+	}
+	var end int64 // of the rows of bounds
+	if len(p.run.Parameters.ConfidenceRadii) > 0 {
+		n, end = p.run.Parameters.boundsOf(certs, l.bounds)
+	}
+	beyond := len(l.votes.values) > n || len(l.certs.values) > n || len(l.bounds.ends) > 0 && end < l.bounds.ends[len(l.bounds.ends)-1]
+	switch scores := f.path(ScoresFile); {
+	case n < len(p.positions):
+		return refuse("finish it", fmt.Errorf("%s: is not finished: it has %d of its %d examples", p.dir, n, len(p.positions)))
+	case beyond:
+		return refuse("finish it", fmt.Errorf("%s: its files are not of the same examples", p.dir))
+	case p.run.Parameters.SaveScores && (&Evidence{Path: p.dir, Run: &p.run}).finished(scores) != nil:
+		return refuse("finish it", fmt.Errorf("%s: is not finished: it has no %s yet", p.dir, ScoresFile))
+	}
+	return nil
+}
+
+// arrange orders the examples of all parts.
+func (s *Shards) arrange() error {
+	for i, p := range s.parts {
+		for _, index := range p.positions {
+			s.turns = append(s.turns, turn{index, i})
+		}
+	}
+	slices.SortStableFunc(s.turns, func(a, b turn) int { return a.index - b.index })
+	var twice []turn
+	for i, t := range s.turns {
+		if i > 0 && s.turns[i-1].index == t.index {
+			twice = append(twice, s.turns[i-1], t)
+		}
+	}
+	if len(twice) == 0 {
+		return nil
+	}
+	a, b := s.parts[twice[0].part], s.parts[twice[1].part]
+	return &Error{fmt.Sprintf("%s (%s) and %s (%s) overlap: both have example %d; %d examples are in several shards",
+		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out"}
+}
+
+// shards are those that the part is of: one, unless it is itself merged with others missing.
+func (p shardFolder) shards() []Shard {
+	if len(p.run.Data.Shards) > 0 {
+		return p.run.Data.Shards
+	}
+	return []Shard{p.run.Parameters.Shard}
+}
+
+// describe is the run.json of the merged run: that of the whole one, but for what it ran on.
+func (s *Shards) describe() {
+	s.run = s.parts[0].run
+	s.run.Parameters.Shard = Whole
+	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
+	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
+	for _, p := range s.parts {
+		if s.Gaps() != nil {
+			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)
+		}
+		ran := p.run.Runtime.Shards
+		if len(ran) == 0 {
+			ran = []ShardRuntime{{p.run.Parameters.Shard, p.run.Runtime}}
+		}
+		s.run.Runtime.Shards = append(s.run.Runtime.Shards, ran...)
+	}
+	slices.SortFunc(s.run.Data.Shards, Shard.compare)
+	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.compare(b.Shard) })
+}
+
+// Examples is the number of examples in the shards.
+func (s *Shards) Examples() int { return len(s.turns) }
+
+// Run is the run.json of the merged run.
+func (s *Shards) Run() Run { return s.run }
+
+// Gaps says what the shards lack of the whole run; nil: nothing.
+func (s *Shards) Gaps() *GapError {
+	absent := s.run.Data.Selected - len(s.turns)
+	if absent == 0 {
+		return nil
+	}
+	gap := &GapError{Run: s.run, Examples: absent, Of: s.run.Data.Selected}
+	named := 0
+	p := s.run.Parameters
+	for _, part := range s.parts {
+		for _, shard := range part.shards() {
+			p.Shard.K = max(p.Shard.K, shard.K)
+		}
+	}
+	for i := range min(p.Shard.K, s.run.Data.Selected) {
+		p.Shard.I = i
+		positions := p.Positions(s.run.Data.Examples)
+		if !slices.ContainsFunc(positions, s.has) {
+			gap.Missing = append(gap.Missing, p.Shard)
+			named += len(positions)
+		}
+	}
+	if named != absent {
+		gap.Missing = nil
+	}
+	return gap
+}
+
+func (s *Shards) has(index int) bool {
+	_, found := slices.BinarySearchFunc(s.turns, index, func(t turn, index int) int { return t.index - index })
+	return found
+}
+
+// Close lets others write to the shards again.
+func (s *Shards) Close() {
+	for _, p := range s.parts {
+		if p.lock != nil {
+			_ = p.lock.Unlock()
+		}
+	}
+}
+
+// Steps is how many examples Merge tells its progress of: those of every file.
+func (s *Shards) Steps() int64 {
+	files := 2
+	if len(s.run.Parameters.ConfidenceRadii) > 0 {
+		files++
+	}
+	if s.run.Parameters.SaveScores {
+		files++
+	}
+	return int64(files * len(s.turns))
+}
