@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -66,7 +67,7 @@ type mergeReport struct {
 
 func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) error {
 	if o.out == "" {
-		return withHint(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
+		return hint.Add(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
 	}
 	shards, err := runfolder.OpenShards(dirs)
 	if err != nil {
@@ -90,7 +91,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	var damaged *runfolder.ShardError
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
-		return withHint(badInput(err), "choose another --out")
+		return hint.Add(badInput(err), "choose another --out")
 	case errors.As(err, &damaged):
 		return badInput(explainShard(err))
 	case err != nil:
@@ -109,16 +110,16 @@ func explainShard(err error) error {
 	if !errors.As(err, &shard) {
 		return err
 	}
-	return withHint(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
+	return hint.Add(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
 }
 
 // explainGap says how to sample the first shard that is missing.
 func explainGap(gap *runfolder.GapError) error {
 	if len(gap.Missing) == 0 {
-		return withHint(gap, "name all shards, or join what there is by --allow-gaps")
+		return hint.Add(gap, "name all shards, or join what there is by --allow-gaps")
 	}
 	run := gap.Run
 	run.Parameters.Shard = gap.Missing[0]
 	folder := fmt.Sprintf("part%d", run.Parameters.Shard.I)
-	return withHint(gap, "name all shards, join what there is by --allow-gaps, or sample what is missing: %s", certifyLine(run, folder))
+	return hint.Add(gap, "name all shards, join what there is by --allow-gaps, or sample what is missing: %s", certifyLine(run, folder))
 }

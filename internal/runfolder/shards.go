@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // Shards are finished run folders of one run, no two of which have an example in common.
@@ -110,9 +111,9 @@ func openPart(dir string) (p shardFolder, err error) {
 	p = shardFolder{dir: e.dir, run: *e.Run}
 	switch {
 	case e.file != "":
-		return p, &Error{fmt.Sprintf("%s: is a file", dir), "name the folder of the shard"}
+		return p, hint.New(fmt.Sprintf("%s: is a file", dir), "name the folder of the shard")
 	case !p.run.sealed():
-		return p, &Error{fmt.Sprintf("%s: was written in format %d, without checksums", dir, p.run.Schema), "sample it again with this rscert"}
+		return p, hint.New(fmt.Sprintf("%s: was written in format %d, without checksums", dir, p.run.Schema), "sample it again with this rscert")
 	}
 	if p.positions = p.run.positions(); len(p.positions) == 0 {
 		return p, fmt.Errorf("%s: has no examples", filepath.Join(p.dir, RunFile))
@@ -124,7 +125,7 @@ func openPart(dir string) (p shardFolder, err error) {
 	case err != nil:
 		return p, fmt.Errorf("locking %s: %w", dir, err)
 	case !got:
-		return p, &Error{fmt.Sprintf("%s: another rscert is writing to it", dir), "wait until it is done"}
+		return p, hint.New(fmt.Sprintf("%s: another rscert is writing to it", dir), "wait until it is done")
 	}
 	p.lock = lock
 	return p, nil
@@ -144,8 +145,8 @@ func (p shardFolder) matches(other shardFolder) error {
 	if len(diff) == 0 {
 		return nil
 	}
-	return &Error{fmt.Sprintf("%s is no shard of the run of %s: %s", other.dir, p.dir, strings.Join(diff, "; ")),
-		"shards of one run have the same parameters, one --seed among them"}
+	return hint.New(fmt.Sprintf("%s is no shard of the run of %s: %s", other.dir, p.dir, strings.Join(diff, "; ")),
+		"shards of one run have the same parameters, one --seed among them")
 }
 
 // check reads the shard's lines, which must be all there and intact.
@@ -206,8 +207,8 @@ func (s *Shards) arrange() error {
 		return nil
 	}
 	a, b := s.parts[twice[0].part], s.parts[twice[1].part]
-	return &Error{fmt.Sprintf("%s (%s) and %s (%s) overlap: both have example %d; %d examples are in several shards",
-		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out"}
+	return hint.New(fmt.Sprintf("%s (%s) and %s (%s) overlap: both have example %d; %d examples are in several shards",
+		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out")
 }
 
 // shards are those that the part is of: one, unless it is itself merged with others missing.
