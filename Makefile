@@ -31,20 +31,20 @@ tools:
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "cgo is off, and ONNX Runtime is called through it; run 'go env -w CGO_ENABLED=1' or unset CGO_ENABLED" >&2; exit 1; }
 
 .PHONY: onnxruntime
-onnxruntime: ## fetch ONNX Runtime into the user's cache (once); with DEVICE=openvino the build that has it
-	@scripts/onnxruntime.sh $(DEVICE) >/dev/null
+onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); with DEVICE=openvino or cuda the build that has it
+	@bin/rscert setup --device $(or $(DEVICE),cpu) >/dev/null
 
 # The tests of OpenVINO skip where it cannot be had: on other systems, or without a network.
 .PHONY: openvino
-openvino:
-	@scripts/onnxruntime.sh openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
+openvino: build
+	@bin/rscert setup --device openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
 
 .PHONY: build
 build: tools ## build bin/rscert
 	$(GO) build -o bin/rscert ./cmd/rscert
 
 .PHONY: demo
-demo: onnxruntime build ## certify bundled MNIST digits with the bundled CNN and print the table
+demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print the table
 	@mkdir -p out
 	bin/rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 10000 --max 100 --seed 1 --out out/demo-$$(date +%Y%m%d-%H%M%S)
 
@@ -58,7 +58,6 @@ check: tools
 	$(GO) vet ./...
 	$(GO) vet -tags audit ./...
 	$(GO) tool staticcheck -tags audit ./...
-	scripts/onnxruntime_test.sh
 
 .PHONY: test-race
 test-race: tools

@@ -36,7 +36,7 @@ is there, so that you see what --device openvino --precision bf16 has to gain.
 Exits 1 and says where it looked if there is no library that works.
 
 The library is the file that --onnxruntime names, else the one that
-$` + onnx.LibraryEnv + ` names, else the one that 'make onnxruntime' put into the
+$` + onnx.LibraryEnv + ` names, else the one that 'rscert setup' put into the
 user's cache, else one in a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,

@@ -96,6 +96,7 @@ met; 130 interrupted.`,
 		newMetrics(s),
 		newPerturb(s),
 		newRadius(s),
+		newSetup(s),
 		newTemperature(s),
 	)
 	return root

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// LibraryVersion is the version of ONNX Runtime that 'make onnxruntime'
+// LibraryVersion is the version of ONNX Runtime that 'rscert setup'
 // fetches and the tests run with.
 const LibraryVersion = "1.29.0"
 
@@ -56,10 +56,10 @@ func (e *LibraryError) named() bool {
 // Hint says what to do about it.
 func (e *LibraryError) Hint() string {
 	if e.named() {
-		return "name the library file itself, or leave " + e.Looked[0].Source + " away to use the one that 'make onnxruntime' fetches"
+		return "name the library file itself, or leave " + e.Looked[0].Source + " away to use the one that 'rscert setup' fetches"
 	}
-	return fmt.Sprintf("run '%s' in the rscert sources to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s",
-		e.library.makeCommand(), e.library.version, LibraryEnv)
+	return fmt.Sprintf("run '%s' to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s",
+		e.library.setupCommand(), e.library.version, LibraryEnv)
 }
 
 const (
@@ -133,7 +133,7 @@ func (f flavour) places(explicit string) []Place {
 	return candidates
 }
 
-// CachePath is where 'make onnxruntime' puts the library:
+// CachePath is where 'rscert setup' puts the library:
 // CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. There is none where the
 // system names no cache, or a relative one.
 func CachePath() (string, error) { return plainLibrary.cachePath() }

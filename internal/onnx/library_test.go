@@ -82,7 +82,7 @@ func TestFindLibraryNowhere(t *testing.T) {
 	if !errors.As(err, &e) || e.Looked[0].Path != cachePath(t) || !strings.Contains(err.Error(), home) || !strings.Contains(err.Error(), "/usr/local/lib") {
 		t.Errorf("error %v", err)
 	}
-	if !strings.Contains(e.Hint(), "make onnxruntime") || !strings.Contains(e.Hint(), "--onnxruntime") {
+	if !strings.Contains(e.Hint(), "rscert setup") || !strings.Contains(e.Hint(), "--onnxruntime") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }
@@ -170,7 +170,7 @@ func TestOpenDamaged(t *testing.T) {
 	path := touch(t, cachePath(t))
 	_, err := Open(path)
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), path+": damaged: its SHA-256 e3b0c442") || !strings.Contains(e.Hint(), "make onnxruntime") {
+	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), path+": damaged: its SHA-256 e3b0c442") || !strings.Contains(e.Hint(), "rscert setup") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := Open(touch(t, filepath.Join(home, "own.so"))); err == nil || !strings.Contains(err.Error(), "cannot be loaded") {

@@ -18,7 +18,7 @@ import (
 
 var _ smoothing.Classifier = (*Model)(nil)
 
-// openRuntime opens the library that 'make onnxruntime' fetched.
+// openRuntime opens the library that 'rscert setup' fetched.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
 	path, err := FindLibrary("")

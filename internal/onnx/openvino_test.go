@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// openOpenVINO opens the library that 'make onnxruntime DEVICE=openvino'
+// openOpenVINO opens the library that 'rscert setup --device openvino'
 // fetches, or skips the test where it is not there.
 func openOpenVINO(t testing.TB) (*Runtime, Device) {
 	t.Helper()

@@ -38,7 +38,7 @@ func pinned(folder string) map[string][]string {
 }
 
 // checkPinned checks the library at path against the pinned hashes, with all
-// that lies beside it, if it is one that 'make onnxruntime' put into the cache:
+// that lies beside it, if it is one that 'rscert setup' put into the cache:
 // the cache outlives disks' and downloads' faults, and what is loaded from it
 // runs inside rscert. It is checked at every load, some 20 ms for 28 MB (OpenVINO's 160 MB: 100): a note of an
 // earlier check would have to be believed in turn. Other files are the user's.
@@ -55,6 +55,11 @@ func checkPinned(path string) error {
 	if hashes[filepath.Base(path)] == nil {
 		return nil
 	}
+	return checkFiles(filepath.Dir(path), hashes)
+}
+
+// checkFiles checks the files of a folder, all those that hashes names.
+func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex
@@ -62,7 +67,7 @@ func checkPinned(path string) error {
 	)
 	for file, want := range hashes {
 		wg.Go(func() {
-			if err := checkFile(filepath.Join(filepath.Dir(path), file), want); err != nil {
+			if err := checkFile(filepath.Join(folder, file), want); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				problems = append(problems, err)
@@ -85,7 +90,7 @@ func checkFile(file string, want []string) error {
 	if err != nil || slices.Contains(want, found) {
 		return err
 	}
-	return hint.New(problem, "run 'make onnxruntime' in the rscert sources (with the same DEVICE=) to fetch it again")
+	return hint.New(problem, "run 'rscert setup' (with the same --device) to fetch it again")
 }
 
 func fileSHA256(path string) (string, error) {

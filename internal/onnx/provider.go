@@ -85,34 +85,6 @@ type settings struct {
 	workers   int // goroutines that call at once
 }
 
-// flavour is a build of ONNX Runtime that 'make onnxruntime' fetches.
-type flavour struct {
-	version string
-	suffix  string // of the version in the cache's folder
-	device  string // of 'make onnxruntime DEVICE=…'; "": the default
-}
-
-var plainLibrary = flavour{version: LibraryVersion}
-
-// folder is the flavour's folder in the cache, below which the platforms' are.
-func (f flavour) folder() string { return f.version + f.suffix }
-
-// makeCommand fetches the flavour.
-func (f flavour) makeCommand() string {
-	if f.device == "" {
-		return "make onnxruntime"
-	}
-	return "make onnxruntime DEVICE=" + f.device
-}
-
-// library is the flavour that can run models on the device.
-func (d Device) library() flavour {
-	if d.provider == nil {
-		return plainLibrary
-	}
-	return d.provider.library
-}
-
 // providers returns all there are; of those for --device auto the best first.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}

@@ -10,14 +10,14 @@ import (
 // heuristics rather than by timing them, float32 stays float32 (no TF32). A GPU
 // needs large batches to be full.
 var cudaProvider = provider{
-	device: "cuda", name: "CUDAExecutionProvider", library: plainLibrary, auto: true,
+	device: "cuda", name: "CUDAExecutionProvider", library: cudaLibrary, auto: true,
 	parseUnit: func(index string) (string, error) {
 		i, err := strconv.ParseUint(index, 10, 16)
 		return strconv.FormatUint(i, 10), err
 	},
 	units: []string{"0"}, precisions: []Precision{F32}, options: appendCUDA,
 	reference: 256, batchValues: 1 << 25, batchSamples: 1024, ownMemory: true, fixSizes: true, strict: true,
-	hint: "install ONNX Runtime's GPU build (of the same release, for your CUDA) with CUDA and cuDNN, and name its library with --onnxruntime PATH",
+	hint: "run 'rscert setup --device cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with --onnxruntime PATH",
 }
 
 func appendCUDA(o *ort.SessionOptions, s settings) (map[string]string, error) {

@@ -16,10 +16,10 @@ import (
 // piece of the classifier that no hash in run.json covers.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
-	library: flavour{version: "1.24.1", suffix: "-openvino", device: "openvino"},
+	library: openvinoLibrary,
 	units:   []string{"CPU", "GPU", "NPU"}, precisions: []Precision{F32, BF16, F16}, options: appendOpenVINO,
 	reference: 16, batchValues: 1 << 23, batchSamples: 256, fixSizes: true, measured: true, strict: true, oneThread: true,
-	hint: "run 'make onnxruntime DEVICE=openvino' in the rscert sources, or name a library of onnxruntime-openvino with --onnxruntime PATH",
+	hint: "run 'rscert setup --device openvino', or name a library of onnxruntime-openvino with --onnxruntime PATH",
 }
 
 // appendOpenVINO sets everything that a result or its speed depends on.

@@ -28,7 +28,7 @@ var opened struct {
 
 // Open opens the library at path for the whole process. Until Close, opening
 // it again gives the same Runtime, and another library is refused. One from the
-// cache of 'make onnxruntime' must be the one that was published.
+// cache of 'rscert setup' must be the one that was published.
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()

@@ -1,0 +1,141 @@
+// Package setup fetches ONNX Runtime's published libraries into the user's cache, where rscert looks for them. Whatever
+// the source, a file is installed only if its SHA-256 is pinned in internal/onnx.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/progress"
+)
+
+// Console is where Fetch says what it does.
+type Console struct {
+	Note     func(string)
+	Progress progress.Options
+}
+
+func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
+
+// Options say where the library is fetched from.
+type Options struct {
+	From Source // nothing: all sources in turn
+	// URL is fetched and nothing else: a wheel, an npm package, a release archive or a library, as an address, a file:
+	// address or a path.
+	URL string
+}
+
+// errNotInstalled is a source whose program is not there, or that is not configured.
+var errNotInstalled = errors.New("not there")
+
+// Fetch puts a published build into the cache, unless it is there already, and reports whether it fetched it.
+func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched bool, err error) {
+	if err := p.Check(); err == nil && exists(p.Library) {
+		return false, nil
+	} else if exists(p.Library) {
+		c.notef("%v: fetching it again", err)
+	}
+	if musl() {
+		return false, hint.New("ONNX Runtime's libraries need glibc, and this system has musl",
+			"use a distribution with glibc, or build the library and name it with $"+onnx.LibraryEnv)
+	}
+	dir, err := makeFolder(p.Folder)
+	if err != nil {
+		return false, hint.Add(err, "set XDG_CACHE_HOME to a folder that can be written (not on macOS), or name a library with $%s", onnx.LibraryEnv)
+	}
+	defer os.RemoveAll(dir)
+	f := fetcher{Published: p, console: c, dir: dir}
+	var tried []string
+	for _, source := range o.sources() {
+		archive, err := f.get(ctx, source, o.URL)
+		if err == nil {
+			err = f.install(archive)
+		}
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case errors.Is(err, errNotInstalled):
+			tried = append(tried, source.String()+" (not there)")
+		default:
+			c.notef("%s: %v", source, err)
+			tried = append(tried, source.String()+" (failed)")
+		}
+	}
+	return false, hint.New(fmt.Sprintf("no ONNX Runtime %s for device %s could be fetched: tried %s", p.Version, p.Device, strings.Join(tried, ", ")),
+		fmt.Sprintf("install pip or npm, check the network or proxy, name a copy with --url, or a library with $%s", onnx.LibraryEnv))
+}
+
+func (o Options) sources() []Source {
+	switch {
+	case o.URL != "":
+		return []Source{fromURL}
+	case o.From != anySource:
+		return []Source{o.From}
+	}
+	return []Source{FromPip, FromDownload, FromNPM}
+}
+
+// fetcher fetches one build.
+type fetcher struct {
+	onnx.Published
+	console Console
+	dir     string // for what is fetched
+}
+
+// install moves the libraries of an archive to their place, the library itself last.
+func (f fetcher) install(archive string) error {
+	found, err := unpack(archive, f.Files, filepath.Base(f.Library), f.dir)
+	if err != nil {
+		return err
+	}
+	library := filepath.Base(f.Library)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(name string) bool { return name == library })
+	for _, name := range append(names, library) {
+		if err := os.Rename(found[name], filepath.Join(f.Folder, name)); err != nil {
+			return err
+		}
+	}
+	return durable.SyncFolder(f.Folder)
+}
+
+// makeFolder makes the folder in the cache, and in it one for what is fetched. What lies there will run inside rscert:
+// nobody else may write it.
+func makeFolder(folder string) (temporary string, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	// CACHE/rscert/onnxruntime/VERSION/PLATFORM: an earlier version of rscert made it open to others.
+	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
+	if err := os.Chmod(own, 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(folder, ".fetch-")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// musl reports whether the system's C library is musl, for which no library is published.
+func musl() bool {
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	musl, _ := filepath.Glob("/lib/ld-musl-*.so.1")
+	glibc, _ := filepath.Glob("/lib*/ld-linux-*.so.*")
+	return len(musl) > 0 && len(glibc) == 0
+}

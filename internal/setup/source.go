@@ -1,0 +1,131 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Source is where a build is fetched from.
+type Source uint8
+
+const (
+	anySource    Source = iota
+	FromPip             // a wheel, by pip
+	FromDownload        // the release, or a package of a registry that is configured here, by rscert itself
+	FromNPM             // the package onnxruntime-node, by npm
+	fromURL
+)
+
+var sourceNames = map[Source]string{anySource: "", FromPip: "pip", FromDownload: "download", FromNPM: "npm", fromURL: "url"}
+
+func (s Source) String() string { return sourceNames[s] }
+
+// MarshalText is String.
+func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads pip, download or npm; nothing means all of them.
+func (s *Source) UnmarshalText(text []byte) error {
+	for _, source := range []Source{anySource, FromPip, FromDownload, FromNPM} {
+		if source.String() == string(text) {
+			*s = source
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown source %q: want pip, download or npm", text)
+}
+
+// get fetches a file that holds the build.
+func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) {
+	switch s {
+	case FromPip:
+		return f.pip(ctx)
+	case FromNPM:
+		return f.npm(ctx)
+	case fromURL:
+		return f.copy(ctx, url)
+	}
+	return f.download(ctx)
+}
+
+// packages names a build in the registries.
+type packages struct {
+	wheel string // project of PyPI
+	npm   string // "": it is in none
+	// release is the name of the archive on GitHub, less ".tgz", by platform.
+	release map[string]string
+}
+
+func (f fetcher) packages() packages {
+	switch f.Device {
+	case "openvino":
+		return packages{wheel: "onnxruntime-openvino"}
+	case "cuda":
+		return packages{wheel: "onnxruntime-gpu"}
+	}
+	return packages{"onnxruntime", "onnxruntime-node", map[string]string{
+		"linux-amd64": "onnxruntime-linux-x64-", "linux-arm64": "onnxruntime-linux-aarch64-", "darwin-arm64": "onnxruntime-osx-arm64-"}}
+}
+
+// wheelTags are the platforms' names in wheels. Any Python's wheel holds the same libraries.
+var wheelTags = map[string]string{
+	"linux-amd64": "manylinux_2_28_x86_64", "linux-arm64": "manylinux_2_28_aarch64", "darwin-arm64": "macosx_14_0_arm64"}
+
+const pythonTag = "3.12"
+
+// wheelFile is the name of the wheel.
+func (f fetcher) wheelFile() string {
+	python := "cp" + strings.ReplaceAll(pythonTag, ".", "")
+	project := strings.ReplaceAll(f.packages().wheel, "-", "_")
+	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
+}
+
+// pip downloads the wheel with pip, for the platform and a Python named here: the Python that runs pip does not matter.
+func (f fetcher) pip(ctx context.Context) (string, error) {
+	var pip []string
+	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}} {
+		if exec.CommandContext(ctx, command[0], append(command[1:], "--version")...).Run() == nil { //nolint:gosec // fixed names
+			pip = command
+			break
+		}
+	}
+	if pip == nil {
+		return "", errNotInstalled
+	}
+	f.console.notef("fetching %s %s with %s", f.packages().wheel, f.Version, strings.Join(pip, " "))
+	args := append(pip, "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
+		"--implementation", "cp", "--python-version", pythonTag, "--platform", wheelTags[f.Platform], "--dest", f.dir, f.packages().wheel+"=="+f.Version)
+	return f.command(ctx, args, "*.whl")
+}
+
+// npm packs the package with npm. Its install script is not run.
+func (f fetcher) npm(ctx context.Context) (string, error) {
+	name := f.packages().npm
+	if _, err := exec.LookPath("npm"); err != nil || name == "" {
+		return "", errNotInstalled
+	}
+	f.console.notef("fetching %s %s with npm", name, f.Version)
+	return f.command(ctx, []string{"npm", "pack", name + "@" + f.Version, "--silent", "--ignore-scripts", "--cache", filepath.Join(f.dir, "npm")}, "*.tgz")
+}
+
+// command runs a program in f.dir and returns the file that it leaves there.
+func (f fetcher) command(ctx context.Context, args []string, pattern string) (string, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // fixed names
+	cmd.Dir = f.dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if out, err := cmd.CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return "", fmt.Errorf("%w: %s", err, quote.Line(lines[len(lines)-1]))
+	}
+	files, err := filepath.Glob(filepath.Join(f.dir, pattern))
+	if err != nil || len(files) != 1 {
+		return "", errors.Join(err, fmt.Errorf("left %d files", len(files)))
+	}
+	return files[0], nil
+}
