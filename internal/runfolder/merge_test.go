@@ -390,6 +390,10 @@ func TestMergeUnfinished(t *testing.T) {
 	for without := 1; without <= 11; without++ {
 		refuses(fmt.Sprintf("without %d", without), sampleShard(t, splitRun, Shard{1, 2}, without))
 	}
+	want := "is not finished: it has 9 of its 11 examples"
+	if _, err := merge(t, []string{sampleShard(t, votesRun, Shard{1, 2}, 2)}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("votes of 9 examples: error %v, want %q", err, want)
+	}
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		cut := func(s string) string { return s[:strings.LastIndexByte(s[:len(s)-1], '\n')+1] }
 		dir := sampleShard(t, splitRun, Shard{1, 2}, 0)
