@@ -254,6 +254,16 @@ func TestMergeGaps(t *testing.T) {
 	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{3, 4}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
+
+	s, err = OpenShards([]string{sampleShard(t, votesRun, Shard{0, 4}, 0), sampleShard(t, votesRun, Shard{1, 6}, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// Of 2/6, 2, 14 and 20 are missing, but not 8: the missing ones are no shards.
+	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
+		t.Errorf("the gap is %+v", gap)
+	}
 }
 
 // TestMergedRunFile refuses a run.json whose shards overlap.
