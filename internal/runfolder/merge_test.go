@@ -254,6 +254,16 @@ func TestMergeGaps(t *testing.T) {
 	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{3, 4}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
+
+	s, err = OpenShards([]string{sampleShard(t, votesRun, Shard{0, 4}, 0), sampleShard(t, votesRun, Shard{1, 6}, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// Of 2/6, 2, 14 and 20 are missing, but not 8: the missing ones are no shards.
+	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
+		t.Errorf("the gap is %+v", gap)
+	}
 }
 
 // TestMergedRunFile refuses a run.json whose shards overlap.
@@ -389,6 +399,10 @@ func TestMergeUnfinished(t *testing.T) {
 	}
 	for without := 1; without <= 11; without++ {
 		refuses(fmt.Sprintf("without %d", without), sampleShard(t, splitRun, Shard{1, 2}, without))
+	}
+	want := "is not finished: it has 9 of its 11 examples"
+	if _, err := merge(t, []string{sampleShard(t, votesRun, Shard{1, 2}, 2)}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("votes of 9 examples: error %v, want %q", err, want)
 	}
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		cut := func(s string) string { return s[:strings.LastIndexByte(s[:len(s)-1], '\n')+1] }

@@ -177,7 +177,7 @@ func (p *shardFolder) check() error {
 	if len(p.run.Parameters.ConfidenceRadii) > 0 {
 		n, end = p.run.Parameters.boundsOf(certs, l.bounds)
 	}
-	beyond := len(l.votes.values) > n || len(l.certs.values) > n || len(l.bounds.ends) > 0 && end < l.bounds.ends[len(l.bounds.ends)-1]
+	beyond := len(l.certs.values) > n || len(l.bounds.ends) > 0 && end < l.bounds.ends[len(l.bounds.ends)-1]
 	switch scores := f.path(ScoresFile); {
 	case n < len(p.positions):
 		return refuse("finish it", fmt.Errorf("%s: is not finished: it has %d of its %d examples", p.dir, n, len(p.positions)))
