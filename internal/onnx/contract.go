@@ -25,10 +25,6 @@ type contract struct {
 // readContract finds the model's one input and the output with the scores.
 func readContract(info *Info, output string) (contract, error) {
 	var c contract
-	if info.External {
-		return c, hint.New("the model keeps its weights in files beside it",
-			"export it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)")
-	}
 	if len(info.Inputs) != 1 {
 		return c, hint.New(fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), list(info.Inputs)),
 			"export the model with everything but the image fixed inside the graph")

@@ -1,22 +1,40 @@
 package onnx
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
-// ReadModel reads a model's file. It refuses what is no regular file (a device,
-// a pipe, a folder: reading them may never end) and what is larger than 2 GiB,
-// the most that ONNX stores in one file, or than a third of the memory: the
-// file, the parsed model and ONNX Runtime's copy are held at once.
-func ReadModel(path string) ([]byte, error) {
+// File is a model as it was read, once: what becomes of its files later does not matter. It holds the memory of the
+// weights beside the model, which is given back when nothing refers to it any more.
+type File struct {
+	model   *onnxpb.ModelProto // without external tensors but those that point at weights
+	weights map[string]weight
+	sha256  string
+}
+
+// SHA256 is the digest, in hex, of all that was read. Of a model in one file it is the file's SHA-256. Of one with
+// external data it is the SHA-256 of the lines "DIGEST  -" of the model's file and "DIGEST  NAME" of each file beside it,
+// sorted by name, each with its newline.
+func (f *File) SHA256() string { return f.sha256 }
+
+// Info is what the model says of itself. It needs no ONNX Runtime.
+func (f *File) Info() (*Info, error) { return describe(f.model) }
+
+// ReadModel reads a model's file, and those beside it that hold its weights. It refuses what is no regular file (a device,
+// a pipe, a folder: reading them may never end), what ONNX cannot store in one file, which is 2 GiB, and files that are
+// larger together than a third of the memory: they, the parsed model and what ONNX Runtime makes of it are held at once.
+func ReadModel(path string) (*File, error) {
 	// Without O_NONBLOCK opening a pipe would wait for its writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -27,32 +45,73 @@ func ReadModel(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	room := roomForModels()
+	graph, sum, err := readOpen(f, maxModel, &room)
+	var file *File
+	if err == nil {
+		file, err = newFile(graph.bytes, sum, filepath.Dir(path))
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", printable(path), err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a file, but %s", printable(path), kindOf(info.Mode()))
-	}
-	size := info.Size()
-	if size > math.MaxInt32 {
-		return nil, hint.New(fmt.Sprintf("%s: the model is larger than 2 GiB", printable(path)), tooLargeHint)
-	}
-	if memory, ok := AvailableMemory(); ok && uint64(size) > memory/3 {
-		return nil, fmt.Errorf("%s: a model of %d MiB does not fit into %d MiB of memory, which it takes three times",
-			printable(path), size>>20, memory>>20)
-	}
-	model, err := io.ReadAll(io.LimitReader(f, size+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(model)) != size {
-		return nil, fmt.Errorf("%s: the file changes while it is read", printable(path))
-	}
-	return model, nil
+	return file, nil
 }
 
-const tooLargeHint = "store its weights as float16, or export a smaller model"
+// maxModel is the most that one file of ONNX can hold, in bytes: the most of a message of protocol buffers.
+const maxModel = math.MaxInt32
+
+var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
+
+// newFile parses a model whose external data are in the folder; "": nowhere.
+func newFile(model []byte, sum, folder string) (*File, error) {
+	f := &File{sha256: sum}
+	var err error
+	if f.model, err = parse(model); err != nil {
+		return nil, err
+	}
+	files, weights, err := readExternal(folder, f.model)
+	if err != nil {
+		return nil, err
+	}
+	if f.weights = weights; len(files) > 0 {
+		f.sha256 = digestOf(sum, files)
+	}
+	return f, nil
+}
+
+// modelCopies is how many copies of a model's weights there are while it is made ready: what was read, ONNX Runtime's, and
+// those that its sessions arrange for their kernels.
+const modelCopies = 3
+
+// roomForModels is how many bytes of models the memory has room for.
+func roomForModels() int64 {
+	if memory, ok := AvailableMemory(); ok {
+		return int64(memory / modelCopies)
+	}
+	return math.MaxInt64
+}
+
+// readOpen reads an open file of at most so many bytes, takes them off the room there is, and returns their SHA-256 in hex.
+func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, "", err
+	}
+	size := info.Size()
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, "", fmt.Errorf("not a file, but %s", kindOf(info.Mode()))
+	case size > most:
+		return nil, "", errTooLarge
+	case size > *room:
+		return nil, "", fmt.Errorf("a model of %d MiB and more does not fit into the memory, which it takes %d times; there is room for %d MiB",
+			size>>20, modelCopies, *room>>20)
+	}
+	*room -= size
+	hash := sha256.New()
+	b, err := readBlock(f, size, hash)
+	return b, hex.EncodeToString(hash.Sum(nil)), err
+}
 
 func kindOf(mode fs.FileMode) string {
 	switch {

@@ -2,6 +2,8 @@ package onnx
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math"
 	"os"
@@ -100,7 +102,7 @@ func TestRandomOperators(t *testing.T) {
 		{"domain", net().add(node("Relu", []string{"s"}, "y"), "some.where", "q"), "an operator of the unknown domain 'some.where': Relu, node 'q'"},
 		{"control characters", net().add(node("Relu\x1b[2J", []string{"s"}, "y"), "a\nb", "q\r"), `domain 'a\nb': Relu\x1b[2J, node 'q\r'`},
 	} {
-		_, err := newLoader(t.Context(), c.model.bytes(t), LoadOptions{})
+		_, err := newLoader(t.Context(), c.model.file(t), LoadOptions{})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
@@ -121,14 +123,19 @@ func TestRareDraws(t *testing.T) {
 	}
 }
 
-// TestExternalData refuses tensors in other files, wherever the model has them:
-// ONNX Runtime would read them from the working directory, unhashed.
+// TestExternalData finds tensors in other files, wherever the model has them:
+// ONNX Runtime would read them from the working directory, unhashed. They are
+// refused where there is no file, and put into the model where there is.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})
-		tensor.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
+		tensor.DataLocation, tensor.Int64Data = onnxpb.TensorProto_EXTERNAL.Enum(), nil
+		tensor.ExternalData = entries("location", "one", "offset", "8")
 		return tensor
 	}
+	one := append(make([]byte, 8), 7, 0, 0, 0, 0, 0, 0, 1)
+	path := filepath.Join(t.TempDir(), "model")
+	writeFile(t, filepath.Join(filepath.Dir(path), "one"), one)
 	sparse := &onnxpb.SparseTensorProto{Values: external(), Indices: intsTensor([]int64{0})}
 	indices := &onnxpb.SparseTensorProto{Values: intsTensor([]int64{0}), Indices: external()}
 	attributes := map[string]*onnxpb.AttributeProto{
@@ -149,11 +156,24 @@ func TestExternalData(t *testing.T) {
 	sparseWeight.Graph.SparseInitializer = []*onnxpb.SparseTensorProto{indices}
 	models["weight"], models["sparse weight"] = weight, sparseWeight
 	for name, m := range models {
-		if _, err := newLoader(t.Context(), m.bytes(t), LoadOptions{}); err == nil || err.Error() != "the model keeps its weights in files beside it" {
+		if _, err := newFile(m.bytes(t), "", ""); err == nil || err.Error() != "the model keeps its weights in files beside it" {
 			t.Errorf("%s: error %v", name, err)
 		}
+		file, err := ReadModel(writeFile(t, path, m.bytes(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		eachTensor(file.model, func(t *onnxpb.TensorProto) {
+			if slices.Equal(t.RawData, one[8:]) && t.DataLocation == nil && t.ExternalData == nil {
+				read++
+			}
+		})
+		if read != 1 {
+			t.Errorf("%s: %d tensors were read", name, read)
+		}
 	}
-	if _, err := newLoader(t.Context(), net().node("Relu", "s", "y").bytes(t), LoadOptions{}); err != nil {
+	if _, err := newLoader(t.Context(), net().node("Relu", "s", "y").file(t), LoadOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -208,7 +228,7 @@ func TestHostileSizes(t *testing.T) {
 		"negative dimensions": {sized("N", -3, 4), "leaves its sizes free"},
 		"least dimension":     {sized("N", math.MinInt64, 4), "leaves its sizes free"},
 	} {
-		_, err := newLoader(t.Context(), c.model.bytes(t), LoadOptions{})
+		_, err := newLoader(t.Context(), c.model.file(t), LoadOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
@@ -258,16 +278,17 @@ func TestReadModel(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if model, err := ReadModel(empty); err != nil || len(model) != 0 {
-		t.Errorf("empty file: %d bytes, %v", len(model), err)
+	if _, err := ReadModel(empty); err == nil || !strings.Contains(err.Error(), "not an ONNX model: it holds no graph") {
+		t.Errorf("empty file: %v", err)
 	}
 	want := testModel(t, "nchw")
 	file := filepath.Join(dir, "model")
 	if err := os.WriteFile(file, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if model, err := ReadModel(file); err != nil || !slices.Equal(model, want) {
-		t.Errorf("%d bytes, %v", len(model), err)
+	sum := sha256.Sum256(want)
+	if model, err := ReadModel(file); err != nil || model.SHA256() != hex.EncodeToString(sum[:]) {
+		t.Errorf("%v, %v", model, err)
 	}
 }
 
@@ -289,11 +310,11 @@ func TestPrintable(t *testing.T) {
 		n.Input[0] = evil
 	}
 	b.output(evil, Float32, evil, 4)
-	l, err := newLoader(t.Context(), b.bytes(t), LoadOptions{Example: []int{1, 2, 3}})
+	l, err := newLoader(t.Context(), b.file(t), LoadOptions{Example: []int{1, 2, 3}})
 	if l != nil || err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 		t.Errorf("error %q", err)
 	}
-	info, err := Inspect(b.bytes(t))
+	info, err := b.file(t).Info()
 	if err != nil {
 		t.Fatal(err)
 	}

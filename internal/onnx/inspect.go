@@ -3,13 +3,11 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -96,8 +94,6 @@ type Info struct {
 	Opset   int64 // of the default operator domain
 	// Producer is the program that wrote the file, e.g. "pytorch 2.4.0".
 	Producer string
-	// External reports that weights lie in files beside the model.
-	External bool
 }
 
 // maxPrintedDims bounds what is printed of a shape.
@@ -106,18 +102,9 @@ const maxPrintedDims = 8
 // maxDim bounds the dimensions that are believed: above it a file is damaged.
 const maxDim = 1<<31 - 1
 
-// Inspect reads what a model's file says of itself. It needs no ONNX Runtime.
-func Inspect(model []byte) (*Info, error) {
-	m, err := parse(model)
-	if err != nil {
-		return nil, err
-	}
-	return describe(m)
-}
-
 func parse(model []byte) (*onnxpb.ModelProto, error) {
-	if len(model) > math.MaxInt32 {
-		return nil, hint.New("the model is larger than 2 GiB", tooLargeHint)
+	if len(model) > maxModel {
+		return nil, errTooLarge
 	}
 	if err := checkFields(model); err != nil {
 		return nil, err
@@ -160,9 +147,6 @@ func describe(m *onnxpb.ModelProto) (*Info, error) {
 		}
 		info.Outputs = append(info.Outputs, t)
 	}
-	eachTensor(m, func(t *onnxpb.TensorProto) {
-		info.External = info.External || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL
-	})
 	return info, nil
 }
 

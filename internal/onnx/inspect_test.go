@@ -22,24 +22,32 @@ func TestInspect(t *testing.T) {
 		{"two_inputs", "['x' float32 [N,48] 'mask' float32 [N,48]]", "['y' float32 [N,4]]"},
 		{"label_and_scores", "['x' float32 [N,3,4,4]]", "['label' int64 [N] 'scores' float32 [N,4]]"},
 	} {
-		info, err := Inspect(testModel(t, c.model))
+		info, err := inspect(testModel(t, c.model))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if in, out := fmt.Sprint(info.Inputs), fmt.Sprint(info.Outputs); in != c.inputs || out != c.outputs {
 			t.Errorf("%s: inputs %s, outputs %s", c.model, in, out)
 		}
-		if info.Opset != 11 || info.Producer != "rscert tests" || info.External {
+		if info.Opset != 11 || info.Producer != "rscert tests" {
 			t.Errorf("%s: %+v", c.model, info)
 		}
 	}
-	info, err := Inspect(shared(t, "vnncomp2021/cifar10_resnet_2b.onnx"))
+	info, err := inspect(shared(t, "vnncomp2021/cifar10_resnet_2b.onnx"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if in, out := fmt.Sprint(info.Inputs), fmt.Sprint(info.Outputs); in != "['input.1' float32 [1,3,32,32]]" || out != "['33' float32 [1,10]]" || info.Opset != 9 {
 		t.Errorf("inputs %s, outputs %s, opset %d", in, out, info.Opset)
 	}
+}
+
+func inspect(model []byte) (*Info, error) {
+	file, err := newFile(model, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return file.Info()
 }
 
 func TestInspectErrors(t *testing.T) {
@@ -56,7 +64,7 @@ func TestInspectErrors(t *testing.T) {
 		{"cut", whole[:len(whole)/2], "not an ONNX model: damaged"},
 		{"huge", huge.bytes(t), "input 'x': dimension 1 is 1099511627776"},
 	} {
-		if _, err := Inspect(c.model); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := inspect(c.model); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -114,7 +122,7 @@ func FuzzInspect(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, model []byte) {
-		info, err := Inspect(model)
+		info, err := inspect(model)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Fatalf("error of several lines: %q", err)

@@ -28,12 +28,21 @@ type LoadOptions struct {
 	Example   []int      // shape of one data example; fills in the sizes that the model leaves free
 }
 
-// Load is LoadContext without a way to end it early.
+// Load is LoadFile of a model of which all is in model.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
 
-// LoadContext makes a model ready to run.
+// LoadContext is Load with a way to end it early.
+func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
+	file, err := newFile(model, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return r.LoadFile(ctx, file, opt)
+}
+
+// LoadFile makes a model ready to run.
 //
 // What a sample's scores are must not depend on the samples beside it, on its
 // place in the batch, or on the batch's size. Load checks this on random
@@ -44,12 +53,12 @@ func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 // A model that draws random numbers or has unknown operators is refused by
 // looking at its graph. Cancelling ctx ends the trial runs, as those of a model
 // that never ends.
-func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
+func (r *Runtime) LoadFile(ctx context.Context, file *File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLoader(ctx, model, opt)
+	l, err := newLoader(ctx, file, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -111,18 +120,16 @@ func haveGPU() bool {
 type loader struct {
 	*Model
 	ctx      context.Context    // of Load, which the loader does not outlive
-	model    *onnxpb.ModelProto // as the file has it, with one output
+	model    *onnxpb.ModelProto // as the file has it
+	weights  map[string]weight  // that it points at
 	sessions map[sessionKey]*session
 	freed    bool // the batch dimension had to be made free
 	loops    bool // the model has loops
 }
 
-// newLoader reads the model and matches it with the options.
-func newLoader(ctx context.Context, model []byte, opt LoadOptions) (*loader, error) {
-	parsed, err := parse(model)
-	if err != nil {
-		return nil, err
-	}
+// newLoader matches the model with the options.
+func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error) {
+	parsed := file.model
 	info, err := describe(parsed)
 	if err != nil {
 		return nil, err
@@ -156,8 +163,7 @@ func newLoader(ctx context.Context, model []byte, opt LoadOptions) (*loader, err
 			return nil, err
 		}
 	}
-	keepOutput(parsed.Graph, c.output.Name)
-	l := &loader{ctx: ctx, Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed, loops: hasLoops(parsed)}
+	l := &loader{ctx: ctx, Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
 	if len(info.Outputs) > 1 {
 		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
 	}
@@ -195,6 +201,7 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	}
 	edited := proto.CloneOf(l.model)
 	input, output := l.contract.input.Name, l.contract.output.Name
+	keepOutput(edited.Graph, output)
 	if freed {
 		freeBatch(edited.Graph, input, int64(max(l.contract.batch, 1)))
 	}
@@ -202,11 +209,11 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 		fixBatch(edited.Graph, input, int64(key.fixed))
 	}
 	in, out := feedFloat32(edited.Graph, input, output)
-	model, err := proto.Marshal(edited)
-	if err != nil {
+	g := graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
+	var err error
+	if g.model, err = proto.Marshal(edited); err != nil {
 		return nil, err
 	}
-	g := graph{model, in, out, l.loops}
 	s, err := openSession(g, l.device.provider, l.settings)
 	if err != nil {
 		return nil, l.nameNodes(g, tile, err)

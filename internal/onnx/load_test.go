@@ -421,7 +421,7 @@ func TestFixedSizes(t *testing.T) {
 		tile  int // samples a call when 20 are asked for
 	}{{"nchw", 20}, {"float16", 20}, {"fixed_full", 20}, {"fixed_concat", 20}, {"baked", 20}, {"unbatched", 1}, {"stuck", 1}, {"batch_size", 16}, {"batch_mean", 1}} {
 		opt := LoadOptions{Batch: 20}
-		l, err := newLoader(t.Context(), testModel(t, c.model), opt)
+		l, err := newLoader(t.Context(), testModels[c.model]().file(t), opt)
 		if err != nil {
 			t.Fatal(err)
 		}

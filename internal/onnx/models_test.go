@@ -306,6 +306,16 @@ func (b *modelBuilder) bytes(t testing.TB) []byte {
 	return model
 }
 
+// file is the model as it is read from a file.
+func (b *modelBuilder) file(t testing.TB) *File {
+	t.Helper()
+	file, err := newFile(b.bytes(t), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // value is an input or output: sizes are ints, free dimensions their names.
 func value(name string, t ElemType, dims ...any) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)

@@ -293,7 +293,7 @@ func BenchmarkProvider(b *testing.B) {
 	}
 	const workers = 2
 	started := time.Now()
-	m, err := r.LoadContext(b.Context(), model, LoadOptions{Device: d, Precision: p, Workers: workers})
+	m, err := r.LoadFile(b.Context(), model, LoadOptions{Device: d, Precision: p, Workers: workers})
 	if err != nil {
 		b.Fatal(err)
 	}

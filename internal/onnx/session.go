@@ -3,6 +3,7 @@ package onnx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
@@ -18,6 +21,7 @@ type session struct {
 	provider  *provider
 	options   map[string]string // that the provider set
 	loops     bool              // the graph has loops, which may not end
+	weights   map[string]weight // that it computes with where they lie
 	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
 
 	mu   sync.Mutex
@@ -28,7 +32,9 @@ type session struct {
 type graph struct {
 	model   []byte
 	in, out string
-	loops   bool // it has loops, which may not end
+	loops   bool                  // it has loops, which may not end
+	tensors []*onnxpb.TensorProto // of the model, which point at weights
+	weights map[string]weight
 }
 
 // openSession opens a graph on a device.
@@ -74,11 +80,17 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 	if err != nil {
 		return nil, plain(err)
 	}
+	for _, t := range g.tensors {
+		w, _ := weightOf(g.weights, t)
+		if err := addWeight(o, t.GetName(), ElemType(t.GetDataType()), t.Dims, w.data); err != nil {
+			return nil, fmt.Errorf("weight '%s': %w", printable(t.GetName()), plain(err))
+		}
+	}
 	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, []string{g.in}, []string{g.out}, o)
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &session{ort: open, provider: p, loops: g.loops, options: set}, nil
+	return &session{ort: open, provider: p, loops: g.loops, options: set, weights: g.weights}, nil
 }
 
 // plain strips an error of ONNX Runtime of the place in its sources and of its
@@ -176,6 +188,9 @@ const patience = 5 * time.Second
 // then stays open: it is at work in a thread that only the process's end stops.
 var abandoned atomic.Bool
 
+// abandonedSessions keeps what they compute with.
+var abandonedSessions sync.Map
+
 // callLoop is call for a model with loops: one whose body has no nodes, and
 // never ends, cannot be stopped between two. It is abandoned; f owns all that
 // ONNX Runtime uses meanwhile. (The goroutine costs 8 µs a run.)
@@ -194,6 +209,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 		_ = options.Destroy()
 	case <-time.After(patience):
 		s.abandoned.Store(true)
+		abandonedSessions.Store(s, true)
 		abandoned.Store(true)
 	}
 	return ctx.Err()
@@ -227,5 +243,6 @@ func (s *session) close() error {
 	s.free = nil
 	var err error
 	s.provider.runOnThread(func() { err = s.ort.Destroy() })
+	s.weights = nil // not before
 	return err
 }

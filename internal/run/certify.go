@@ -2,8 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -112,6 +110,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		}
 		r.warn(l)
 	}
+	r.inputs.file = nil // the model is not loaded again: its memory is given back
 	started := time.Now()
 	if err := r.sample(ctx); err != nil {
 		return Outcome{}, err
@@ -163,12 +162,12 @@ func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 
 // inputs are the model and the data, opened and found to fit.
 type inputs struct {
-	modelSum string // SHA-256 of the model, in hex
-	library  *onnx.Runtime
-	model    *onnx.Model
-	data     *dataset.Dataset
-	noise    *noise
-	threads  int
+	file    *onnx.File // of the model
+	library *onnx.Runtime
+	model   *onnx.Model
+	data    *dataset.Dataset
+	noise   *noise
+	threads int
 }
 
 func openInputs(ctx context.Context, p Plan) (*inputs, error) {
@@ -184,20 +183,18 @@ func openInputs(ctx context.Context, p Plan) (*inputs, error) {
 }
 
 func (in *inputs) open(ctx context.Context, p Plan) error {
-	model, err := onnx.ReadModel(p.Model)
-	if err != nil {
+	var err error
+	if in.file, err = onnx.ReadModel(p.Model); err != nil {
 		return BadInput(err)
 	}
-	sum := sha256.Sum256(model)
-	in.modelSum = hex.EncodeToString(sum[:])
 	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
 		return BadInput(err)
 	}
 	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
 		return err
 	}
-	in.data.FitChannels(imageChannels(model))
-	in.model, err = in.library.LoadContext(ctx, model, onnx.LoadOptions{
+	in.data.FitChannels(imageChannels(in.file))
+	in.model, err = in.library.LoadFile(ctx, in.file, onnx.LoadOptions{
 		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(),
 	})
@@ -250,7 +247,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 	r := runfolder.Run{
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
-			File: p.Model, SHA256: in.modelSum,
+			File: p.Model, SHA256: in.file.SHA256(),
 			Input: in.model.Input().String(), Output: in.model.Output().String(), Classes: in.model.Classes(),
 		},
 		Data: runfolder.Data{

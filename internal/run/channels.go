@@ -4,8 +4,8 @@ import "github.com/rscert/rscert/internal/onnx"
 
 // imageChannels is how many colour channels, 1 or 3, the images have that a model takes; 0 if it does not say, or takes
 // none.
-func imageChannels(model []byte) int {
-	info, err := onnx.Inspect(model)
+func imageChannels(model *onnx.File) int {
+	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {
 		return 0 // refused when it is loaded
 	}

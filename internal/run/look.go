@@ -132,11 +132,7 @@ func accuracy(votes, labels []int) float64 {
 
 // loadReference loads the model once more, in float32 on the CPU provider.
 func (in *inputs) loadReference(ctx context.Context, p Plan) (*onnx.Model, error) {
-	model, err := onnx.ReadModel(p.Model)
-	if err != nil {
-		return nil, BadInput(err)
-	}
-	return in.library.LoadContext(ctx, model, onnx.LoadOptions{
+	return in.library.LoadFile(ctx, in.file, onnx.LoadOptions{
 		Device: onnx.CPU, Workers: 1, Outputs: p.Outputs, Output: p.ScoresOutput, Example: in.data.Shape(),
 	})
 }

@@ -1,0 +1,319 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// wide is a model with weights of many sizes: a reshape's target, of a batch fixed at 1, among them.
+func wide() *modelBuilder {
+	return newModel("x", Float32, 1, 3, 4, 4).weights("w_in", Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
+		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", Float32, 256, 33).node("MatMul", "f w_mid", "m").
+		weights("b_mid", Float32, 33).node("Add", "m b_mid", "a").node("Relu", "a", "h").weights("w_out", Float32, 33, 4).
+		node("MatMul", "h w_out", "y").output("y", Float32, 1, 4)
+}
+
+// moved returns the model with all its tensors in a file of the given name, each at a multiple of align, and the file.
+func moved(b *modelBuilder, name string, align int) []byte {
+	var file []byte
+	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
+		raw := t.RawData
+		for _, v := range t.FloatData {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+		}
+		for _, v := range t.Int64Data {
+			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+		}
+		file = append(file, make([]byte, (align-len(file)%align)%align)...)
+		t.RawData, t.FloatData, t.Int64Data = nil, nil, nil
+		t.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
+		t.ExternalData = entries("location", name, "offset", strconv.Itoa(len(file)), "length", strconv.Itoa(len(raw)))
+		file = append(file, raw...)
+	})
+	return file
+}
+
+func entries(keysAndValues ...string) (list []*onnxpb.StringStringEntryProto) {
+	for pair := range slices.Chunk(keysAndValues, 2) {
+		list = append(list, &onnxpb.StringStringEntryProto{Key: proto.String(pair[0]), Value: proto.String(pair[1])})
+	}
+	return list
+}
+
+func writeFile(t testing.TB, path string, data []byte) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sameScores loads a model from one file and from several, and compares the bits of the scores.
+func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, align int) {
+	t.Helper()
+	want := loadOn(t, r, b.bytes(t), opt)
+	split := &modelBuilder{ModelProto: proto.CloneOf(b.ModelProto)}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "sub", "w.data"), moved(split, "./sub/w.data", align))
+	file, err := ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), split.bytes(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.LoadFile(t.Context(), file, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = got.Close() })
+	if fmt.Sprint(got.Warnings()) != fmt.Sprint(want.Warnings()) || got.Batch() != want.Batch() {
+		t.Errorf("warnings %v, batch %d; of one file %v, %d", got.Warnings(), got.Batch(), want.Warnings(), want.Batch())
+	}
+	for i := range 20 {
+		in := slices.Concat(randomSamples(want.InputLen())[:]...)
+		in = slices.Repeat(in, want.Batch()/poolSize+1)[:want.Batch()*want.InputLen()]
+		a, b := make([]float32, want.Batch()*want.Classes()), make([]float32, want.Batch()*want.Classes())
+		in[0] += float32(i)
+		if err := want.Run(t.Context(), in, a); err != nil {
+			t.Fatal(err)
+		}
+		if err := got.Run(t.Context(), in, b); err != nil {
+			t.Fatal(err)
+		}
+		if !sameBits(a, b) {
+			t.Fatal("the scores differ from those of the model in one file")
+		}
+	}
+}
+
+// TestExternalSameBits has the same bits, batches and warnings of models whose weights lie in another file.
+func TestExternalSameBits(t *testing.T) {
+	r := openRuntime(t)
+	for _, align := range []int{64, 4, 1} {
+		sameScores(t, r, LoadOptions{Device: CPU}, wide(), align)
+	}
+	for _, name := range []string{"nchw", "old", "float64", "float16", "fixed_full", "fixed_shared", "fixed_token", "fixed_8", "batch_size", "stuck"} {
+		t.Run(name, func(t *testing.T) { sameScores(t, r, LoadOptions{Device: CPU}, testModels[name](), 1) })
+	}
+}
+
+// TestOpenVINOExternal is the same by OpenVINO.
+func TestOpenVINOExternal(t *testing.T) {
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		sameScores(t, r, LoadOptions{Device: d, Precision: p, Batch: 32}, wide(), 64)
+		sameScores(t, r, LoadOptions{Device: CPU}, wide(), 64)
+	})
+}
+
+// hostile is a model whose first weight has these entries.
+func hostile(pairs ...string) *modelBuilder {
+	b := wide()
+	w := b.Graph.Initializer[0]
+	w.RawData, w.DataLocation, w.ExternalData = nil, onnxpb.TensorProto_EXTERNAL.Enum(), entries(pairs...)
+	return b
+}
+
+// TestExternalRefused names the tensor and what is wrong with it, of files that a model may not have read.
+func TestExternalRefused(t *testing.T) {
+	const size = 16 * 3 * 3 * 3 * 4
+	dir := t.TempDir()
+	inside, outside := filepath.Join(dir, "model"), filepath.Join(dir, "outside")
+	writeFile(t, filepath.Join(inside, "w"), make([]byte, size))
+	writeFile(t, filepath.Join(inside, "short"), make([]byte, size-1))
+	writeFile(t, filepath.Join(inside, "folder", "w"), nil)
+	writeFile(t, filepath.Join(outside, "w"), make([]byte, size))
+	writeFile(t, filepath.Join(inside, "*", "_ORT_MEM_ADDR_", "*"), nil)
+	for link, target := range map[string]string{"out": filepath.Join(outside, "w"), "up": "../outside/w", "dir": outside, "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(inside, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(inside, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	huge := writeFile(t, filepath.Join(inside, "huge"), nil)
+	if err := os.Truncate(huge, 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	retyped := func(typ int32, dims ...int64) *modelBuilder {
+		b := hostile("location", "w")
+		b.Graph.Initializer[0].DataType, b.Graph.Initializer[0].Dims = proto.Int32(typ), dims
+		return b
+	}
+	for _, c := range []struct {
+		model *modelBuilder
+		want  string
+	}{
+		{hostile("location", "../outside/w"), "its file '../outside/w' is not in the model's folder"},
+		{hostile("location", "folder/../../outside/w"), "is not in the model's folder"},
+		{hostile("location", "folder/.."), "is not in the model's folder"},
+		{hostile("location", filepath.Join(outside, "w")), "an absolute path"},
+		{hostile("location", "out"), "its file 'out' in the model's folder: path escapes from parent"},
+		{hostile("location", "up"), "path escapes from parent"},
+		{hostile("location", "dir/w"), "path escapes from parent"},
+		{hostile("location", "loop"), "too many levels"},
+		{hostile("location", "folder"), "not a file, but a folder"},
+		{hostile("location", "pipe"), "its file 'pipe': not a file, but a pipe"},
+		{hostile("location", "huge"), "its file 'huge': a model of 4194304 MiB and more does not fit"},
+		{hostile("location", "missing"), "its file 'missing' in the model's folder: no such file"},
+		{hostile("location", ""), "no file is named"},
+		{hostile(), "no file is named"},
+		{hostile("location", `..\outside\w`), "has a name that is not read"},
+		{hostile("location", "w\x1b[2J"), `its file 'w\x1b[2J' has a name that is not read`},
+		{hostile("location", "w\x00"), "has a name that is not read"},
+		{hostile("location", "w", "location", "w"), "says twice what its 'location' is"},
+		{hostile("location", "w", "offset", "1"), "its 1728 bytes from 1 on are not in 'w', of 1728 bytes"},
+		{hostile("location", "w", "offset", strconv.Itoa(math.MaxInt64)), "are not in 'w'"},
+		{hostile("location", "w", "offset", "9223372036854775808"), "its offset '9223372036854775808' is no number of bytes"},
+		{hostile("location", "w", "offset", "-8"), "its offset '-8' is no number"},
+		{hostile("location", "w", "offset", ""), "its offset '' is no number"},
+		{hostile("location", "w", "length", "1724"), "its length is 1724 bytes, of its shape and type it has 1728"},
+		{hostile("location", "w", "length", "18446744073709551616"), "its length '18446744073709551616' is no number"},
+		{hostile("location", "short"), "its 1728 bytes from 0 on are not in 'short', of 1727 bytes"},
+		{hostile("location", "*/_ORT_MEM_ADDR_/*", "offset", "4096"), "are not in '*/_ORT_MEM_ADDR_/*', of 0 bytes"},
+		{retyped(int32(onnxpb.TensorProto_STRING), 16, 3, 3, 3), "of string, which cannot be"},
+		{retyped(99, 16, 3, 3, 3), "of type 99, which cannot be"},
+		{retyped(1, 1<<32, 1<<32), "its shape is out of bounds"},
+		{retyped(1, -16, 3, 3, 3), "its shape is out of bounds"},
+		{retyped(1, 1<<31, 1<<28), "its shape is out of bounds"},
+		{retyped(1, 1<<30, 1<<28), "the tensors in other files do not fit into the memory"},
+	} {
+		_, err := ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), c.model.bytes(t)))
+		if err == nil || !strings.Contains(err.Error(), "m.onnx: tensor 'w_in': ") || !strings.Contains(err.Error(), c.want) ||
+			strings.ContainsAny(err.Error(), "\x1b\n\x00") {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+		var e *Error
+		if !errors.As(err, &e) || e.Hint() == "" {
+			t.Errorf("%q: no hint", c.want)
+		}
+	}
+	// Links within the folder and parts of a file are fine.
+	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, location := range []string{"folder/link", "./w", "folder//link"} {
+		if _, err := ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), hostile("location", location).bytes(t))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestExternalDigest has the digest that the command in docs/results.md prints.
+func TestExternalDigest(t *testing.T) {
+	dir := t.TempDir()
+	b := hostile("location", "weights/b.data", "offset", "16")
+	w := b.Graph.Initializer[2]
+	w.RawData, w.DataLocation, w.ExternalData = nil, onnxpb.TensorProto_EXTERNAL.Enum(), entries("location", "./a.data")
+	digest := func() string {
+		file, err := ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), b.bytes(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("sh", "-c", `cd "$1" && (sha256sum <m.onnx; sha256sum a.data weights/b.data) | sha256sum`, "sh", dir).Output()
+		if err != nil {
+			t.Skip("no sha256sum: ", err)
+		}
+		if want := strings.TrimSuffix(string(out), "  -\n"); file.SHA256() != want {
+			t.Errorf("SHA-256 %s, want %s", file.SHA256(), want)
+		}
+		return file.SHA256()
+	}
+	data := make([]byte, 16+1728+5) // the last bytes are of no tensor
+	writeFile(t, filepath.Join(dir, "a.data"), make([]byte, 256*33*4))
+	writeFile(t, filepath.Join(dir, "weights", "b.data"), data)
+	seen := map[string]bool{digest(): true}
+	for _, i := range []int{0, 16, len(data) - 1} {
+		data[i]++
+		writeFile(t, filepath.Join(dir, "weights", "b.data"), data)
+		seen[digest()] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d digests of 4 contents", len(seen))
+	}
+}
+
+// TestExternalFrozen changes the files after they were read, and after a first session was opened: what was hashed is what
+// is used. A file without a name in the working directory is not read either.
+func TestExternalFrozen(t *testing.T) {
+	r, opt := openRuntime(t), LoadOptions{Device: CPU, Batch: 16}
+	want := scores(t, loadOn(t, r, wide().bytes(t), opt), randomSamples(48)[:16])
+	dir := t.TempDir()
+	t.Chdir(dir)
+	split := wide()
+	data := moved(split, "w.data", 64)
+	path, weights := writeFile(t, filepath.Join(dir, "m.onnx"), split.bytes(t)), writeFile(t, filepath.Join(dir, "w.data"), data)
+	file, err := ReadModel(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spoil := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(weights, make([]byte, len(data)), 0o600) },
+		func() error { return os.Truncate(weights, 0) },
+		func() error { return os.Remove(weights) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.LoadFile(t.Context(), file, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		got := scores(t, m, randomSamples(48)[:16])
+		for i := range got {
+			if !sameBits(got[i], want[i]) {
+				t.Fatalf("sample %d: %v, want %v", i, got[i], want[i])
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestExternalTorch loads a model as torch.onnx.export writes it, and compares with what Python's ONNX Runtime gives.
+func TestExternalTorch(t *testing.T) {
+	file, err := ReadModel("../../testdata/mnist-torch.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.weights) < 2 {
+		t.Errorf("%d weights are used where they lie", len(file.weights))
+	}
+	m, err := openRuntime(t).LoadFile(t.Context(), file, LoadOptions{Device: CPU, Batch: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if len(m.Warnings()) > 0 || m.Outputs() != Logits || m.InputLen() != 784 || m.Classes() != 10 {
+		t.Errorf("%v, %v, %d values, %d classes", m.Warnings(), m.Outputs(), m.InputLen(), m.Classes())
+	}
+	x := make([]float32, 784)
+	for i := range x {
+		x[i] = float32(i%29) / 29
+	}
+	want := []float32{-19.32989, -20.75211, -7.55014, -11.07354, -8.06843, -26.86339, -17.60461, -10.89698, -13.59712, -26.15249}
+	for k, v := range scores(t, m, [][]float32{x})[0] {
+		if math.Abs(float64(v-want[k])) > 1e-4 {
+			t.Errorf("score %d is %v, want %v", k, v, want[k])
+		}
+	}
+}
