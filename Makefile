@@ -93,16 +93,15 @@ compare-providers: onnxruntime openvino build ## samples a second of every provi
 # One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
 # memory, a mutant that appends for ever would take the machine down.
 MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
-MUTATE_EVERY ?= 1
+MUTATE_SAMPLE ?= 0
+MUTATE_SEED ?= 1
 MUTATE_SKIP ?= Coverage|IntervalsCover|DeviationCovers|TemperatureLimits|OnAnAtom
 
 .PHONY: mutate
 mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)
-	@set -e; ulimit -v 16000000; \
-	export MUTATE_EVERY='$(MUTATE_EVERY)' MUTATE_SKIP='$(MUTATE_SKIP)'; \
-	for package in $(MUTATE); do \
-		echo "$$package"; \
-		(cd scripts/mutate && MUTATE=$$package nice $(GO) test -tags mutation -count 1 -timeout 0); \
+	@set -e; ulimit -v 16000000; for package in $(MUTATE); do \
+		(cd scripts/mutate && nice -n 19 $(GO) run . -skip '$(MUTATE_SKIP)' \
+			-sample $(MUTATE_SAMPLE) -seed $(MUTATE_SEED) "$$package"); \
 	done
 
 .PHONY: studies

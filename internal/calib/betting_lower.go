@@ -30,11 +30,8 @@ type LowerBound struct {
 // interval of length 1/128, ln(1+λ(σ(s−y)−m)) is concave, so its sum is at least what it would be if the pairs lay at
 // the interval's ends with the same mean. The same argument puts them on a grid of X common to all bins.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
-	}
-	if s.N() == 0 {
-		return LowerBound{}, errNoRows
 	}
 	epochs := s.collectEpochs(seed)
 	bets := placeBets(epochs)

@@ -1,6 +1,9 @@
 package calib
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // BinnedLipschitz bounds the calibration error of a classifier whose scores have been perturbed by Sech with bandwidth
 // h, which bounds the derivatives of its calibration function by b1 and b2 (derivatives). Like BinnedVariation it has
@@ -26,14 +29,8 @@ import "math"
 //
 // Both orders have half of δ₁. From secondOrderFrom scores on only, for with fewer the second is never less.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
-	}
-	if err := checkBandwidth(bandwidth); err != nil {
-		return Bound{}, err
-	}
-	if s.N() == 0 {
-		return Bound{}, errNoRows
 	}
 	b1, b2 := derivatives(bandwidth)
 	n := float64(s.N())

@@ -26,14 +26,11 @@ import (
 //
 // V is an assumption: no data can show it.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := s.check(delta); err != nil {
 		return Bound{}, err
 	}
 	if !(variation >= 0) || math.IsInf(variation, 0) {
 		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
-	}
-	if s.N() == 0 {
-		return Bound{}, errNoRows
 	}
 	step := newOneStep(s, delta, partitions(s.N()))
 	best := candidate{gap: math.Inf(1)}

@@ -96,6 +96,14 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
+// check reports what keeps every bound from being computed.
+func (s *Sample) check(delta float64) error {
+	if s.N() == 0 {
+		return errNoRows
+	}
+	return checkDelta(delta)
+}
+
 func checkBandwidth(h float64) error {
 	if !(h > 0) || math.IsInf(h, 0) {
 		return fmt.Errorf("bandwidth %v is not positive", h)

@@ -17,11 +17,8 @@ type CurvePoint struct {
 // (Hoeffding 1963, Theorem 1), on either side of each of the B bins with δ/(2B). That needs no assumption, and says
 // nothing of η between the scores of a bin.
 func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := s.check(delta); err != nil {
 		return nil, err
-	}
-	if s.N() == 0 {
-		return nil, errNoRows
 	}
 	var points []CurvePoint
 	s.eachPartition(func(k int, bins []bin) {

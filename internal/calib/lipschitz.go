@@ -1,6 +1,9 @@
 package calib
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Lipschitz bounds the calibration error of a classifier whose calibration
 // function satisfies |η(s) − η(s′)| ≤ L|s − s′| with L = 1/(2h), as scores
@@ -26,14 +29,8 @@ import "math"
 // Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, moved by 0, ¼, ½ or ¾
 // of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
-	if err := checkDelta(delta); err != nil {
+	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
-	}
-	if err := checkBandwidth(bandwidth); err != nil {
-		return Bound{}, err
-	}
-	if s.N() == 0 {
-		return Bound{}, errNoRows
 	}
 	n := float64(s.N())
 	cells := s.cells()

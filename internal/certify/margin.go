@@ -372,56 +372,65 @@ func (s *search) prove(f frontier) (bad float64) {
 		return 0
 	}
 	q1, q2, slope := f.point(y)
-	c := s.node(q1, q2)
-	stride := end / 64 // in y, of the last step
-	trend := 0.0       // change of ln P over a unit of distance
+	p := position{node: s.node(q1, q2), y: y, slope: slope, stride: end / 64}
 	for range 1 << 16 {
-		gap := s.logAlpha - c.logP
+		gap := s.logAlpha - p.logP
 		if !(gap > 0) {
-			return y
+			return p.y
 		}
 		// How far the rest of q1 moves ln P, roughly; then try the corner.
-		sd := math.Sqrt(c.q[0]*math.Max(0, 1-c.q[0])/float64(n)) + 1/float64(n)
-		if (endQ1-c.q[0])/sd*(1+math.Sqrt(-2*c.logP)) < 2*gap && s.logP(endQ1, c.q[1]) <= s.logAlpha {
+		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
+		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
 		}
-		accepted := false
-		worse := y
-		for ease := 0.85; ease > 1e-3; ease /= 2.5 {
-			reach := 2 * reachable(ease*gap, trend)
-			next, q1n, q2n, slopeN := s.stride(f, c, y, end, stride, reach)
-			q1v, q2v := vertex(q1, q2, slope, q1n, q2n, slopeN)
-			if !(q2v > q2 && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
-				continue
-			}
-			v := s.node(q1v, q2v)
-			if v.logP >= s.logAlpha {
-				worse = math.Sqrt(q2v)
-				continue
-			}
-			if !convex(c, v) || s.bridge(c, v) > s.logAlpha {
-				continue
-			}
-			d := node{[3]float64{q1n, q2n, 1 - q1n - q2n}, 0}
-			d.logP = s.logP(q1n, q2n)
-			if d.logP >= s.logAlpha {
-				worse = next
-				continue
-			}
-			if !convex(v, d) || s.bridge(v, d) > s.logAlpha {
-				continue
-			}
-			trend = (d.logP - c.logP) / distance(n, c.q, d.q)
-			stride = next - y
-			c, y, q1, q2, slope = d, next, q1n, q2n, slopeN
-			accepted = true
-			break
-		}
-		if !accepted {
+		next, worse := s.advance(f, p, end)
+		if next == nil {
 			return worse
 		}
+		p = *next
 	}
-	return y
+	return p.y
+}
+
+// position is a point c_i of the frontier, up to which prove has come.
+type position struct {
+	node
+	y, slope float64
+	stride   float64 // in y, of the last step
+	trend    float64 // change of ln P over a unit of distance
+}
+
+// advance returns the next point of the frontier, up to which the polygon proves the event improbable; or nil, and a y
+// near which it may not be.
+func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
+	worse = c.y
+	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
+		reach := 2 * reachable(ease*(s.logAlpha-c.logP), c.trend)
+		y, q1n, q2n, slopeN := s.stride(f, c.node, c.y, end, c.stride, reach)
+		q1v, q2v := vertex(c.q[0], c.q[1], c.slope, q1n, q2n, slopeN)
+		if !(q2v > c.q[1] && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
+			continue
+		}
+		v := s.node(q1v, q2v)
+		if v.logP >= s.logAlpha {
+			worse = math.Sqrt(q2v)
+			continue
+		}
+		if !convex(c.node, v) || s.bridge(c.node, v) > s.logAlpha {
+			continue
+		}
+		d := s.node(q1n, q2n)
+		if d.logP >= s.logAlpha {
+			worse = y
+			continue
+		}
+		if !convex(v, d) || s.bridge(v, d) > s.logAlpha {
+			continue
+		}
+		trend := (d.logP - c.logP) / distance(s.event.order.n, c.q, d.q)
+		return &position{node: d, y: y, slope: slopeN, stride: y - c.y, trend: trend}, 0
+	}
+	return nil, worse
 }
 
 // vertex is a point half way between two of the frontier, above both tangents.

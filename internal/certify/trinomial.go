@@ -32,45 +32,12 @@ func (e *event) probability(q1, q2 float64) float64 {
 	if !(r < 1) {
 		return e.withoutRest(q2)
 	}
-	const tooSmall = -600 // logs of terms that are not followed
 	N := float64(n)
-	mean := N * q2
-	sd := math.Sqrt(mean * (1 - q2))
-	top := min(n, int64(math.Ceil(mean+8*sd+12)))
-	for logw, _ := binomial.LogTerm(n, top, q2, 1-q2); logw < tooSmall && float64(top) > mean; {
-		top = int64(mean + (float64(top)-mean)/2)
-		logw, _ = binomial.LogTerm(n, top, q2, 1-q2)
-	}
-	near := int64(N * q1)
-	// Begin where a term of S is a normal number too. Those x2 above where it is
-	// not, or where t(x2) > n−x2, are an upper set because t rises.
-	logTerm := func(x2 int64) (t int64, logp, err float64) {
-		t = e.threshold(x2, near)
-		if t > n-x2 {
-			return t, math.Inf(-1), 0
-		}
-		logp, err = binomial.LogTerm(n-x2, t, r, 1-r)
-		return t, logp, err
-	}
-	start := top
-	t, logp, errTerm := logTerm(start)
-	if logp < tooSmall && float64(t) > float64(n-start)*r {
-		lo, hi := int64(-1), start // hi is too small
-		for lo+1 < hi {
-			mid := lo + (hi-lo)/2
-			t, logp, _ = logTerm(mid)
-			if logp < tooSmall && float64(t) > float64(n-mid)*r {
-				hi = mid
-			} else {
-				lo = mid
-			}
-		}
-		if lo < 0 {
-			// S(0), the largest of them, is a few terms below e⁻⁶⁰⁰.
-			return math.Exp(tooSmall) * N
-		}
-		start = lo
-		t, logp, errTerm = logTerm(start)
+	top := e.last(q2)
+	start, t, logp, errTerm := e.first(top, int64(N*q1), r)
+	if start < 0 {
+		// S(0), the largest of them, is a few terms below e⁻⁶⁰⁰.
+		return math.Exp(tooSmall) * N
 	}
 	tail := binomial.Tail(n-start, t, r)
 	s := tail.Upper
@@ -82,17 +49,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	w := math.Exp(logw)
 	odds := (1 - q2) / q2
 	rest := 1 - r
-	var sum float64
-	if start < top {
-		sum = math.Exp(tooSmall) * N // all of S above start
-	} else if start < n {
-		// P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, or are 1 at most.
-		above := 1.0
-		if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
-			above = math.Min(1, w*ratio/(1-ratio))
-		}
-		sum = above * s
-	}
+	sum := e.above(start, top, w, odds, s)
 	steps := 0
 	x2 := start
 	N2 := n - x2 // trials left for x1
@@ -141,6 +98,72 @@ func (e *event) probability(q1, q2 float64) float64 {
 	}
 	rel := errTerm + errW + float64(10*steps+64)*unit
 	return math.Min(1, sum*(1+2*rel))
+}
+
+// tooSmall bounds the logs of terms that are not followed.
+const tooSmall = -600
+
+// last returns the largest x2 of the summation.
+func (e *event) last(q2 float64) int64 {
+	n := e.order.n
+	mean := float64(n) * q2
+	sd := math.Sqrt(mean * (1 - q2))
+	top := min(n, int64(math.Ceil(mean+8*sd+12)))
+	for logw, _ := binomial.LogTerm(n, top, q2, 1-q2); logw < tooSmall && float64(top) > mean; {
+		top = int64(mean + (float64(top)-mean)/2)
+		logw, _ = binomial.LogTerm(n, top, q2, 1-q2)
+	}
+	return top
+}
+
+// first returns the largest x2 up to top where a term of S is a normal number too, with t(x2), the log of the term at
+// t(x2) and its error; −1 if there is none. Those x2 above where it is not, or where t(x2) > n−x2, are an upper set
+// because t rises. near is a guess of t.
+func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
+	n := e.order.n
+	logTerm := func(x2 int64) (t int64, logp, err float64) {
+		t = e.threshold(x2, near)
+		if t > n-x2 {
+			return t, math.Inf(-1), 0
+		}
+		logp, err = binomial.LogTerm(n-x2, t, r, 1-r)
+		return t, logp, err
+	}
+	if t, logp, err = logTerm(top); !(logp < tooSmall && float64(t) > float64(n-top)*r) {
+		return top, t, logp, err
+	}
+	lo, hi := int64(-1), top // hi is too small
+	for lo+1 < hi {
+		mid := lo + (hi-lo)/2
+		t, logp, _ = logTerm(mid)
+		if logp < tooSmall && float64(t) > float64(n-mid)*r {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	if lo < 0 {
+		return lo, 0, 0, 0
+	}
+	t, logp, err = logTerm(lo)
+	return lo, t, logp, err
+}
+
+// above returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
+func (e *event) above(start, top int64, w, odds, s float64) float64 {
+	n := e.order.n
+	switch {
+	case start < top:
+		return math.Exp(tooSmall) * float64(n) // all of S above start
+	case start == n:
+		return 0
+	}
+	// P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, or are 1 at most.
+	mass := 1.0
+	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
+		mass = math.Min(1, w*ratio/(1-ratio))
+	}
+	return mass * s
 }
 
 // below returns an upper bound on P(X2 ≤ k).

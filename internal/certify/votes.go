@@ -35,19 +35,29 @@ func (v Votes) Validate() error {
 	if err := checkCounts("counts", "n", v.Counts, "none", v.None, v.N); err != nil {
 		return err
 	}
-	if v.Stop != (StopRule{}) && !(v.AlphaShare > 0 && v.AlphaShare <= 1) {
-		return fmt.Errorf("stop is %q, but alpha_share %v is outside (0, 1]", v.Stop, v.AlphaShare)
+	if err := v.validateStop(); err != nil {
+		return err
 	}
-	if v.Stop == (StopRule{}) && v.AlphaShare != 0 {
+	return v.validateSelection()
+}
+
+func (v Votes) validateStop() error {
+	switch {
+	case v.Stop != (StopRule{}) && !(v.AlphaShare > 0 && v.AlphaShare <= 1):
+		return fmt.Errorf("stop is %q, but alpha_share %v is outside (0, 1]", v.Stop, v.AlphaShare)
+	case v.Stop == (StopRule{}) && v.AlphaShare != 0:
 		return errors.New("alpha_share without stop")
 	}
-	if v.Counts0 == nil && v.N0 == 0 && v.None0 == 0 {
+	return nil
+}
+
+func (v Votes) validateSelection() error {
+	switch {
+	case v.Counts0 == nil && v.N0 == 0 && v.None0 == 0:
 		return nil
-	}
-	if len(v.Counts0) != m {
-		return fmt.Errorf("counts0 has %d classes and counts %d", len(v.Counts0), m)
-	}
-	if v.N0 < 1 {
+	case len(v.Counts0) != len(v.Counts):
+		return fmt.Errorf("counts0 has %d classes and counts %d", len(v.Counts0), len(v.Counts))
+	case v.N0 < 1:
 		return fmt.Errorf("n0 is %d, want at least 1", v.N0)
 	}
 	return checkCounts("counts0", "n0", v.Counts0, "none0", v.None0, v.N0)

@@ -26,15 +26,11 @@ import (
 // 0 or 1 may be a binary image in either unit, and is left alone.) Note says
 // what was decided.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
-	file, size, err := openRegular(path)
+	file, in, err := openText(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	in, err := plainText(contextReader{ctx, io.LimitReader(file, size)})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	t := csvTable{path: path, opt: opt, limit: memory.Limit()}
 	err = t.read(in)
 	if ctx.Err() != nil {
@@ -44,6 +40,19 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 		return nil, err
 	}
 	return t.dataset(ctx)
+}
+
+// openText opens a file for what it holds, without compression and byte order mark.
+func openText(ctx context.Context, path string) (io.Closer, *bufio.Reader, error) {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := plainText(contextReader{ctx, io.LimitReader(file, size)})
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return file, in, nil
 }
 
 // plainText returns what a file holds, without compression and byte order mark.

@@ -272,15 +272,11 @@ var fileColumns = []string{"file", "filename", "file_name", "image", "image_id",
 // readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
 func readImageLabels(ctx context.Context, path, column string) (imageLabels, error) {
 	l := imageLabels{path: path}
-	file, size, err := openRegular(path)
+	file, in, err := openText(ctx, path)
 	if err != nil {
 		return l, err
 	}
 	defer file.Close()
-	in, err := plainText(contextReader{ctx, io.LimitReader(file, size)})
-	if err != nil {
-		return l, fmt.Errorf("%s: %w", path, err)
-	}
 	comma, err := separator(path, in)
 	if err != nil {
 		return l, err

@@ -79,22 +79,17 @@ func checkIndex(t *tabular.Table) error {
 }
 
 func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
+	classOne := want != nil && *want == calib.ClassOneQuantity
 	confidence, ok1 := t.Column("confidence")
 	correct, ok2 := t.Column("correct")
 	if ok1 && ok2 {
-		if want != nil && *want == calib.ClassOneQuantity {
+		if classOne {
 			return nil, errors.New("confidence and correct say nothing about class 1: want score and label, or p0, p1 and label")
 		}
 		right, err := booleans("correct", correct)
 		return &calib.Predictions{Confidence: confidence, Correct: right}, err
 	}
-	label, ok := t.Column("label")
-	if !ok {
-		if label, ok = t.Column("labels"); !ok {
-			return nil, missingColumns(t)
-		}
-	}
-	classOf, err := classNumbers("label", label)
+	label, err := labels(t)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +98,8 @@ func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, er
 	if err != nil {
 		return nil, err
 	}
-	scored = scored && len(columns) == 0
-	if scored && (want == nil || *want == calib.ClassOneQuantity) {
-		return calib.ClassOne(score, classOf)
+	if scored && len(columns) == 0 && (want == nil || classOne) {
+		return calib.ClassOne(score, label)
 	}
 	probability, classes, err := probabilities(t)
 	if err != nil {
@@ -114,11 +108,22 @@ func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, er
 	if classes == 0 {
 		return nil, missingColumns(t)
 	}
-	p, err := calib.TopLabel(probability, classes, classOf)
-	if err == nil && want != nil && *want == calib.ClassOneQuantity {
+	p, err := calib.TopLabel(probability, classes, label)
+	if err == nil && classOne {
 		return SelectClassOne(p)
 	}
 	return p, err
+}
+
+// labels takes the column label or labels.
+func labels(t *tabular.Table) ([]int, error) {
+	label, ok := t.Column("label")
+	if !ok {
+		if label, ok = t.Column("labels"); !ok {
+			return nil, missingColumns(t)
+		}
+	}
+	return classNumbers("label", label)
 }
 
 // SelectClassOne are predictions of class 1 made of those of two classes.

@@ -108,11 +108,19 @@ func (p Plan) validate() error {
 			return hint.Add(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
 		}
 	}
-	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
-	_, byVotes := p.Method.Votes()
+	for _, err := range []error{p.validateSamples(), p.validateMethod()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+
+// validateSamples checks what is sampled, and how.
+func (p Plan) validateSamples() error {
 	switch {
-	case p.Scores && !positive(p.Temperature):
-		return badInputf("--temperature %v: want a number above 0", p.Temperature)
 	case !positive(p.Sigma):
 		return badInputf("--sigma %v: want a number above 0", p.Sigma)
 	case p.N < 1:
@@ -129,11 +137,23 @@ func (p Plan) validate() error {
 		return badInputf("--batch %d: want at least 0", p.Batch)
 	case p.Threads < 0 || p.Threads > maxThreads:
 		return badInputf("--threads %d: want 0 to %d", p.Threads, maxThreads)
-	case p.Scores && byVotes:
-		return badInputf("--method %s is for votes, not for --scores", p.Method)
+	}
+	return nil
+}
+
+// validateMethod checks what belongs to votes, and what to scores.
+func (p Plan) validateMethod() error {
+	_, byVotes := p.Method.Votes()
+	switch {
 	case !p.Scores && !byVotes:
 		return hint.Add(badInputf("--method %s is for scores", p.Method), "add --scores")
-	case p.Scores && p.Stop.Given():
+	case !p.Scores:
+		return nil
+	case !positive(p.Temperature):
+		return badInputf("--temperature %v: want a number above 0", p.Temperature)
+	case byVotes:
+		return badInputf("--method %s is for votes, not for --scores", p.Method)
+	case p.Stop.Given():
 		return badInputf("--stop %s: only votes can be stopped early, not --scores", p.Stop)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/npy"
 	"github.com/rscert/rscert/internal/quote"
 )
@@ -18,15 +17,10 @@ import (
 // readNpz reads the wanted arrays of an archive. A zip is read from its end, so
 // it is taken into memory first.
 func (t *Table) readNpz(r io.Reader, opt Options) error {
-	t.binary = true
-	data, err := io.ReadAll(io.LimitReader(r, t.limit/2)) // which takes up to twice that to grow
-	if err == nil && int64(len(data)) >= t.limit/2 {
-		err = memory.Check(-1)
-	}
+	data, err := t.readWhole(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Path, err)
 	}
-	t.held = int64(len(data))
 	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Path, err)

@@ -9,22 +9,16 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
 )
 
 // readParquet reads the wanted columns of a Parquet file: flat ones of numbers or booleans. The file is read from its
 // end, so it is taken into memory first; its pages are decoded one at a time.
 func (t *Table) readParquet(r io.Reader, opt Options) (err error) {
-	t.binary = true
-	data, err := io.ReadAll(io.LimitReader(r, t.limit/2)) // which takes up to twice that to grow
-	if err == nil && int64(len(data)) >= t.limit/2 {
-		err = memory.Check(-1)
-	}
+	data, err := t.readWhole(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Path, err)
 	}
-	t.held = int64(len(data))
 	defer func() { // the decoder panics on some damaged pages
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: damaged: %v", t.Path, p)

@@ -114,6 +114,17 @@ func (t *Table) Matrix(name string) (Matrix, bool) {
 // right. A file of which some rows have one and others have none is refused.
 func (t *Table) Checked() bool { return t.checked }
 
+// readWhole takes a file of a binary format into memory.
+func (t *Table) readWhole(r io.Reader) ([]byte, error) {
+	t.binary = true
+	data, err := io.ReadAll(io.LimitReader(r, t.limit/2)) // which takes up to twice that to grow
+	if err == nil && int64(len(data)) >= t.limit/2 {
+		err = memory.Check(-1)
+	}
+	t.held = int64(len(data))
+	return data, err
+}
+
 // hold counts values that are about to be kept.
 func (t *Table) hold(values int64) error {
 	const bytes = 8
