@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -199,7 +200,7 @@ func TestExternalRefused(t *testing.T) {
 			strings.ContainsAny(err.Error(), "\x1b\n\x00") {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
-		var e *Error
+		var e hint.Hinted
 		if !errors.As(err, &e) || e.Hint() == "" {
 			t.Errorf("%q: no hint", c.want)
 		}
