@@ -450,7 +450,7 @@ func TestDevices(t *testing.T) {
 	}
 	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: device(t, "cuda:0")})
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "GPU build") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "rscert setup --device cuda") {
 		t.Errorf("error %v", err)
 	}
 	without := &Runtime{providers: []string{cpuProvider.name}}
