@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -315,6 +316,26 @@ func TestExternalTorch(t *testing.T) {
 	for k, v := range scores(t, m, [][]float32{x})[0] {
 		if math.Abs(float64(v-want[k])) > 1e-4 {
 			t.Errorf("score %d is %v, want %v", k, v, want[k])
+		}
+	}
+}
+
+// TestReadModelCollected has the garbage collector run all the time while a model is parsed: the memory that holds its
+// file must not be given back before the end.
+func TestReadModelCollected(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	model := net()
+	for i := range 100 {
+		model.floats("w"+strconv.Itoa(i), make([]float32, 1<<16)...)
+	}
+	path := writeFile(t, filepath.Join(t.TempDir(), "m.onnx"), model.bytes(t))
+	for range 3 {
+		file, err := ReadModel(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(file.model.Graph.Initializer); got < 100 {
+			t.Errorf("%d initializers", got)
 		}
 	}
 }

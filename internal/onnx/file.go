@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/rscert/rscert/internal/hint"
@@ -50,6 +51,7 @@ func ReadModel(path string) (*File, error) {
 	var file *File
 	if err == nil {
 		file, err = newFile(graph.bytes, sum, filepath.Dir(path))
+		runtime.KeepAlive(graph) // what is parsed are its bytes
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", printable(path), err)
