@@ -366,12 +366,13 @@ func TestOtherDistributions(t *testing.T) {
 func TestTableRefuses(t *testing.T) {
 	half, third := massOf(big.NewRat(1, 2)), massOf(big.NewRat(1, 3))
 	for name, masses := range map[string][]Mass{
-		"nothing":        nil,
-		"too little":     {half, third},
-		"too much":       {half, half, third},
-		"a gap":          {half, {}, half},
-		"too many":       slices.Repeat([]Mass{massOf(big.NewRat(1, 1<<17))}, 1<<17),
-		"a single label": {{math.MaxUint64, math.MaxUint64}},
+		"nothing":         nil,
+		"too little":      {half, third},
+		"too much":        {half, half, third},
+		"a unit too much": {half, half, {Hi: 1}},
+		"a gap":           {half, {}, half},
+		"too many":        slices.Repeat([]Mass{massOf(big.NewRat(1, 1<<17))}, 1<<17),
+		"a single label":  {{math.MaxUint64, math.MaxUint64}},
 	} {
 		if _, err := NewTable(name, 0, masses); err == nil {
 			t.Errorf("%s: no error", name)
