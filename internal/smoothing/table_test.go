@@ -439,3 +439,16 @@ func BenchmarkTable(b *testing.B) {
 		})
 	}
 }
+
+// TestColumns checks that a table has the fewest columns, a power of two, that hold all labels.
+func TestColumns(t *testing.T) {
+	for labels, want := range map[int]int{2: 2, 3: 4, 4: 4, 5: 8, 8: 8, 9: 16} {
+		table, err := NewTable("equal", 0, slices.Repeat([]Mass{massOf(big.NewRat(1, int64(labels)))}, labels))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if 1<<table.bits != want || len(table.entries) != want {
+			t.Errorf("%d labels: 2^%d columns, %d entries, want %d", labels, table.bits, len(table.entries), want)
+		}
+	}
+}
