@@ -246,6 +246,28 @@ func TestQuantiseDeduction(t *testing.T) {
 	}
 }
 
+// What the deduction adds for rounding, computed again: (|x_c|+g)·2⁻⁵¹ for each coordinate, of which 2⁻⁵² can be lost, and
+// for n of them (n+4)·2⁻⁵¹ relatively, of which (n+2)·2⁻⁵² can be.
+func TestQuantiseRounding(t *testing.T) {
+	q, err := NewQuantiser(0.5, -3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 2, 7, 784} {
+		x := slices.Repeat([]float32{0.3}, n)
+		k := make([]int32, n)
+		got := q.Quantise(k, x)
+		moved := math.Abs(float64(x[0])-float64(float64(k[0])*q.step)) + float64(float64(x[0])+q.step)*0x1p-51 + q.step*(0.5+0x1p-27)
+		sum := 0.0
+		for range n {
+			sum += float64(moved * moved)
+		}
+		if want := math.Sqrt(sum) * (1 + float64(n+4)*0x1p-51); got != want {
+			t.Errorf("%d values: deduction %v, want %v", n, got, want)
+		}
+	}
+}
+
 // ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a cell; and an
 // adversary comes close, so nothing less would do. Clamped values stay where they are.
 func TestQuantiseAdversary(t *testing.T) {

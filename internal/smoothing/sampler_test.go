@@ -267,6 +267,55 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
+// failing is an experiment of which one call fails.
+type failing struct {
+	recorded
+	call string
+	from int64 // votes: so many samples have been counted
+}
+
+var errExperiment = errors.New("the experiment fails")
+
+func (f *failing) Goal(v Votes) (int64, error) {
+	if f.call == "goal" && v.N >= f.from {
+		return 0, errExperiment
+	}
+	return f.recorded.Goal(v)
+}
+
+func (f *failing) Finish(v Votes) error {
+	if f.call == "finish" {
+		return errExperiment
+	}
+	return f.recorded.Finish(v)
+}
+
+func (f *failing) Emit() error {
+	if f.call == "emit" {
+		return errExperiment
+	}
+	return f.recorded.Emit()
+}
+
+// TestExperimentErrors checks that a run ends with the error of an experiment, and that the example is not emitted.
+func TestExperimentErrors(t *testing.T) {
+	for _, f := range []failing{{call: "goal"}, {call: "goal", from: 40}, {call: "goal", from: 80}, {call: "finish"}, {call: "emit"}} {
+		var log []string
+		f.recorded = examples(1, []int64{40, 80}, &log)[0].recorded
+		left := 1
+		s := Sampler{Classifier: &linear{batch: 8}, N0: 5, Workers: 2}
+		err := s.Run(t.Context(), func() (Experiment, error) {
+			if left--; left < 0 {
+				return nil, nil
+			}
+			return &f, nil
+		})
+		if !errors.Is(err, errExperiment) || len(log) > 0 || f.call == "goal" && f.final != nil {
+			t.Errorf("%s from %d: error %v, emitted %v, final votes %v", f.call, f.from, err, log, f.final)
+		}
+	}
+}
+
 func TestVote(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {

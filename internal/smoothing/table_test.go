@@ -366,12 +366,13 @@ func TestOtherDistributions(t *testing.T) {
 func TestTableRefuses(t *testing.T) {
 	half, third := massOf(big.NewRat(1, 2)), massOf(big.NewRat(1, 3))
 	for name, masses := range map[string][]Mass{
-		"nothing":        nil,
-		"too little":     {half, third},
-		"too much":       {half, half, third},
-		"a gap":          {half, {}, half},
-		"too many":       slices.Repeat([]Mass{massOf(big.NewRat(1, 1<<17))}, 1<<17),
-		"a single label": {{math.MaxUint64, math.MaxUint64}},
+		"nothing":         nil,
+		"too little":      {half, third},
+		"too much":        {half, half, third},
+		"a unit too much": {half, half, {Hi: 1}},
+		"a gap":           {half, {}, half},
+		"too many":        slices.Repeat([]Mass{massOf(big.NewRat(1, 1<<17))}, 1<<17),
+		"a single label":  {{math.MaxUint64, math.MaxUint64}},
 	} {
 		if _, err := NewTable(name, 0, masses); err == nil {
 			t.Errorf("%s: no error", name)
@@ -436,5 +437,18 @@ func BenchmarkTable(b *testing.B) {
 				gaussianTable(b, ratio, 1)
 			}
 		})
+	}
+}
+
+// TestColumns checks that a table has the fewest columns, a power of two, that hold all labels.
+func TestColumns(t *testing.T) {
+	for labels, want := range map[int]int{2: 2, 3: 4, 4: 4, 5: 8, 8: 8, 9: 16} {
+		table, err := NewTable("equal", 0, slices.Repeat([]Mass{massOf(big.NewRat(1, int64(labels)))}, labels))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if 1<<table.bits != want || len(table.entries) != want {
+			t.Errorf("%d labels: 2^%d columns, %d entries, want %d", labels, table.bits, len(table.entries), want)
+		}
 	}
 }
