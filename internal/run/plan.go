@@ -78,16 +78,17 @@ type Idle struct{ Flag, Without string }
 // its zero value: it is no parameter of the run. It returns the flags that were reset.
 func (p *Plan) Settle() (idle []Idle) {
 	p.Noise = cmp.Or(p.Noise, runfolder.Lattice)
-	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
 	if !p.Method.Given() {
-		p.Method = runfolder.ByVotes(certify.ExactMargin)
-		if p.Scores {
-			p.Method = runfolder.ByScores(certify.Betting)
-		}
+		p.Method = p.defaultMethod()
+	}
+	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
+	if _, byScores := p.Method.Scores(); !byScores {
+		p.Combine = ""
+		idle = append(idle, Idle{"combine", "scores"})
 	}
 	if !p.Scores {
-		p.Combine, p.Temperature = "", 0
-		idle = append(idle, Idle{"combine", "scores"}, Idle{"temperature", "scores"})
+		p.Temperature = 0
+		idle = append(idle, Idle{"temperature", "scores"})
 	}
 	if len(p.ConfidenceRadii) == 0 {
 		p.Confidence, p.ConfidenceBound, p.Band = "", "", ""
@@ -96,6 +97,15 @@ func (p *Plan) Settle() (idle []Idle) {
 		}
 	}
 	return idle
+}
+
+// defaultMethod is the method of a plan that names none: the class is certified by its
+// votes, also where its confidence is bounded, unless --scores asks for the scores.
+func (p *Plan) defaultMethod() runfolder.Method {
+	if p.Scores || (p.SaveScores && len(p.ConfidenceRadii) == 0) {
+		return runfolder.ByScores(certify.Betting)
+	}
+	return runfolder.ByVotes(certify.ExactMargin)
 }
 
 // maxThreads is above the cores of any machine; each thread holds a batch.
@@ -109,7 +119,7 @@ func (p Plan) validate() error {
 		}
 	}
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
-	_, byVotes := p.Method.Votes()
+	method, byVotes := p.Method.Votes()
 	switch {
 	case p.Scores && !positive(p.Temperature):
 		return badInputf("--temperature %v: want a number above 0", p.Temperature)
@@ -129,12 +139,14 @@ func (p Plan) validate() error {
 		return badInputf("--batch %d: want at least 0", p.Batch)
 	case p.Threads < 0 || p.Threads > maxThreads:
 		return badInputf("--threads %d: want 0 to %d", p.Threads, maxThreads)
-	case p.Scores && byVotes:
+	case p.Scores && byVotes && len(p.ConfidenceRadii) == 0:
 		return badInputf("--method %s is for votes, not for --scores", p.Method)
+	case p.Scores && byVotes && !method.Sound():
+		return badInputf("--method %s is not sound: it cannot certify the class whose confidence is bounded", p.Method)
 	case !p.Scores && !byVotes:
 		return hint.Add(badInputf("--method %s is for scores", p.Method), "add --scores")
 	case p.Scores && p.Stop.Given():
-		return badInputf("--stop %s: only votes can be stopped early, not --scores", p.Stop)
+		return badInputf("--stop %s: only votes can be stopped early, not scores", p.Stop)
 	}
 	return nil
 }
