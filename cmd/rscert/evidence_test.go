@@ -233,7 +233,7 @@ func testFlips(t *testing.T, flips int) {
 		file    string
 		readers [][]string
 	}{
-		{runfolder.BoundsFile, [][]string{acce, bounds, certify}},
+		{runfolder.BoundsFile, [][]string{acce, bounds, metrics, certify}},
 		{runfolder.VotesFile, [][]string{margin, shares, radius, certify}},
 		{runfolder.CertificatesFile, [][]string{acce, certify}},
 		{runfolder.RunFile, [][]string{acce, margin, metrics, confidence, bounds, certify}},
