@@ -207,18 +207,20 @@ func (e *editor) finish() {
 
 // name returns a value name that the graph does not use.
 func (e *editor) name(what string) string {
-	used := func(name string) bool {
-		_, constant := e.constants[name]
-		return constant || e.producers[name] != nil ||
-			slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
-	}
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
 		e.names++
-		if !used(name) {
+		if !e.uses(name) {
 			return name
 		}
 	}
+}
+
+// uses reports whether the graph has a value of the name.
+func (e *editor) uses(name string) bool {
+	_, constant := e.constants[name]
+	return constant || e.producers[name] != nil ||
+		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
 }
 
 // intsConstant adds a constant vector. It is a node, not an initializer:

@@ -26,6 +26,7 @@ type LoadOptions struct {
 	Scores    bool       // the confidence is wanted: not knowing Outputs is an error
 	Output    string     // name of the output with the scores; "" chooses
 	Example   []int      // shape of one data example; fills in the sizes that the model leaves free
+	Columns   []string   // names of the values of one data example; nil: they have none
 }
 
 // Load is LoadFile of a model of which all is in model.
@@ -123,24 +124,34 @@ type loader struct {
 	model    *onnxpb.ModelProto // as the file has it
 	weights  map[string]weight  // that it points at
 	sessions map[sessionKey]*session
-	freed    bool // the batch dimension had to be made free
-	loops    bool // the model has loops
+	freed    bool       // the batch dimension had to be made free
+	loops    bool       // the model has loops
+	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
 }
 
 // newLoader matches the model with the options.
 func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error) {
-	parsed := file.model
+	parsed := editable(file.model)
 	info, err := describe(parsed)
-	if err != nil {
-		return nil, err
-	}
-	c, err := readContract(info, opt.Output)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkOperators(parsed); err != nil {
 		return nil, err
 	}
+	a, err := adapt(parsed, info, opt.Columns)
+	if err != nil {
+		return nil, err
+	}
+	declared := info.Outputs
+	if info, err = describe(parsed); err != nil {
+		return nil, err
+	}
+	c, err := readContract(info, opt.Output)
+	if err != nil {
+		return nil, err
+	}
+	a.output = declaredOutput(declared, c.output.Name)
 	sample := sizesOf(c.sample)
 	if opt.Example != nil {
 		var ok bool
@@ -163,7 +174,7 @@ func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error
 			return nil, err
 		}
 	}
-	l := &loader{ctx: ctx, Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
+	l := &loader{ctx: ctx, Model: &Model{contract: c, adapted: a, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
 	if len(info.Outputs) > 1 {
 		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
 	}
@@ -176,12 +187,18 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1)}
 	l.Model.session = nil
 	err := l.load(opt)
-	for _, s := range l.sessions {
+	l.closeSessions()
+	return err
+}
+
+// closeSessions closes all sessions but the model's.
+func (l *loader) closeSessions() {
+	for key, s := range l.sessions {
 		if s != l.Model.session {
 			_ = s.close()
 		}
+		delete(l.sessions, key)
 	}
-	return err
 }
 
 // sessionKey says how a session's graph differs from the model's.
@@ -257,6 +274,13 @@ func randomSamples(size int) [][]float32 {
 // load finds out how the model can be run and what its scores are.
 func (l *loader) load(opt LoadOptions) error {
 	pool := randomSamples(l.sampleLen)
+	if l.adapted.intake == Bytes {
+		for _, x := range pool {
+			for j := range x {
+				x[j] *= 255
+			}
+		}
+	}
 	native := max(l.contract.batch, 1) // samples per call as the file has it
 	want := opt.Batch
 	if want == 0 {
@@ -265,10 +289,22 @@ func (l *loader) load(opt LoadOptions) error {
 
 	original, err := l.session(false, native)
 	if err != nil {
-		return fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
+		return l.cannotLoad(err)
 	}
 	if err := l.readRow(opt, original, native, pool[0]); err != nil {
 		return err
+	}
+	if l.classes == 1 {
+		numbers, err := l.numbers(original, native, pool)
+		if err != nil {
+			return err
+		}
+		kind, err := l.loneKind(opt, numbers)
+		if err != nil {
+			return err
+		}
+		l.useLone(kind)
+		return l.load(opt)
 	}
 	// Each sample alone, by the model as it is: what batches must agree with.
 	alone := make([][]float32, aloneCount)
@@ -308,8 +344,7 @@ func (l *loader) load(opt LoadOptions) error {
 		}
 	}
 	l.use(original, native, want)
-	l.warn("%v: it runs %d at a time, which is slow; export it with a free batch dimension "+
-		"(in PyTorch dynamic_axes={'%s': {0: 'batch'}})", err, native, printable(l.contract.input.Name))
+	l.warn("%v: it runs %d at a time, which is slow; %s", err, native, l.batchAdvice(err))
 	return nil
 }
 
@@ -414,9 +449,6 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	switch {
 	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
 		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", printable(l.contract.output.Name), shape, in)
-	case l.classes == 1:
-		return hint.New(fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", printable(l.contract.output.Name)),
-			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]")
 	}
 	return nil
 }
@@ -444,6 +476,25 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
+// errSame is that of one whose edited graph cannot be checked.
+var errSame = errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
+
+// errMates is the failure of a model that is no function of single samples.
+var errMates = errors.New("a sample's scores change with the other samples of its batch")
+
+// numbers are the model's numbers of all samples of the pool, each alone.
+func (l *loader) numbers(s *session, native int, pool [][]float32) ([]float32, error) {
+	var all []float32
+	for _, x := range pool {
+		row, err := l.alone(s, native, x)
+		if err != nil {
+			return nil, fmt.Errorf("the model fails on a random input: %w", err)
+		}
+		all = append(all, row...)
+	}
+	return all, nil
+}
+
 // canonical returns the scores of the pool's samples in calls of tile samples.
 // It fails if a sample's scores depend on its place or on the samples beside
 // it: each is run in several places and in changing company.
@@ -463,7 +514,7 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 			case known == nil:
 				scores[rows[i]] = row
 			case !sameBits(row, known):
-				return errors.New("a sample's scores change with the other samples of its batch")
+				return errMates
 			}
 		}
 		return nil
@@ -496,7 +547,7 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 		spread = max(spread, high-low)
 	}
 	if edited && !(spread > 0) {
-		return errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
+		return errSame
 	}
 	unit := l.settings.precision.unit()
 	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {
@@ -519,6 +570,10 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 
 // readOutputs settles what the outputs are; scores are those of random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
+	if l.lone != OutputsAuto {
+		l.outputs = l.lone
+		return nil
+	}
 	kind, why := outputKind(l.model.Graph, l.contract.output.Name, scores, l.classes)
 	l.outputs = opt.Outputs
 	switch opt.Outputs {

@@ -228,7 +228,7 @@ func TestLoadOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, out := feedFloat32(parsed.Graph, m.Input().Name, m.Output().Name)
+			in, out := feedFloat32(parsed.Graph, m.contract.input.Name, m.contract.output.Name)
 			s, err := openSession(graph{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)

@@ -248,7 +248,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
 			File: p.Model, SHA256: in.file.SHA256(),
-			Input: in.model.Input().String(), Output: in.model.Output().String(), Classes: in.model.Classes(),
+			Input: in.model.Input(), Output: in.model.Output(), Classes: in.model.Classes(),
 		},
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
