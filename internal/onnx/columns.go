@@ -120,15 +120,14 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 			return order, nil
 		}
 	}
-	problem := fmt.Sprintf("the model has %d inputs of one column each and the data have %d columns", len(inputs), len(columns))
+	problem := fmt.Sprintf("the model has %d inputs, one for each column, and the data have %d columns", len(inputs), len(columns))
 	for _, t := range inputs {
-		if !slices.Contains(columns, t.Name) {
-			problem += fmt.Sprintf("; no column is called '%s'", printable(t.Name))
+		if !slices.ContainsFunc(columns, func(c string) bool { return identifier(c) == identifier(t.Name) }) {
+			problem = fmt.Sprintf("no column of the data is called '%s', as an input of the model is", printable(t.Name))
 			break
 		}
 	}
-	return nil, hint.New(fmt.Sprintf("%s: the model's are %s", problem, list(inputs)),
-		"name the data's columns as the model's inputs; without a header line they are taken in the model's order")
+	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", list(inputs)))
 }
 
 // match finds for every column the one input of its name.

@@ -124,9 +124,10 @@ type loader struct {
 	model    *onnxpb.ModelProto // as the file has it
 	weights  map[string]weight  // that it points at
 	sessions map[sessionKey]*session
-	freed    bool       // the batch dimension had to be made free
-	loops    bool       // the model has loops
-	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
+	freed    freedom      // how the batch dimension had to be made free
+	edits    map[int]edit // of proven, by node
+	loops    bool         // the model has loops
+	lone     OutputKind   // of a model that gave one number a sample; OutputsAuto: it gave more
 }
 
 // newLoader matches the model with the options.
@@ -175,8 +176,11 @@ func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error
 		}
 	}
 	l := &loader{ctx: ctx, Model: &Model{contract: c, adapted: a, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
-	if len(info.Outputs) > 1 {
+	switch floats := slices.DeleteFunc(slices.Clone(info.Outputs), func(o TensorInfo) bool { return !o.Type.supported() }); {
+	case len(floats) > 1:
 		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
+	case len(info.Outputs) > 1:
+		l.adapted.note("it has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
 	}
 	return l, nil
 }
@@ -203,14 +207,23 @@ func (l *loader) closeSessions() {
 
 // sessionKey says how a session's graph differs from the model's.
 type sessionKey struct {
-	freed bool // the fixed batch dimension was made free
-	fixed int  // the free batch dimension was fixed at this size; 0: it was not
+	freed freedom
+	fixed int // the free batch dimension was fixed at this size; 0: it was not
 }
 
+// freedom is how a batch dimension that is fixed, somewhere, is made free.
+type freedom int
+
+const (
+	asItIs  freedom = iota
+	loosely         // what looks like it is freed: freeBatch
+	proven          // what is proven to be it: rebatch
+)
+
 // session opens the graph for calls of tile samples.
-func (l *loader) session(freed bool, tile int) (*session, error) {
+func (l *loader) session(freed freedom, tile int) (*session, error) {
 	key := sessionKey{freed: freed}
-	if l.device.provider.fixSizes && (freed || l.contract.batch == freeSize) {
+	if l.device.provider.fixSizes && (freed != asItIs || l.contract.batch == freeSize) {
 		key.fixed = tile
 	}
 	if s := l.sessions[key]; s != nil {
@@ -219,16 +232,17 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	edited := proto.CloneOf(l.model)
 	input, output := l.contract.input.Name, l.contract.output.Name
 	keepOutput(edited.Graph, output)
-	if freed {
-		freeBatch(edited.Graph, input, int64(max(l.contract.batch, 1)))
+	switch size := int64(max(l.contract.batch, 1)); freed {
+	case loosely:
+		freeBatch(edited.Graph, input, size)
+	case proven:
+		applyRebatch(edited.Graph, input, size, l.edits)
 	}
 	if key.fixed > 0 {
 		fixBatch(edited.Graph, input, int64(key.fixed))
 	}
-	in, out := feedFloat32(edited.Graph, input, output)
-	g := graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
-	var err error
-	if g.model, err = proto.Marshal(edited); err != nil {
+	g, err := l.build(edited)
+	if err != nil {
 		return nil, err
 	}
 	s, err := openSession(g, l.device.provider, l.settings)
@@ -237,6 +251,14 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	}
 	l.sessions[key] = s
 	return s, nil
+}
+
+// build makes a model, which it edits, one that can be opened.
+func (l *loader) build(edited *onnxpb.ModelProto) (g graph, err error) {
+	in, out := feedFloat32(edited.Graph, l.contract.input.Name, l.contract.output.Name)
+	g = graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
+	g.model, err = proto.Marshal(edited)
+	return g, err
 }
 
 // shapes are the shapes of a call of tile samples.
@@ -287,7 +309,7 @@ func (l *loader) load(opt LoadOptions) error {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 	}
 
-	original, err := l.session(false, native)
+	original, err := l.session(asItIs, native)
 	if err != nil {
 		return l.cannotLoad(err)
 	}
@@ -395,7 +417,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
 	ref := l.device.provider.reference
-	try := func(freed bool) (*session, [][]float32, error) {
+	try := func(freed freedom) (*session, [][]float32, error) {
 		s, err := l.session(freed, ref)
 		if err != nil {
 			return nil, nil, err
@@ -403,20 +425,30 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 		l.freed = freed
 		scores, err := l.canonical(s, ref, pool)
 		if err == nil {
-			err = l.compare(scores, alone, freed)
+			err = l.compare(scores, alone, freed != asItIs)
 		}
 		return s, scores, err
 	}
+	free := func() (*session, [][]float32, error) {
+		s, scores, err := try(loosely)
+		if err == nil || l.ctx.Err() != nil || errors.Is(err, errSame) {
+			return s, scores, err
+		}
+		if l.edits, err = l.findRebatch(max(l.contract.batch, 1)); err != nil {
+			return nil, nil, err
+		}
+		return try(proven)
+	}
 	if l.contract.batch != freeSize {
-		s, scores, err := try(true)
+		s, scores, err := free()
 		if err != nil {
 			err = fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
 		}
 		return s, scores, err
 	}
-	s, scores, err := try(false)
+	s, scores, err := try(asItIs)
 	if err != nil { // a size may be baked in inside the graph
-		if s, scores, edited := try(true); edited == nil {
+		if s, scores, edited := free(); edited == nil {
 			return s, scores, nil
 		}
 		err = fmt.Errorf("the model's batch dimension is free, but batches do not work (%w)", err)
