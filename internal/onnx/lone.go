@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
@@ -16,7 +17,7 @@ import (
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1
-	from := producer(l.model.Graph, l.contract.output.Name)
+	from := producer(l.model.Graph, l.contract.output.Name, "Gather", "Slice") // z[:, 0]
 	switch opt.Outputs {
 	case Probabilities:
 		if !within {
@@ -33,7 +34,8 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (OutputKind, error
 	switch {
 	case from == "Sigmoid" && within:
 		return Probabilities, nil
-	case slices.Contains(unbounded, from) && !within:
+	case strings.HasSuffix(from, "Regressor"): // may be one of labels 0 and 1
+	case !within && finite && (low < 0 || slices.Contains(unbounded, from)):
 		return Logits, nil
 	}
 	return 0, hint.New(fmt.Sprintf("model output '%s' is one number for each sample, from %s, and on random inputs it is %g to %g: "+

@@ -96,8 +96,8 @@ func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 }
 
 // producer is the operator that computes the value, looking through those that
-// only reshape or convert it.
-func producer(g *onnxpb.GraphProto, value string) string {
+// only reshape or convert it, and through those in more.
+func producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {
 		for _, o := range n.Output {
@@ -109,7 +109,7 @@ func producer(g *onnxpb.GraphProto, value string) string {
 		if n == nil {
 			break
 		}
-		if !slices.Contains(passThrough, n.GetOpType()) || len(n.Input) == 0 {
+		if op := n.GetOpType(); !slices.Contains(passThrough, op) && !slices.Contains(more, op) || len(n.Input) == 0 {
 			return printable(n.GetOpType())
 		}
 		value = n.Input[0]

@@ -43,8 +43,9 @@ type track struct {
 	depends []bool
 }
 
-// maxVisits bounds the search, in visits of a node.
-const maxVisits = 200_000
+// maxVisits bounds the search, in visits of nodes for each there is. A choice that
+// is wrong is refused a few nodes later, in all graphs seen.
+const maxVisits = 20
 
 // rebatching is the search.
 type rebatching struct {
@@ -109,7 +110,7 @@ func (r *rebatching) from(i int) bool {
 		}
 		r.visits++
 		r.blocked = max(r.blocked, i)
-		if r.visits > maxVisits || hasSubgraph(n) {
+		if r.visits > maxVisits*len(r.graph.Node) || hasSubgraph(n) {
 			return false
 		}
 		if r.shapesOnly(n) {
