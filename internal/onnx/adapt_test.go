@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -51,7 +52,7 @@ func TestColumns(t *testing.T) {
 		{[]string{"age", "age", "body height", "weight", "flag"}, "and the data have 5 columns"},
 	} {
 		_, err := openRuntime(t).Load(testModel(t, "table"), LoadOptions{Example: []int{4}, Columns: c.columns})
-		var e *Error
+		var e *hint.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Error(), c.problem) ||
 			!strings.Contains(e.Hint(), "'age' int64 [N,1], 'body height' float64 [N,1], 'weight' float32 [N], 'flag' uint8 [N,1]") {
 			t.Errorf("%v: %v", c.columns, err)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // testdata/exports are models as skl2onnx and PyTorch's two exporters write
@@ -152,7 +154,7 @@ func TestExportsRefused(t *testing.T) {
 		{"torch_double_legacy", "this ONNX Runtime has no float64 kernel of Conv", "export the model in float32"},
 	} {
 		_, err := r.Load(exported(t, c.model), LoadOptions{Example: []int{3, 16, 16}})
-		var e *Error
+		var e *hint.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Error(), c.problem) || !strings.Contains(e.Hint(), c.hint) {
 			t.Errorf("%s: %v", c.model, err)
 		}
