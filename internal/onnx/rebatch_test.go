@@ -17,7 +17,11 @@ import (
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
-	l, err := newLoader(t.Context(), model, LoadOptions{Example: example})
+	file, err := newFile(model, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLoader(t.Context(), file, LoadOptions{Example: example})
 	if err != nil {
 		t.Fatal(err)
 	}
