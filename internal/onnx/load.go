@@ -176,13 +176,22 @@ func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error
 		}
 	}
 	l := &loader{ctx: ctx, Model: &Model{contract: c, adapted: a, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
-	switch floats := slices.DeleteFunc(slices.Clone(info.Outputs), func(o TensorInfo) bool { return !o.Type.supported() }); {
-	case len(floats) > 1:
-		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
-	case len(info.Outputs) > 1:
-		l.adapted.note("it has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
-	}
+	l.sayOutput(info.Outputs)
 	return l, nil
+}
+
+// sayOutput says which of several outputs the scores are taken from: a warning
+// where another could hold scores too.
+func (l *loader) sayOutput(outputs []TensorInfo) {
+	if len(outputs) == 1 {
+		return
+	}
+	name := printable(l.contract.output.Name)
+	if floats := slices.DeleteFunc(slices.Clone(outputs), func(o TensorInfo) bool { return !o.Type.supported() }); len(floats) > 1 {
+		l.warn("the model has %d outputs; the scores are taken from '%s'", len(outputs), name)
+		return
+	}
+	l.adapted.note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
 }
 
 // loadOn makes the model ready to run on the device.
@@ -295,14 +304,7 @@ func randomSamples(size int) [][]float32 {
 
 // load finds out how the model can be run and what its scores are.
 func (l *loader) load(opt LoadOptions) error {
-	pool := randomSamples(l.sampleLen)
-	if l.adapted.intake == Bytes {
-		for _, x := range pool {
-			for j := range x {
-				x[j] *= 255
-			}
-		}
-	}
+	pool := l.randomSamples()
 	native := max(l.contract.batch, 1) // samples per call as the file has it
 	want := opt.Batch
 	if want == 0 {
@@ -317,30 +319,14 @@ func (l *loader) load(opt LoadOptions) error {
 		return err
 	}
 	if l.classes == 1 {
-		numbers, err := l.numbers(original, native, pool)
-		if err != nil {
+		if err := l.makeTwo(opt, original, native, pool); err != nil {
 			return err
 		}
-		kind, err := l.loneKind(opt, numbers)
-		if err != nil {
-			return err
-		}
-		l.useLone(kind)
 		return l.load(opt)
 	}
-	// Each sample alone, by the model as it is: what batches must agree with.
-	alone := make([][]float32, aloneCount)
-	for s := range alone {
-		if alone[s], err = l.alone(original, native, pool[s]); err != nil {
-			return fmt.Errorf("the model fails on a random input: %w", err)
-		}
-	}
-	again, err := l.alone(original, native, pool[0])
+	alone, err := l.scoresAlone(original, native, pool)
 	if err != nil {
-		return fmt.Errorf("the model fails on a random input: %w", err)
-	}
-	if !sameBits(again, alone[0]) {
-		return hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
+		return err
 	}
 	if err := l.readOutputs(opt, slices.Concat(alone...)); err != nil {
 		return err
@@ -361,13 +347,48 @@ func (l *loader) load(opt LoadOptions) error {
 			if l.ctx.Err() != nil {
 				return l.ctx.Err()
 			}
-			return hint.New(fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
-				"export it for inference, with a free batch dimension")
+			return hint.New(fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err), l.batchAdvice(err))
 		}
 	}
 	l.use(original, native, want)
 	l.warn("%v: it runs %d at a time, which is slow; %s", err, native, l.batchAdvice(err))
 	return nil
+}
+
+// randomSamples are those for the model's input: bytes for one of bytes.
+func (l *loader) randomSamples() [][]float32 {
+	pool := randomSamples(l.sampleLen)
+	for _, x := range pool {
+		for j := range x {
+			if l.adapted.intake == Bytes {
+				x[j] *= 255
+			}
+		}
+	}
+	return pool
+}
+
+// scoresAlone are the scores of each sample alone, by the model as it is: what
+// batches must agree with.
+func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
+	run := func(x []float32) []float32 {
+		var row []float32
+		if err == nil {
+			row, err = l.alone(original, native, x)
+		}
+		return row
+	}
+	for _, x := range pool[:aloneCount] {
+		alone = append(alone, run(x))
+	}
+	again := run(pool[0])
+	if err != nil {
+		return nil, fmt.Errorf("the model fails on a random input: %w", err)
+	}
+	if !sameBits(again, alone[0]) {
+		return nil, hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
+	}
+	return alone, nil
 }
 
 // use makes the model run the session in tiles, and batches of want samples or
@@ -513,19 +534,6 @@ var errSame = errors.New("its scores are the same for all random inputs, so that
 
 // errMates is the failure of a model that is no function of single samples.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
-
-// numbers are the model's numbers of all samples of the pool, each alone.
-func (l *loader) numbers(s *session, native int, pool [][]float32) ([]float32, error) {
-	var all []float32
-	for _, x := range pool {
-		row, err := l.alone(s, native, x)
-		if err != nil {
-			return nil, fmt.Errorf("the model fails on a random input: %w", err)
-		}
-		all = append(all, row...)
-	}
-	return all, nil
-}
 
 // canonical returns the scores of the pool's samples in calls of tile samples.
 // It fails if a sample's scores depend on its place or on the samples beside

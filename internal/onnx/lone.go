@@ -92,8 +92,20 @@ func splitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores str
 	return scores
 }
 
-// useLone makes the model one of two scores.
-func (l *loader) useLone(kind OutputKind) {
+// makeTwo makes the model, of one number a sample, one of two scores.
+func (l *loader) makeTwo(opt LoadOptions, original *session, native int, pool [][]float32) error {
+	var numbers []float32
+	for _, x := range pool {
+		row, err := l.alone(original, native, x)
+		if err != nil {
+			return fmt.Errorf("the model fails on a random input: %w", err)
+		}
+		numbers = append(numbers, row...)
+	}
+	kind, err := l.loneKind(opt, numbers)
+	if err != nil {
+		return err
+	}
 	name := printable(l.contract.output.Name)
 	l.contract.output.Name = splitLone(l.model.Graph, l.contract.output.Name, kind)
 	l.contract.output.Type = Float32
@@ -105,6 +117,7 @@ func (l *loader) useLone(kind OutputKind) {
 	}
 	l.adapted.change("output '%s' is %s", name, said)
 	l.adapted.note("%s", said)
+	return nil
 }
 
 func (a *adapted) note(format string, args ...any) {

@@ -261,22 +261,6 @@ func (r *rebatching) followShapes(n *onnxpb.NodeProto) {
 // dependingSizes says which elements of the node's result depend on the batch;
 // nil: all may.
 func (r *rebatching) dependingSizes(n *onnxpb.NodeProto) []bool {
-	of := func(k int) []bool {
-		if k >= len(n.Input) {
-			return nil
-		}
-		if t, fed := r.tracks[n.Input[k]]; fed {
-			return t.depends
-		}
-		size := int64(1)
-		for _, s := range r.shape(n, k) {
-			size *= s
-		}
-		if size > maxIntVector {
-			return nil
-		}
-		return make([]bool, size)
-	}
 	switch n.GetOpType() {
 	case "Shape":
 		at, fed := r.at(n, 0)
@@ -287,11 +271,11 @@ func (r *rebatching) dependingSizes(n *onnxpb.NodeProto) []bool {
 		depends[at.dim] = true
 		return depends
 	case "Cast", "Squeeze", "Unsqueeze", "Identity", "Sqrt", "Neg", "Reciprocal", "Floor":
-		return of(0)
+		return r.dependingInput(n, 0)
 	case "Concat":
 		var all []bool
 		for k := range n.Input {
-			part := of(k)
+			part := r.dependingInput(n, k)
 			if part == nil {
 				return nil
 			}
@@ -299,14 +283,32 @@ func (r *rebatching) dependingSizes(n *onnxpb.NodeProto) []bool {
 		}
 		return all
 	case "Gather", "Slice":
-		return r.selected(n, of(0))
+		return r.selected(n, r.dependingInput(n, 0))
 	case "Add", "Sub", "Mul", "Div", "Mod", "Pow":
-		a, b := of(0), of(1)
-		if a != nil && b != nil && !slices.Contains(a, true) && !slices.Contains(b, true) {
+		a, b := r.dependingInput(n, 0), r.dependingInput(n, 1)
+		if a != nil && b != nil && !slices.Contains(slices.Concat(a, b), true) {
 			return make([]bool, max(len(a), len(b)))
 		}
 	}
 	return nil
+}
+
+// dependingInput says which elements of input k depend on the batch; nil: all may.
+func (r *rebatching) dependingInput(n *onnxpb.NodeProto, k int) []bool {
+	if k >= len(n.Input) {
+		return nil
+	}
+	if t, fed := r.tracks[n.Input[k]]; fed {
+		return t.depends
+	}
+	size := int64(1)
+	for _, s := range r.shape(n, k) {
+		size *= s
+	}
+	if size > maxIntVector {
+		return nil
+	}
+	return make([]bool, size)
 }
 
 // maxIntVector bounds vectors of sizes.

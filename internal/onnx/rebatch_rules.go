@@ -138,17 +138,21 @@ func (r *rebatching) matMul(n *onnxpb.NodeProto) []option {
 	a, inA := r.at(n, 0)
 	b, inB := r.at(n, 1)
 	a, b = a.moved(a.dim+rank-ra), b.moved(b.dim+rank-rb)
+	leading := func(p position) bool { return p.dim < rank-2 }
+	var free bool
 	switch {
-	case inA && inB && (a != b || a.dim >= rank-2):
-		return nil
 	case inA && inB:
-		return to(a)
-	case inA && a.dim == rank-2, inA && a.dim < rank-2 && r.sameForAll(n, 1, a.dim, rank):
-		return to(a)
-	case inB && b.dim == rank-1, inB && b.dim < rank-2 && r.sameForAll(n, 0, b.dim, rank):
-		return to(b)
+		free = a == b && leading(a)
+	case inA:
+		free = a.dim == rank-2 || leading(a) && r.sameForAll(n, 1, a.dim, rank)
+	default:
+		a = b
+		free = b.dim == rank-1 || leading(b) && r.sameForAll(n, 0, b.dim, rank)
 	}
-	return nil
+	if !free {
+		return nil
+	}
+	return to(a)
 }
 
 func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
@@ -275,10 +279,7 @@ func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
 
 // axesOf are the node's axes, an attribute or input k, from 0 up.
 func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
-	values, ok := r.constant(n, k)
-	if a := attribute(n, "axes"); a != nil {
-		values, ok = a.Ints, true
-	}
+	values, ok := r.parameter(n, k, "axes")
 	var axes []int
 	for _, v := range values {
 		if v < 0 {
@@ -388,39 +389,47 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 // slice: along other dimensions, or all of the batch's.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	at, fed := r.at(n, 0)
-	if !fed {
+	axes, whole, ok := r.sliced(n)
+	if k := slices.Index(axes, at.dim); !fed || !ok || k >= 0 && !whole[k] {
 		return nil
 	}
-	parameter := func(k int, name string) ([]int64, bool) {
-		if a := attribute(n, name); a != nil {
-			return a.Ints, true
-		}
-		return r.constant(n, k)
-	}
-	starts, ok1 := parameter(1, "starts")
-	ends, ok2 := parameter(2, "ends")
-	if !ok1 || !ok2 || len(starts) != len(ends) {
-		return nil
-	}
+	return to(at)
+}
+
+// sliced are the axes of Slice and whether all of each is taken, whatever its size.
+func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
+	starts, ok1 := r.parameter(n, 1, "starts")
+	ends, ok2 := r.parameter(n, 2, "ends")
 	axes, given := r.axesOf(n, 3, r.rank(n, 0))
+	steps, stepped := r.constant(n, 4)
 	if !given {
-		if len(n.Input) > 3 && n.Input[3] != "" {
-			return nil
-		}
 		for k := range starts {
 			axes = append(axes, k)
 		}
 	}
-	steps, stepped := r.constant(n, 4)
-	if len(n.Input) > 4 && n.Input[4] != "" && !stepped {
-		return nil
+	if !stepped {
+		steps = slices.Repeat([]int64{1}, len(axes))
 	}
-	k := slices.Index(axes, at.dim)
-	const huge = 1<<31 - 1 // and more: to the end, whatever the size
-	if len(axes) != len(starts) || k >= 0 && (starts[k] != 0 || ends[k] < huge || stepped && (len(steps) != len(axes) || steps[k] != 1)) {
-		return nil
+	known := ok1 && ok2 && (given || !present(n, 3)) && (stepped || !present(n, 4))
+	if !known || len(starts) != len(ends) || len(axes) != len(starts) || len(steps) != len(axes) {
+		return nil, nil, false
 	}
-	return to(at)
+	const huge = 1<<31 - 1 // and more: to the end
+	for k := range axes {
+		whole = append(whole, starts[k] == 0 && ends[k] >= huge && steps[k] == 1)
+	}
+	return axes, whole, true
+}
+
+// present reports whether the node has an input k.
+func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
+
+// parameter is an attribute of the node or, in later versions, its input k.
+func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
+	if a := attribute(n, name); a != nil {
+		return a.Ints, true
+	}
+	return r.constant(n, k)
 }
 
 // gather: constant places along another dimension, or the batch's places in a
@@ -462,12 +471,9 @@ func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 
 func (r *rebatching) pad(n *onnxpb.NodeProto) []option {
 	at, fed := r.alone(n)
-	pads, ok := r.constant(n, 1)
-	if a := attribute(n, "pads"); a != nil {
-		pads, ok = a.Ints, true
-	}
+	pads, ok := r.parameter(n, 1, "pads")
 	rank := r.rank(n, 0)
-	if !fed || !ok || len(n.Input) > 3 && n.Input[3] != "" || len(pads) != 2*rank || pads[at.dim] != 0 || pads[at.dim+rank] != 0 {
+	if !fed || !ok || present(n, 3) || len(pads) != 2*rank || pads[at.dim] != 0 || pads[at.dim+rank] != 0 {
 		return nil
 	}
 	return to(at)

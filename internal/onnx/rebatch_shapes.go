@@ -32,35 +32,8 @@ var parameters = map[string][]int{
 func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err error) {
 	edited := proto.CloneOf(l.model)
 	g := edited.Graph
-	needed := neededFor(g, l.contract.output.Name)
-	e := newEditor(g)
-	constants := e.constants
-	var values, asked []string // whose shapes, and which themselves, are the further outputs
-	ints = make(map[string][]int64)
-	ask := func(n *onnxpb.NodeProto, k int) {
-		if k >= len(n.Input) || n.Input[k] == "" || slices.Contains(asked, n.Input[k]) {
-			return
-		}
-		v := n.Input[k]
-		if known, ok := int64sOf(constants[v]); ok {
-			ints[v] = known
-		} else if constants[v] == nil {
-			asked = append(asked, v)
-		}
-	}
-	for i, n := range slices.Clone(g.Node) {
-		if !needed[i] {
-			continue
-		}
-		for _, k := range parameters[n.GetOpType()] {
-			ask(n, k)
-		}
-		for _, v := range n.Output {
-			if v != "" && constants[v] == nil {
-				values = append(values, v)
-			}
-		}
-	}
+	constants := constantsOf(g.Initializer, g.Node)
+	values, asked := unknowns(g, l.contract.output.Name, constants)
 	keepOutput(g, l.contract.output.Name)
 	more := addOutputs(g, values, asked)
 	dropValueInfo(g)
@@ -79,9 +52,12 @@ func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	shapes = map[string][]int64{l.contract.input.Name: shape}
+	shapes, ints = map[string][]int64{l.contract.input.Name: shape}, make(map[string][]int64)
 	for name, t := range constants {
 		shapes[name] = t.Dims
+		if v, ok := int64sOf(t); ok {
+			ints[name] = v
+		}
 	}
 	for i, v := range values {
 		shapes[v] = found[i]
@@ -90,6 +66,28 @@ func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err e
 		ints[v] = found[len(values)+i]
 	}
 	return shapes, ints, nil
+}
+
+// unknowns are the values whose shapes, and the parameters of nodes which
+// themselves, are known only when the graph runs.
+func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
+	needed := neededFor(g, output)
+	for i, n := range g.Node {
+		if !needed[i] {
+			continue
+		}
+		for _, k := range parameters[n.GetOpType()] {
+			if present(n, k) && constants[n.Input[k]] == nil && !slices.Contains(asked, n.Input[k]) {
+				asked = append(asked, n.Input[k])
+			}
+		}
+		for _, v := range n.Output {
+			if v != "" && constants[v] == nil {
+				values = append(values, v)
+			}
+		}
+	}
+	return values, asked
 }
 
 // addOutputs makes the shapes of values, and the vectors asked for as int64,
