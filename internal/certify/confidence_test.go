@@ -181,7 +181,7 @@ func TestConfidenceTightness(t *testing.T) {
 // above s_1, the true confidence at R = 0 is above that sum. Ours is not below.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
-		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000)
+		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000, 0.00025)
 		for range b.n {
 			b.add(x)
 		}
@@ -195,7 +195,7 @@ func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	}
 }
 
-// Only radii at which the class is certified have a row; α is split.
+// Every radius has a row, which says whether the class is certified there; α is split.
 func TestConfidenceRows(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.002, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
 	c, err := NewScoreCertifier(p)
@@ -215,7 +215,7 @@ func TestConfidenceRows(t *testing.T) {
 		t.Errorf("radius %v, %v without intervals at half the α", cert.Radius, want.Radius)
 	}
 	rows := a.Confidence(cert)
-	if len(rows) != 2 || rows[1].Radius != 0.3 {
+	if len(rows) != 3 || rows[1].Radius != 0.3 || !rows[0].Certified || !rows[1].Certified || rows[2].Certified {
 		t.Fatalf("rows %+v for a radius of %v", rows, cert.Radius)
 	}
 	for _, row := range rows {
@@ -227,8 +227,14 @@ func TestConfidenceRows(t *testing.T) {
 		t.Errorf("the interval shrinks with the radius: %+v", rows)
 	}
 	cert.Prediction = Abstained
+	for i, row := range a.Confidence(cert) {
+		if rows[i].Certified = false; row != rows[i] {
+			t.Errorf("row %+v of a class that is not certified, want %+v", row, rows[i])
+		}
+	}
+	a.example.Label = UnknownLabel
 	if a.Confidence(cert) != nil {
-		t.Error("bounds for an example without a class")
+		t.Error("bounds for an example without a class or label")
 	}
 }
 
@@ -309,7 +315,7 @@ func TestTangentFarAway(t *testing.T) {
 		}
 	}
 	for i := range p.Confidence.Radii {
-		if lower, upper := a.interval.bounds(i); lower != 0 || upper != 1 {
+		if lower, upper := a.intervals[0].bounds(i); lower != 0 || upper != 1 {
 			t.Errorf("radius %v: [%v, %v], want [0, 1]", p.Confidence.Radii[i], lower, upper)
 		}
 	}

@@ -43,18 +43,19 @@ type tangentSide struct {
 // kappas are the κ that are tried.
 var kappas = []float64{0.5, 2, 8, 32}
 
-func startTangent(a *ScoreAccumulator) confidence {
-	return newTangent(a.attackParams(), a.selectionScores(), a.example.N, a.startSide)
+func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
+	start := func() lowerMean { return a.startSide(alpha) }
+	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
 // newTangent fixes S_0 from selection scores. start begins a stream for the mean of n
 // samples at a level 1−α.
-func newTangent(p ScoreParams, selection []float64, n int64, start func() lowerMean) *tangent {
+func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
 		counts[cell(x)]++
 	}
-	log := math.Log(1/p.sideAlpha()) / float64(n)
+	log := math.Log(1/alpha) / float64(n)
 	t := &tangent{}
 	for _, r := range p.Confidence.Radii {
 		rho := r / p.Sigma
