@@ -138,22 +138,25 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 
 // certifiers are the methods of a run.
 type certifiers struct {
-	votes    *certify.VoteCertifier  // of a run by votes, else nil
+	votes    *certify.VoteCertifier  // of a run whose classes votes certify, else nil
 	scores   *certify.ScoreCertifier // of a run with scores, else nil
 	stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
 func newCertifiers(r runfolder.Run) (c certifiers, err error) {
-	p, target := r.Parameters, r.Target(r.Parameters.Alpha)
-	if bound, ok := p.Method.Scores(); ok {
-		c.scores, err = certify.NewScoreCertifier(certify.ScoreParams{
-			Target: target, Bound: bound, Combine: p.Combine,
-			Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
-		})
-		return c, err
+	p := r.Parameters
+	method, byVotes := p.Method.Votes()
+	bound, _ := p.Method.Scores()
+	scores := certify.ScoreParams{
+		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
 	}
-	method, _ := p.Method.Votes()
-	params := certify.VoteParams{Target: target, Method: method}
+	if !byVotes || len(p.ConfidenceRadii) > 0 {
+		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
+			return c, err
+		}
+	}
+	params := certify.VoteParams{Target: scores.ClassTarget(), Method: method}
 	if c.votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
 		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
 	}

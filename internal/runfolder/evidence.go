@@ -91,6 +91,12 @@ func (e *Evidence) HoldsScores() bool {
 	return strings.HasSuffix(e.Path, ".npz")
 }
 
+// Supports reports whether what the run kept is what a method works on: votes always are.
+func (e *Evidence) Supports(m Method) bool {
+	_, byVotes := m.Votes()
+	return byVotes || e.Run.Parameters.SaveScores
+}
+
 // Sealed reports whether the evidence carries checksums: what rscert writes does since
 // format 2.
 func (r Run) sealed() bool { return r.Schema >= 2 }
@@ -125,6 +131,16 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 		return nil, fmt.Errorf("%s: no votes", e.Path)
 	}
 	return votes, nil
+}
+
+// OwnVotes returns the votes beside the run's scores, by the order of the examples.
+func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
+	lines, err := e.ownVotes()
+	votes := make([]certify.Votes, len(lines))
+	for i, l := range lines {
+		votes[i] = l.Votes
+	}
+	return votes, err
 }
 
 // ownVotes reads the votes of the run.
@@ -398,6 +414,26 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 		return t, fmt.Errorf("--sigma %v: want a number above 0", t.Sigma)
 	}
 	return t, nil
+}
+
+// ClassTarget is Target for the class alone: of a run that bounds the confidence too, with
+// the part of its alpha that its certificates have.
+func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
+	t, err := e.Target(g)
+	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {
+		t = t.ClassOnly()
+	}
+	return t, err
+}
+
+// ClassMethod is the method by which votes certify the classes whose confidence is bounded,
+// as the run did; empty where scores do.
+func (e *Evidence) ClassMethod() certify.VoteMethod {
+	if e.Run == nil || !e.Run.Parameters.Scores {
+		return ""
+	}
+	method, _ := e.Run.Parameters.Method.Votes()
+	return method
 }
 
 // Combine is how scores bound a margin: as given, or as the run did.
