@@ -138,7 +138,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	}
 	polls, err := q.newPolls()
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	r, err := q.Evidence.Scores()
 	if err != nil {
@@ -163,7 +163,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 		example.Quantisation = r.Quantisation()
 		poll, err := polls.next(example)
 		if err != nil {
-			return badInput(err)
+			return BadInput(err)
 		}
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {

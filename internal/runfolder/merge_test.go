@@ -44,8 +44,10 @@ func sample(t *testing.T, f *Folder, place, index int) {
 		Votes:       certify.Votes{Index: index, Label: index % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(index % 11), int64(10 - index%11)}},
 		Certificate: certify.Certificate{Index: index, Label: index % 2, Radius: float64(index%4) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
-	for _, radius := range p.boundRadii(r.Certificate) {
-		r.Bounds = append(r.Bounds, certify.ConfidenceBound{Index: index, Radius: radius, Lower: 0.1, Confidence: 0.75, Upper: 0.9})
+	for _, row := range p.boundRows(r.Certificate, boundsHeader) {
+		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
+			Index: index, Radius: row.radius, Certified: row.certified, Alpha: 0.001, Lower: 0.1, Confidence: 0.75, Upper: 0.9,
+		})
 	}
 	if w := f.Scores(); w != nil {
 		probs := make([]float32, 2*15)
