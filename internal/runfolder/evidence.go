@@ -71,6 +71,9 @@ func Owns(path string) bool {
 	return false
 }
 
+// IsFolder reports whether the path is a run folder, not one of its files.
+func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
+
 // choose returns the path of the evidence of the kind that the run's file of this name
 // holds.
 func (e *Evidence) choose(name string) (string, error) {
@@ -300,6 +303,9 @@ type Bounds struct {
 	// examples that were sampled; 0 in a file from elsewhere.
 	Alpha    float64
 	Examples int
+	// AllExamples tells that the file has rows of every example with a label, not only of
+	// those whose class is certified.
+	AllExamples bool
 	// Label tells that the label was certified, not the predicted class: the bounds
 	// leave out all wrong predictions.
 	Label bool
@@ -334,6 +340,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, fmt.Errorf("%s: the class of example %d was certified by %s, which is not sound", e.Path, c.Index, c.Method)
 		}
 	}
+	all := false
 	if e.Run.sealed() {
 		rows, err := readBounds(path)
 		if err == nil {
@@ -346,10 +353,11 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, hint.New(fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
 				"'rscert certify … --resume' samples it again")
 		}
+		all = rows.header == boundsHeader
 	}
 	return Bounds{
 		File: path, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
-		Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
+		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
 		Arithmetic: e.Run.arithmetic(),
 	}, nil
 }
