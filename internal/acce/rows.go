@@ -15,7 +15,7 @@ import (
 func Columns() tabular.Options {
 	return tabular.Options{
 		Required: []string{"lower", "upper", "correct"},
-		Optional: []string{"index", "confidence", "radius", "examples"},
+		Optional: []string{"index", "confidence", "radius", "examples", "certified", "alpha"},
 	}
 }
 
@@ -23,6 +23,7 @@ func readRows(t *tabular.Table) (b calib.BoundRows) {
 	for name, column := range map[string]*[]float64{
 		"lower": &b.Lower, "upper": &b.Upper, "correct": &b.Correct,
 		"index": &b.Index, "confidence": &b.Confidence, "radius": &b.Radius, "examples": &b.Examples,
+		"certified": &b.Certified, "alpha": &b.Alpha,
 	} {
 		*column, _ = t.Column(name)
 	}

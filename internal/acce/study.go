@@ -2,6 +2,7 @@ package acce
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -20,18 +21,14 @@ type Options struct {
 	Radii    []float64 // empty: all there are
 	Adaptive bool      // bound the calibration error with bins of equal count, too
 	Attack   bool      // keep the confidences that attain the result
+	Quantity string    // what the confidences are; empty: not known
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
+	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
+	Thresholds []float64
 
 	// Progress, when not nil, is told of each search that takes long: the radius, nil where the table has none, the
 	// solver and its steps. done is called at the search's end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
-}
-
-// Dataset asks for a statement about all bounds at once.
-type Dataset struct {
-	Delta    float64 // its failure probability
-	Alpha    float64 // that of each bound
-	Examples int     // that were sampled; 0: as the table says
 }
 
 // Study is a table of bounds, read and checked.
@@ -40,7 +37,8 @@ type Study struct {
 	table   *tabular.Table
 	bins    calib.Bins
 	groups  []group
-	sampled calib.Sampled
+	sampled calib.Sampled // none where the number of examples is not known
+	alpha   float64       // of each bound; 0: no statement about the dataset
 	results []Result
 }
 
@@ -55,10 +53,13 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 	if s.groups, err = splitByRadius(t, rows, o.Radii); err != nil {
 		return nil, err
 	}
-	if o.Dataset != nil {
-		if s.sampled, err = countSampled(t, rows, o.Dataset.Examples); err != nil {
-			return nil, err
+	for _, tau := range o.Thresholds {
+		if !(tau >= 0 && tau <= 1) {
+			return nil, fmt.Errorf("--tau %v: want numbers from 0 to 1", tau)
 		}
+	}
+	if err := s.settleDataset(rows); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -98,6 +99,11 @@ type Result struct {
 	// others may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
+	Quantity    string             `json:"quantity,omitempty"` // what the confidences are, if that is known
+	Examples    int                `json:"examples,omitempty"` // that were sampled, if that is known
+	LeftOut     *int               `json:"left_out,omitempty"` // of them, as their class is not certified
+	Clean       *Clean             `json:"clean,omitempty"`    // if the table has the examples left out
+	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
@@ -155,10 +161,14 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 			return r, err
 		}
 	}
-	if s.options.Dataset != nil {
-		r.Certified, err = s.certify(r)
+	if s.alpha != 0 {
+		if r.Certified, err = s.certify(r); err != nil {
+			return r, err
+		}
 	}
-	return r, err
+	s.count(g, &r)
+	s.threshold(g, &r)
+	return r, nil
 }
 
 // search runs the solvers. The attack is that of the largest value: the exact one, where it is known.
@@ -214,12 +224,12 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	if r.Adaptive != nil {
 		bounds.LargestGap = &r.Adaptive.Upper
 	}
-	all, err := calib.StateForAll(bounds, r.N, s.sampled, d.Alpha, d.Delta)
+	all, err := calib.StateForAll(bounds, r.N, s.sampled, s.alpha, d.Delta)
 	if err != nil {
 		return nil, err
 	}
 	return &Certified{
-		Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.Examples, ExamplesAssumed: s.sampled.Assumed,
+		Delta: d.Delta, Alpha: s.alpha, Examples: s.sampled.Examples, ExamplesAssumed: s.sampled.Assumed,
 		Failures: all.Failures, CBS: all.CBS, CCE: all.CCE, Adaptive: all.LargestGap,
 	}, nil
 }
@@ -251,4 +261,23 @@ func (s *Study) WriteAttack(out io.Writer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// Bins sorts the examples of the k-th result into bins, by their confidences without attack, nil if they are not known,
+// and under the attack that Solve found. It needs Options.Attack.
+func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
+	g := s.groups[k]
+	correct := make([]bool, len(g.Intervals))
+	for i, v := range g.Intervals {
+		correct[i] = v.Correct
+	}
+	if g.Confidence != nil {
+		p := &calib.Predictions{Confidence: g.Confidence, Correct: correct}
+		if clean, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed); err != nil {
+			return nil, nil, err
+		}
+	}
+	p := &calib.Predictions{Confidence: s.results[k].attack, Correct: correct}
+	attacked, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed)
+	return clean, attacked, err
 }

@@ -120,24 +120,30 @@ func newCanvas(format Format, width, height vg.Length) canvas {
 
 // Draw draws the diagram.
 func (d Diagram) Draw(format Format) ([]byte, error) {
-	width, height := vg.Length(d.Size.Width)*vg.Centimeter, vg.Length(d.Size.Height)*vg.Centimeter
+	return render(d.Size, format, func(dc draw.Canvas, width vg.Length) {
+		top, bottom := d.accuracyPlot(width), d.histogram()
+		if format == PDF {
+			top.Title.Text = singleBytes(top.Title.Text)
+		}
+		split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
+		upper, lower := dc, dc
+		upper.Min.Y, lower.Max.Y = split, split
+		// The left edges of the data line up.
+		left := max(top.DataCanvas(upper).Min.X, bottom.DataCanvas(lower).Min.X)
+		upper.Min.X += left - top.DataCanvas(upper).Min.X
+		lower.Min.X += left - bottom.DataCanvas(lower).Min.X
+		top.Draw(upper)
+		bottom.Draw(lower)
+	})
+}
+
+// render makes a file of what paint draws on a canvas of the picture's width.
+func render(size Size, format Format, paint func(dc draw.Canvas, width vg.Length)) ([]byte, error) {
+	width, height := vg.Length(size.Width)*vg.Centimeter, vg.Length(size.Height)*vg.Centimeter
 	c := newCanvas(format, width, height)
-	top, bottom := d.accuracyPlot(width), d.histogram()
-	if format == PDF {
-		top.Title.Text = singleBytes(top.Title.Text)
-	}
 	// Room at the edges: text may be wider in another font than in the one that it is measured with.
 	const margin = 3 * vg.Millimeter
-	dc := draw.Crop(draw.New(c), margin, -2*margin, margin, -margin)
-	split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
-	upper, lower := dc, dc
-	upper.Min.Y, lower.Max.Y = split, split
-	// The left edges of the data line up.
-	left := max(top.DataCanvas(upper).Min.X, bottom.DataCanvas(lower).Min.X)
-	upper.Min.X += left - top.DataCanvas(upper).Min.X
-	lower.Min.X += left - bottom.DataCanvas(lower).Min.X
-	top.Draw(upper)
-	bottom.Draw(lower)
+	paint(draw.Crop(draw.New(c), margin, -2*margin, margin, -margin), width)
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
 		return nil, err

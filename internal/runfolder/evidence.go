@@ -303,6 +303,9 @@ type Bounds struct {
 	// examples that were sampled; 0 in a file from elsewhere.
 	Alpha    float64
 	Examples int
+	// ByVotes tells that the classes are those with the most votes, not with the largest mean
+	// scores; the confidences are mean scores.
+	ByVotes bool
 	// AllExamples tells that the file has rows of every example with a label, not only of
 	// those whose class is certified.
 	AllExamples bool
@@ -355,16 +358,20 @@ func (e *Evidence) Bounds() (Bounds, error) {
 		}
 		all = rows.header == boundsHeader
 	}
+	_, byVotes := p.Method.Votes()
 	return Bounds{
-		File: path, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
+		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
 		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
 		Arithmetic: e.Run.arithmetic(),
 	}, nil
 }
 
+// OfRun reports whether the bounds are of a run, and so on mean scores.
+func (b Bounds) OfRun() bool { return b.Alpha != 0 }
+
 // Sampled settles the alpha and the number of sampled examples that a statement about
-// all bounds rests on. Flags (nil, 0: not given) may be more careful than the run, never
-// less.
+// all bounds rests on; 0 is not known. Flags (nil, 0: not given) may be more careful than
+// the run, never less.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -375,9 +382,6 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 		return 0, 0, fmt.Errorf("--alpha %v: the run's bounds fail with probability up to %v", *alpha, b.Alpha)
 	case examples != 0 && examples < b.Examples:
 		return 0, 0, fmt.Errorf("--examples %d: the run has sampled %d", examples, b.Examples)
-	case alpha == nil && b.Alpha == 0:
-		return 0, 0, hint.New("--delta needs --alpha, the failure probability of each bound in the file",
-			"it is the --alpha that 'rscert confidence' was given")
 	}
 	if alpha != nil {
 		b.Alpha = *alpha

@@ -414,7 +414,7 @@ func TestSampled(t *testing.T) {
 		{run, some(0.0099), 0, "the run's bounds fail with probability up to 0.01", 0, 0}, {run, nil, 99, "the run has sampled 100", 0, 0},
 		{run, some(0), 0, "between 0 and 1", 0, 0}, {run, some(1), 0, "between 0 and 1", 0, 0}, {run, some(math.NaN()), 0, "between", 0, 0},
 		{run, nil, -1, "at least 1", 0, 0},
-		{elsewhere, nil, 5, "--delta needs --alpha", 0, 0}, {elsewhere, some(0.1), 5, "", 0.1, 5}, {elsewhere, some(0.1), 0, "", 0.1, 0},
+		{elsewhere, nil, 5, "", 0, 5}, {elsewhere, some(0.1), 5, "", 0.1, 5}, {elsewhere, some(0.1), 0, "", 0.1, 0},
 	} {
 		a, n, err := tt.b.Sampled(tt.alpha, tt.examples)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && (a != tt.a || n != tt.n) {
@@ -511,7 +511,7 @@ func TestBoundsOfARun(t *testing.T) {
 			e = begin(tt.change, []Record{record(0), record(1), record(2)}[:tt.n]...)
 		}
 		got, err := e.Bounds()
-		tt.want.File = filepath.Join(e.Path, BoundsFile)
+		tt.want.File, tt.want.AllExamples, tt.want.ByVotes = filepath.Join(e.Path, BoundsFile), true, true
 		if err != nil || got != tt.want {
 			t.Errorf("%+v, %v; want %+v", got, err, tt.want)
 		}

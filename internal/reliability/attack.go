@@ -1,0 +1,172 @@
+package reliability
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// Attack pictures calibration under attack: for each of some radii the bins without attack
+// and under the worst one, and measures of calibration by radius.
+type Attack struct {
+	Title    string // shortened to fit; may be empty
+	Diagrams []AttackDiagram
+	Measures []Measure
+	Size     Size // zero: by the number of diagrams
+}
+
+// AttackDiagram is the reliability diagram of one radius.
+type AttackDiagram struct {
+	Title           string
+	Clean, Attacked []calib.Bin // empty ones are left out
+}
+
+// Measure is a measure of calibration at ascending radii.
+type Measure struct {
+	Name          string
+	Radius, Value []float64
+	Brier         bool // a Brier score, not a calibration error
+	ForAll        bool // of all examples at once, not if every bound holds
+}
+
+// panelSize is the size of one panel in centimetres; three stand side by side.
+var panelSize = Size{7, 7}
+
+const panelsInRow = 3
+
+// Draw draws the picture.
+func (a Attack) Draw(format Format) ([]byte, error) {
+	var panels []*plot.Plot
+	for i, d := range a.Diagrams {
+		panels = append(panels, d.plot(i == 0))
+	}
+	panels = append(panels, a.byRadius())
+	columns := min(len(panels), panelsInRow)
+	rows := (len(panels) + columns - 1) / columns
+	size := a.Size
+	if size == (Size{}) {
+		size = Size{float64(columns) * panelSize.Width, float64(rows)*panelSize.Height + 1}
+	}
+	grid := make([][]*plot.Plot, rows)
+	for i := range rows * columns {
+		var p *plot.Plot
+		if i < len(panels) {
+			p = panels[i]
+		}
+		grid[i/columns] = append(grid[i/columns], p)
+	}
+	return render(size, format, func(dc draw.Canvas, width vg.Length) {
+		style := panels[0].Title.TextStyle
+		style.Font.Size = vg.Points(10)
+		title := shorten(a.Title, func(s string) bool { return style.Width(s) <= 0.9*width })
+		if format == PDF {
+			title = singleBytes(title)
+		}
+		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
+		dc.FillText(style, vg.Point{X: dc.Center().X, Y: dc.Max.Y}, title)
+		dc.Max.Y -= vg.Points(18)
+		tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(10), PadY: vg.Points(10)}
+		for i, row := range plot.Align(grid, tiles, dc) {
+			for k, c := range row {
+				if grid[i][k] != nil {
+					grid[i][k].Draw(c)
+				}
+			}
+		}
+	})
+}
+
+// plot is the diagram of one radius.
+func (d AttackDiagram) plot(legend bool) *plot.Plot {
+	p := newPlot()
+	p.Title.Text = d.Title
+	p.Title.TextStyle.Font.Size = vg.Points(9)
+	p.X.Label.Text, p.Y.Label.Text = "confidence", "accuracy"
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
+	diagonal.Samples = 2
+	diagonal.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	diagonal.Color = grey
+	clean := gaps{d.Clean, blue, draw.CircleGlyph{}}
+	attacked := gaps{d.Attacked, red, draw.SquareGlyph{}}
+	p.Add(diagonal, attacked, clean)
+	if legend {
+		p.Legend.Top, p.Legend.Left = true, true
+		p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
+		p.Legend.Padding = vg.Points(2)
+		p.Legend.Add("no attack", clean)
+		p.Legend.Add("worst attack", attacked)
+		p.Legend.Add("calibrated", diagonal)
+	}
+	return p
+}
+
+// byRadius is the plot of the measures.
+func (a Attack) byRadius() *plot.Plot {
+	p := newPlot()
+	p.Title.Text = "by radius"
+	p.Title.TextStyle.Font.Size = vg.Points(9)
+	p.X.Label.Text, p.Y.Label.Text = "radius", "at most"
+	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 0
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
+	p.Legend.Padding = vg.Points(2)
+	top := 0.0
+	for _, m := range a.Measures {
+		xy := make(plotter.XYs, len(m.Value))
+		for i := range xy {
+			xy[i] = plotter.XY{X: m.Radius[i], Y: m.Value[i]}
+			top = max(top, m.Value[i])
+		}
+		style := draw.LineStyle{Color: red, Width: vg.Points(1.2)}
+		glyph := draw.GlyphStyle{Color: red, Radius: vg.Points(2.5), Shape: draw.SquareGlyph{}}
+		if m.Brier {
+			style.Color, glyph.Color, glyph.Shape = blue, blue, draw.CircleGlyph{}
+		}
+		if m.ForAll {
+			style.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+		}
+		line := &plotter.Line{XYs: xy, LineStyle: style}
+		points := &plotter.Scatter{XYs: xy, GlyphStyle: glyph}
+		p.Add(line, points)
+		p.Legend.Add(m.Name, line, points)
+	}
+	p.Y.Max = math.Max(1.45*top, 0.01) // room for the legend
+	return p
+}
+
+// gaps draws each bin as a glyph at its confidence and accuracy, the larger the more
+// examples it has, with its gap from the diagonal.
+type gaps struct {
+	bins  []calib.Bin
+	color color.Color
+	shape draw.GlyphDrawer
+}
+
+// Plot implements plot.Plotter.
+func (g gaps) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for _, b := range g.bins {
+		if b.N == 0 {
+			continue
+		}
+		at := x(b.Confidence)
+		c.StrokeLines(draw.LineStyle{Color: g.color, Width: vg.Points(1)},
+			[]vg.Point{{X: at, Y: y(b.Confidence)}, {X: at, Y: y(b.Accuracy)}})
+		g.draw(c, vg.Point{X: at, Y: y(b.Accuracy)}, b.Weight)
+	}
+}
+
+// Thumbnail implements plot.Thumbnailer.
+func (g gaps) Thumbnail(c *draw.Canvas) { g.draw(*c, c.Center(), 0.2) }
+
+func (g gaps) draw(c draw.Canvas, at vg.Point, weight float64) {
+	radius := vg.Points(1.8 + 3.2*math.Sqrt(weight))
+	c.DrawGlyph(draw.GlyphStyle{Color: g.color, Radius: radius, Shape: g.shape}, at)
+}
