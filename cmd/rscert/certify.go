@@ -151,6 +151,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		fmt.Fprintf(s.out, "\naccuracy %s %% without noise, %s %% of the smoothed classifier (estimates)\n",
 			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
 	}
+	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {
 		took := time.Duration(outcome.Seconds * float64(time.Second)).Round(100 * time.Millisecond)

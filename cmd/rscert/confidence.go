@@ -66,7 +66,8 @@ standard: Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 
 cdf: the same for every threshold on the score, from a band for its distribution
 (their Theorem 2, with the term that emde 2025, eq. 13, leaves out);
 tangent (default): the tangent of cdf's sum at the selection samples' distribution,
-a mean, which needs no band.
+a mean, which needs no band. Without selection samples (--class label) the first
+twentieth of the samples takes their place, and the others are in the mean.
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
@@ -138,6 +139,13 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
+// writeTangentSamples says what is done without selection samples.
+func writeTangentSamples(w io.Writer, k, n int64) {
+	if k > 0 {
+		fmt.Fprintf(w, "no selection samples: the first %d of the %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
+	}
+}
+
 func writeConfidence(w io.Writer, r run.Confidence) error {
 	fmt.Fprintf(w, "confidence of the class certified by %s under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
 		r.Class, r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
@@ -157,5 +165,6 @@ func writeConfidence(w io.Writer, r run.Confidence) error {
 		return err
 	}
 	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius; --out bounds the score of the label instead")
+	writeTangentSamples(w, r.TangentSamples, r.N)
 	return conditions{r.Arithmetic, r.Precision, r.Quantisation}.write(w)
 }

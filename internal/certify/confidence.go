@@ -28,6 +28,9 @@ type ConfidenceBound struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
+	// TangentSamples of the N fixed tangent's guess and are not in its mean, where there are
+	// no selection samples (ConfidenceParams.TangentSamples).
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // confidence bounds E f_A under attack from the samples of f_A at the clean input.
@@ -89,6 +92,7 @@ func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 			Prediction: a.class, Correct: a.class == a.example.Label, Certified: certified,
 			Radius: radius, Lower: RoundDown(max(lower, 0)), Upper: min(RoundUp(upper), 1),
 			Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: a.example.N,
+			TangentSamples: p.Confidence.TangentSamples(a.example.N0, a.example.N),
 		}
 		row.Confidence = roundNearest(a.intervals[0].sum / float64(a.example.N))
 		if bounded.class == a.class {

@@ -108,8 +108,19 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 	const alpha = 0.4
 	allowed := failuresAllowed(trials, alpha/2)
+	type experiment struct {
+		ConfidenceParams
+		n0, n int
+	}
+	var experiments []experiment
 	for _, method := range everyConfidence() {
-		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method})
+		experiments = append(experiments, experiment{method, 20, 50})
+		if method.Method == ConfidenceTangent {
+			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
+		}
+	}
+	for _, method := range experiments {
+		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method.ConfidenceParams})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +129,7 @@ func TestConfidenceCoverage(t *testing.T) {
 			failures := make([]int64, len(confidenceRadii)+1) // at each radius, at any
 			for range trials {
 				failed := false
-				for i, b := range s.bounds(t, c, r, 20, 50) {
+				for i, b := range s.bounds(t, c, r, method.n0, method.n) {
 					low, high := s.smoothed(-b.Radius, 0.5), s.smoothed(b.Radius, 0.5)
 					if b.Lower > low+1e-7 || b.Upper < high-1e-7 { // scores are float32
 						failures[i]++
@@ -133,7 +144,7 @@ func TestConfidenceCoverage(t *testing.T) {
 				failures = failures[:len(confidenceRadii)]
 			}
 			if k := slices.Max(failures); k > allowed {
-				t.Errorf("%v, %s: %d of %d intervals fail, α allows %d", method, s.name, k, trials, allowed)
+				t.Errorf("%v, n0 = %d, %s: %d of %d intervals fail, α allows %d", method, method.n0, s.name, k, trials, allowed)
 			}
 		}
 	}

@@ -22,6 +22,8 @@ import "math"
 // wrong.
 //
 // g'(p) = φ(Φ⁻¹(p) − ρ)/φ(Φ⁻¹(p)) = exp(ρΦ⁻¹(p) − ρ²/2), ρ = R/σ, which grows with p.
+//
+// Without selection samples see splitTangent.
 type tangent struct {
 	radii []tangentAt
 }
@@ -44,6 +46,9 @@ type tangentSide struct {
 var kappas = []float64{0.5, 2, 8, 32}
 
 func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
+	if k := a.certifier.params.Confidence.TangentSamples(a.example.N0, a.example.N); k > 0 {
+		return newSplitTangent(a, k, alpha)
+	}
 	start := func() lowerMean { return a.startSide(alpha) }
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }

@@ -28,6 +28,8 @@ type Outcome struct {
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
+	// TangentSamples of the n fixed the guess of the bounds on the confidence, for want of selection samples.
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // Certify carries out a plan. Errors in what the user gave are InputErrors; an
@@ -126,6 +128,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	outcome := Outcome{
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
+		TangentSamples: r.plan.TangentSamples(),
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
@@ -258,7 +261,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 			Examples: in.data.Len(), Selected: selected,
 			Options: p.DataOptions, Note: in.data.Note(),
 		},
-		Parameters: p.Parameters, Noise: in.noise.describe(),
+		Parameters: p.Parameters, Noise: in.noise.describe(), TangentSamples: p.TangentSamples(),
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,

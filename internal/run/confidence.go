@@ -24,6 +24,8 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
+	// TangentSamples of the N fixed the guess of tangent, for want of selection samples.
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
@@ -57,7 +59,8 @@ func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) 
 	for _, radius := range p.Confidence.Radii {
 		c.Radii = append(c.Radii, RadiusConfidence{Radius: radius})
 	}
-	if err := CertifyScores(ctx, q, show, c.add); err != nil {
+	samples := func(s certify.ScoreExample) { c.TangentSamples = p.Confidence.TangentSamples(s.N0, s.N) }
+	if err := certifyScores(ctx, q, show, samples, c.add); err != nil {
 		return Confidence{}, err
 	}
 	c.average()

@@ -127,7 +127,13 @@ type SavedScores struct {
 }
 
 // CertifyScores certifies every example of saved scores and gives take what is found.
-func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
+func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
+	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
+}
+
+// certifyScores is CertifyScores; samples is told the numbers of samples of every example first.
+func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
+	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
 		return badInputf("--temperature %v: want a number above 0", q.Temperature)
 	}
@@ -149,6 +155,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	if err != nil {
 		return err
 	}
+	samples(example)
 	bar := progress.Start(show, "scores", int64(r.Examples), 0)
 	defer bar.Finish()
 	for {

@@ -93,6 +93,12 @@ func run(args []string) error {
 			}
 		}
 	}
+	for _, n := range []int{30, 100, 300, 1000} {
+		fmt.Fprintf(&b, "\n## width of the label's confidence interval without selection samples, n = %d\n\n", n)
+		if err := s.tangentWidths(n); err != nil {
+			return err
+		}
+	}
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 
