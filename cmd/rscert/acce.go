@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +28,8 @@ type acceOptions struct {
 	statement   statementOptions
 	thresholds  []float64
 	adaptive    bool
+	same        bool
+	search      searchOptions
 	out         string
 	plots       []string
 	plotSize    *reliability.Size // nil: by the number of panels
@@ -61,6 +65,10 @@ The solvers but exact find confidences with a large calibration error, not the
 largest. They are estimates from below and certify nothing:
 
 ` + describeSolvers() + `
+The --admm and --dece flags are the settings of these searches; their defaults are
+the paper's, ADMM's 16 runs all combinations of its lists. --trace keeps how far
+each run is from the constraints at its steps.
+
 With --adaptive, bounds from both sides on the largest calibration error with
 --bins bins of equal count (AdaECE): one that an attack attains, and one that
 holds for every way to bin.
@@ -87,12 +95,17 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
   rscert confidence scores.npz --sigma 0.5 --radii 0.25,0.5 --out bounds.csv
   rscert acce bounds.csv
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
+  rscert acce bounds.csv --same-examples
+  rscert acce bounds.csv --solver exact,admm --admm-learning-rate-a 0.001 --trace trace.csv
   rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.statement.alpha = given(cmd, "alpha", &alpha)
 			o.statement.wanted = slices.ContainsFunc([]string{"delta", "alpha", "examples"}, cmd.Flags().Changed)
 			o.plotSize = given(cmd, "plot-size", &size)
+			if err := o.search.check(cmd, o.solvers); err != nil {
+				return err
+			}
 			return runACCE(cmd.Context(), s, args[0], o)
 		},
 	}
@@ -109,9 +122,11 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	f.IntVar(&o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
 	f.StringSliceVar(&o.plots, "plot", nil, "write reliability diagrams, without attack and under the worst, and CBS and CCE\nby radius to this .svg, .png or .pdf `file`")
 	f.TextVar(&size, "plot-size", reliability.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
+	f.BoolVar(&o.same, "same-examples", false, "at every radius take only the examples that are at all of them: curves of one set")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	addSearchFlags(cmd, &o.search)
 	return cmd
 }
 
@@ -136,11 +151,15 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 	alpha, examples, err := bounds.Sampled(st.alpha, st.examples)
 	study := acce.Options{
 		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "" || len(o.plots) > 0,
-		Thresholds: o.thresholds,
-		Dataset:    &acce.Dataset{Delta: st.delta, Alpha: alpha, Examples: examples, Optional: !st.wanted},
+		Thresholds:   o.thresholds,
+		Dataset:      &acce.Dataset{Delta: st.delta, Alpha: alpha, Examples: examples, Optional: !st.wanted},
+		SameExamples: o.same, ADMM: o.search.admm, DECE: o.search.dece,
 		Progress: func(radius *float64, solver string, steps int) (acce.Progress, func()) {
 			return showSearch(s, o.quiet, radius, solver, steps)
 		},
+	}
+	if o.search.trace != "" {
+		study.TraceEvery = o.search.traceEvery
 	}
 	if bounds.OfRun() {
 		study.Quantity = string(meanScores)
@@ -155,6 +174,12 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {
 		return err
+	}
+	if err := checkOutput("trace", o.search.trace, path); err != nil {
+		return err
+	}
+	if o.out != "" && o.out == o.search.trace {
+		return badInputf("--trace %s: is --out", o.out)
 	}
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
@@ -183,12 +208,8 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 		r.Seconds["read"] = reading
 	}
 	// What an interrupted search has found is shown, but is not the work asked for: no file.
-	if o.out != "" && ctx.Err() == nil {
-		var b bytes.Buffer
-		if err := study.WriteAttack(&b); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
+	if ctx.Err() == nil {
+		if err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace)); err != nil {
 			return err
 		}
 	}
@@ -201,6 +222,18 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// writeWith writes what write writes to a file, if it has a name.
+func writeWith(file string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return durable.WriteFile(file, b.Bytes())
 }
 
 // showSearch shows the largest calibration error that a solver has found.

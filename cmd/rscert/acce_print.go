@@ -29,6 +29,9 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 		fmt.Fprintln(s.out,
 			"* estimate from below: some confidences within the bounds are this bad, others may be worse.")
 	}
+	if results[0].SameExamples {
+		fmt.Fprintf(s.out, "At every radius the same %d examples, which are at all of them.\n", results[0].N)
+	}
 	held := "CBS holds"
 	if results[0].CCE != nil {
 		held = "CBS and CCE hold"

@@ -25,6 +25,12 @@ type Options struct {
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
 	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
 	Thresholds []float64
+	// SameExamples: at every radius only the examples that are at all of them (calib.BoundRows.SameExamples).
+	SameExamples bool
+
+	ADMM       admm.ParamGrid  // the runs of the solver admm
+	DECE       admm.DECEParams // those of dece
+	TraceEvery int             // keep the residuals of every so many-th step of both, for WriteTrace; 0: of none
 
 	// Progress, when not nil, is told of each search that takes long: the radius, nil where the table has none, the
 	// solver and its steps. done is called at the search's end.
@@ -40,6 +46,7 @@ type Study struct {
 	sampled calib.Sampled // none where the number of examples is not known
 	alpha   float64       // of each bound; 0: no statement about the dataset
 	results []Result
+	traces  []trace
 }
 
 // NewStudy checks the options and the table, which has Columns.
@@ -50,7 +57,10 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 		return nil, err
 	}
 	rows := readRows(t)
-	if s.groups, err = splitByRadius(t, rows, o.Radii); err != nil {
+	if s.groups, err = splitByRadius(t, rows, o.Radii, o.SameExamples); err != nil {
+		return nil, err
+	}
+	if err := o.checkStarts(t, rows.Confidence != nil); err != nil {
 		return nil, err
 	}
 	for _, tau := range o.Thresholds {
@@ -85,16 +95,18 @@ func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 
 // Result is what is found at one radius.
 type Result struct {
-	Radius   *float64          `json:"radius,omitempty"` // if the table has radii
-	N        int               `json:"n"`
-	Bins     int               `json:"bins"`
-	ECE      *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
-	CBS      float64           `json:"cbs"`
-	CCE      *float64          `json:"cce,omitempty"`
-	ACCE     Estimates         `json:"acce,omitzero"`
-	DECE     *float64          `json:"dece,omitempty"`
-	BrierECE *float64          `json:"brier_ece,omitempty"`
-	Adaptive *AdaptiveInterval `json:"adaptive_ece,omitempty"`
+	Radius *float64 `json:"radius,omitempty"` // if the table has radii
+	N      int      `json:"n"`
+	Bins   int      `json:"bins"`
+	// SameExamples: the n are those that are at every radius of the study.
+	SameExamples bool              `json:"same_examples,omitempty"`
+	ECE          *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
+	CBS          float64           `json:"cbs"`
+	CCE          *float64          `json:"cce,omitempty"`
+	ACCE         Estimates         `json:"acce,omitzero"`
+	DECE         *float64          `json:"dece,omitempty"`
+	BrierECE     *float64          `json:"brier_ece,omitempty"`
+	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
 	// Estimates are the values above that certify nothing: they are attained by some confidences within the bounds, and
 	// others may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
@@ -143,7 +155,9 @@ func (r *Result) measureTime(name string, work func() error) error {
 }
 
 func (s *Study) solve(ctx context.Context, g group) (Result, error) {
-	r := Result{Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), Seconds: map[string]float64{}}
+	r := Result{
+		Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), SameExamples: s.options.SameExamples, Seconds: map[string]float64{},
+	}
 	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.Intervals); return err })
 	if err != nil {
 		return r, err
@@ -173,7 +187,7 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 
 // search runs the solvers. The attack is that of the largest value: the exact one, where it is known.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
-	p := problem{group: g, bins: s.bins, attack: s.options.Attack, watch: s.watch}
+	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}
 	best := -1.0
 	exact := false
 	for _, solver := range s.options.Solvers {

@@ -134,11 +134,18 @@ func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err 
 		return f, err
 	}
 	f.exact = worst.Value
-	f.deceTime = seconds(func() { f.dece = p.DECE(ctx, admm.DECESteps, nil).ECE })
-	if pair {
-		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), nil).ECE })
+	f.deceTime = seconds(func() {
+		var e admm.Estimate
+		e, err = p.DECE(ctx, admm.DECEParams{}, admm.Watch{})
+		f.dece = e.ECE
+	})
+	if err != nil {
+		return f, err
 	}
-	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), nil).ECE })
+	if pair {
+		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), admm.Watch{}).ECE })
+	}
+	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), admm.Watch{}).ECE })
 	for _, s := range solvers {
 		if x := s.value(f); x > f.exact {
 			return f, fmt.Errorf("%s %v is above the exact value %v", s.name, x, f.exact)
