@@ -119,6 +119,9 @@ func newReference(b calib.Bins, samples []calib.Bounded, start []float64, par Pa
 		a: grid(n, m), z: grid(n, m), g: grid(n, m), q1: grid(n, m), q2: grid(n, m),
 		l1: grid(n, m), l2: grid(n, m), l5: grid(n, m), l3: make([]float64, n), l4: make([]float64, n),
 		rho: 0.01, rateA: par.RateA, rateZ: par.RateZ, growth: par.Growth, top: 10, reach: 0.5}
+	if par.Rho != 0 {
+		s.rho, s.top = par.Rho, par.MaxRho
+	}
 	for i, v := range samples {
 		if v.Correct {
 			s.c[i] = 1
@@ -229,6 +232,7 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 		{15, 150, Params{Start: FromClean, RateZ: 0.001, RateA: 0.01, Growth: 1.004, Steps: 0}},
 		{15, 150, Params{Start: FromBrier, RateZ: 0.01, RateA: 0.01, Growth: 1.01, Steps: 0}},
 		{7, 80, Params{Start: FromBrier, RateZ: 0.01, RateA: 0.1, Growth: 1.01, Steps: 0}},
+		{15, 90, Params{Start: FromBrier, RateZ: 0.02, RateA: 0.03, Growth: 1.05, Rho: 0.03, MaxRho: 0.4}},
 		{1, 50, Params{Start: FromClean, RateZ: 0.01, RateA: 0.01, Growth: 1.01, Steps: 0}},
 	} {
 		b := mustBins(t, tt.m)

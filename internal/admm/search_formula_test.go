@@ -14,13 +14,13 @@ import (
 // ascendByHand is the ascent of DECE from z: every soft assignment and gradient
 // by its definition, the temperature and the rate by their schedules. It returns
 // the hard calibration error after every step.
-func ascendByHand(p *Problem, z []float64, steps int) []float64 {
+func ascendByHand(p *Problem, z []float64, steps int, firstRate float64) []float64 {
 	m := p.bins.Len()
 	var errors []float64
 	for step := range steps {
 		t := float64(step) / float64(steps-1)
 		tau := 0.01 * math.Pow(1e-4, t)
-		rate := 0.005 * (1 + math.Cos(math.Pi*t))
+		rate := firstRate / 2 * (1 + math.Cos(math.Pi*t))
 		soft := make([][]float64, len(z))
 		gap := make([]float64, m)
 		for n, x := range z {
@@ -61,7 +61,7 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 		for _, start := range []Start{FromBrier, FromClean} {
 			z := p.start(start)
 			top = max(top, p.ece(z))
-			want = append(want, ascendByHand(p, z, steps)...)
+			want = append(want, ascendByHand(p, z, steps, 0.01)...)
 		}
 		first := top
 		var told atomic.Int64
