@@ -2,7 +2,7 @@ package certify
 
 // splitTangent is tangent where there are no selection samples: the first k = TangentSamples of
 // the n estimation samples fix S_0, and only the n − k others are in the mean of ψ. S_0 = ½
-// in its place is sound as well, and bounds nearly nothing (docs/confidence.md).
+// in its place is sound as well, and three times as wide as standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given
 // them ψ is one function, and ψ(f_A) of the others are n − k independent draws with the mean
