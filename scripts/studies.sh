@@ -37,5 +37,11 @@ go run ./studies/scores "$runs/scores" docs
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
 go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bounds.csv" 0.5 "$runs/acce-1/bounds.csv" 1 >"$runs/acce.txt"
 
+# docs/metrics.md
+go run ./studies/metrics "$rscert" >"$runs/metrics.txt"
+go run ./studies/page docs/metrics.md <"$runs/metrics.txt"
+
 # docs/calibration-error.md
 go run ./studies/calibration >"$runs/calibration.txt"
+go run ./studies/page docs/calibration-error.md <"$runs/calibration.txt"
+go run ./studies/calibration -parts figure
