@@ -157,6 +157,17 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		took := time.Duration(outcome.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(s.out, "%d samples in %s, %.0f samples/s\n", outcome.SamplesDrawn, took, outcome.SamplesPerSecond)
 	}
-	fmt.Fprintf(s.out, "results are in %s\n", outcome.Out)
+	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", outcome.Out, o.next(outcome))
 	return nil
+}
+
+// next is the command that tells more of a run; calibration needs labels.
+func (o certifyOptions) next(found run.Outcome) string {
+	switch {
+	case found.CleanAccuracy == nil:
+		return "rscert radius " + found.Out + " --method clopper-pearson,bonferroni,margin   (compares methods)"
+	case len(o.ConfidenceRadii) > 0:
+		return "rscert acce " + found.Out + "   (how wrong calibration can get under attack)"
+	}
+	return "rscert metrics " + found.Out + "   (calibration without attack)"
 }

@@ -14,6 +14,8 @@ import (
 func LocateRadius(t *tabular.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
+	case errors.Is(err, calib.ErrNoneCertified):
+		return fmt.Errorf("%s: %w", t.Path, err)
 	case errors.Is(err, calib.ErrNoRadii):
 		return fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
 	case errors.As(err, &none):

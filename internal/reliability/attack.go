@@ -43,15 +43,18 @@ const panelsInRow = 3
 // Draw draws the picture.
 func (a Attack) Draw(format Format) ([]byte, error) {
 	var panels []*plot.Plot
-	for i, d := range a.Diagrams {
-		panels = append(panels, d.plot(i == 0))
+	for _, d := range a.Diagrams {
+		panels = append(panels, d.plot())
 	}
 	panels = append(panels, a.byRadius())
 	columns := min(len(panels), panelsInRow)
+	if len(panels) == 4 { // two rows of two
+		columns = 2
+	}
 	rows := (len(panels) + columns - 1) / columns
 	size := a.Size
 	if size == (Size{}) {
-		size = Size{float64(columns) * panelSize.Width, float64(rows)*panelSize.Height + 1}
+		size = Size{float64(columns) * panelSize.Width, float64(rows)*panelSize.Height + 1.5}
 	}
 	grid := make([][]*plot.Plot, rows)
 	for i := range rows * columns {
@@ -71,6 +74,8 @@ func (a Attack) Draw(format Format) ([]byte, error) {
 		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
 		dc.FillText(style, vg.Point{X: dc.Center().X, Y: dc.Max.Y}, title)
 		dc.Max.Y -= vg.Points(18)
+		drawLegend(dc, panels[0].Legend.TextStyle)
+		dc.Max.Y -= vg.Points(18)
 		tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(10), PadY: vg.Points(10)}
 		for i, row := range plot.Align(grid, tiles, dc) {
 			for k, c := range row {
@@ -82,8 +87,39 @@ func (a Attack) Draw(format Format) ([]byte, error) {
 	})
 }
 
+// The bins without attack and under it, and the diagonal.
+var (
+	cleanGaps    = gaps{color: blue, shape: draw.CircleGlyph{}}
+	attackedGaps = gaps{color: red, shape: draw.BoxGlyph{}}
+	diagonalLine = draw.LineStyle{Color: grey, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+)
+
+// drawLegend draws what all diagrams show in one line at the top of dc.
+func drawLegend(dc draw.Canvas, style draw.TextStyle) {
+	const glyph, space = 18, 14 // points
+	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
+	entries := []struct {
+		name string
+		draw plot.Thumbnailer
+	}{
+		{"bins without attack", cleanGaps}, {"under the worst attack", attackedGaps}, {"calibrated", &plotter.Line{LineStyle: diagonalLine}},
+	}
+	var width vg.Length
+	for _, e := range entries {
+		width += vg.Points(glyph+space) + style.Width(e.name)
+	}
+	at := dc.Center().X - width/2
+	for _, e := range entries {
+		box := dc
+		box.Min, box.Max = vg.Point{X: at, Y: dc.Max.Y - vg.Points(10)}, vg.Point{X: at + vg.Points(glyph-4), Y: dc.Max.Y}
+		e.draw.Thumbnail(&box)
+		dc.FillText(style, vg.Point{X: at + vg.Points(glyph), Y: dc.Max.Y - vg.Points(5)}, e.name)
+		at += vg.Points(glyph+space) + style.Width(e.name)
+	}
+}
+
 // plot is the diagram of one radius.
-func (d AttackDiagram) plot(legend bool) *plot.Plot {
+func (d AttackDiagram) plot() *plot.Plot {
 	p := newPlot()
 	p.Title.Text = d.Title
 	p.Title.TextStyle.Font.Size = vg.Points(9)
@@ -91,19 +127,10 @@ func (d AttackDiagram) plot(legend bool) *plot.Plot {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
 	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
 	diagonal.Samples = 2
-	diagonal.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-	diagonal.Color = grey
-	clean := gaps{d.Clean, blue, draw.CircleGlyph{}}
-	attacked := gaps{d.Attacked, red, draw.SquareGlyph{}}
+	diagonal.LineStyle = diagonalLine
+	clean, attacked := cleanGaps, attackedGaps
+	clean.bins, attacked.bins = d.Clean, d.Attacked
 	p.Add(diagonal, attacked, clean)
-	if legend {
-		p.Legend.Top, p.Legend.Left = true, true
-		p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
-		p.Legend.Padding = vg.Points(2)
-		p.Legend.Add("no attack", clean)
-		p.Legend.Add("worst attack", attacked)
-		p.Legend.Add("calibrated", diagonal)
-	}
 	return p
 }
 
@@ -125,20 +152,30 @@ func (a Attack) byRadius() *plot.Plot {
 			top = max(top, m.Value[i])
 		}
 		style := draw.LineStyle{Color: red, Width: vg.Points(1.2)}
-		glyph := draw.GlyphStyle{Color: red, Radius: vg.Points(2.5), Shape: draw.SquareGlyph{}}
+		glyph := draw.GlyphStyle{Color: red, Radius: vg.Points(2.5), Shape: draw.BoxGlyph{}}
 		if m.Brier {
 			style.Color, glyph.Color, glyph.Shape = blue, blue, draw.CircleGlyph{}
 		}
 		if m.ForAll {
 			style.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+			glyph.Shape = hollow(m.Brier)
 		}
 		line := &plotter.Line{XYs: xy, LineStyle: style}
 		points := &plotter.Scatter{XYs: xy, GlyphStyle: glyph}
 		p.Add(line, points)
 		p.Legend.Add(m.Name, line, points)
 	}
+	p.X.Max *= 1.05
 	p.Y.Max = math.Max(1.45*top, 0.01) // room for the legend
 	return p
+}
+
+// hollow is the glyph of a Brier score or of a calibration error, without its filling.
+func hollow(brier bool) draw.GlyphDrawer {
+	if brier {
+		return draw.RingGlyph{}
+	}
+	return draw.SquareGlyph{}
 }
 
 // gaps draws each bin as a glyph at its confidence and accuracy, the larger the more
@@ -167,6 +204,6 @@ func (g gaps) Plot(c draw.Canvas, p *plot.Plot) {
 func (g gaps) Thumbnail(c *draw.Canvas) { g.draw(*c, c.Center(), 0.2) }
 
 func (g gaps) draw(c draw.Canvas, at vg.Point, weight float64) {
-	radius := vg.Points(1.8 + 3.2*math.Sqrt(weight))
+	radius := vg.Points(1.5 + 3*math.Sqrt(weight))
 	c.DrawGlyph(draw.GlyphStyle{Color: g.color, Radius: radius, Shape: g.shape}, at)
 }
