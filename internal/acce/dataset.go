@@ -72,7 +72,8 @@ func (s *Study) count(g group, r *Result) {
 		left := s.sampled.Examples - r.N
 		r.Examples, r.LeftOut = s.sampled.Examples, &left
 	}
-	if confidence, correct := g.Answers(); confidence != nil && g.Uncertified != nil {
+	_, every := s.table.Column("certified")
+	if confidence, correct := g.Answers(); every && confidence != nil {
 		r.Clean = &Clean{len(confidence), s.bins.ECE(confidence, func(i int) bool { return correct[i] })}
 	}
 }
