@@ -5,6 +5,7 @@
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
 //	go run ./studies/acce residuals           constraint residuals of ADMM by step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
+//	go run ./studies/acce digits RUN          classes certified by votes and by scores, of a run that saved its scores
 //
 // Tables go to stdout as they grow, figures to docs/img.
 package main
@@ -39,6 +40,8 @@ func main() {
 		err = random(*instances)
 	case "residuals":
 		err = residuals(filepath.Join(*images, "acce-residuals.svg"))
+	case "digits":
+		err = digits(flag.Arg(1))
 	case "model":
 		err = model(flag.Args()[1:], filepath.Join(*images, "acce-radius.svg"))
 	default:

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -46,7 +47,12 @@ func model(args []string, file string) error {
 		return nil
 	}
 	for ; len(args) > 0; args = args[2:] {
-		t, err := tabular.Read(context.Background(), args[0], tabular.Options{Required: []string{"lower", "upper", "correct", "confidence", "radius"}})
+		t, err := tabular.Read(context.Background(), args[0], tabular.Options{
+			Required: []string{"lower", "upper", "correct", "confidence", "radius"}, Optional: []string{"certified"},
+		})
+		if err == nil {
+			t, err = predictions.SelectCertified(t)
+		}
 		if err != nil {
 			return err
 		}

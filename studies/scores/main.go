@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -169,7 +170,12 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 		return certify.Certificate{}, nil, err
 	}
 	cert, err := a.Certificate()
-	return cert, a.Confidence(cert), err
+	return cert, certified(a.Confidence(cert)), err
+}
+
+// certified are the bounds on certified classes: one a radius up to that of the certificate.
+func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
+	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
 // votes are the votes of the same samples.

@@ -92,5 +92,5 @@ func (e example) bound(c *certify.ScoreCertifier, k int, cert certify.Certificat
 	if err := errors.Join(a.Selection(e.estimation[:k*m]), a.Estimation(e.estimation[k*m:])); err != nil {
 		return nil, err
 	}
-	return a.Confidence(cert), nil
+	return certified(a.Confidence(cert)), nil
 }
