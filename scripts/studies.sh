@@ -37,8 +37,14 @@ sample full --sigma 0.5 --max 100
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
-"$rscert" acce "$runs/under-attack" --tau 0.5,0.7,0.8 --plot docs/img/under-attack.svg >"$runs/under-attack-acce.txt"
-go run ./studies/acce digits "$runs/digits" >"$runs/digits-table.txt"
+(
+	printf '%s\n' '<!-- made: under-attack -->' '' '```'
+	"$rscert" acce "$runs/under-attack" --tau 0.5,0.7,0.8 --plot docs/img/under-attack.svg
+	printf '%s\n' '```' '' '<!-- end: under-attack -->'
+) >"$runs/under-attack.md"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/under-attack.md"
+go run ./studies/acce digits "$runs/digits" >"$runs/digits.md"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/digits.md"
 go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bounds.csv" 0.5 "$runs/acce-1/bounds.csv" 1 >"$runs/acce.txt"
 
 # docs/metrics.md
