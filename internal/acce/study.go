@@ -2,6 +2,7 @@ package acce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -62,6 +63,9 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 	}
 	if err := o.checkStarts(t, rows.Confidence != nil); err != nil {
 		return nil, err
+	}
+	if o.SameExamples && len(o.Thresholds) > 0 {
+		return nil, errors.New("--tau is about all examples: it cannot be with --same-examples")
 	}
 	for _, tau := range o.Thresholds {
 		if !(tau >= 0 && tau <= 1) {
