@@ -168,18 +168,9 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 }
 
 func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
-	if err := checkOutput("out", o.out, path); err != nil {
-		return err
-	}
-	formats, err := pictureFormats(o.plots, path)
+	formats, err := o.checkFiles(path)
 	if err != nil {
 		return err
-	}
-	if err := checkOutput("trace", o.search.trace, path); err != nil {
-		return err
-	}
-	if o.out != "" && o.out == o.search.trace {
-		return badInputf("--trace %s: is --out", o.out)
 	}
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
@@ -209,12 +200,8 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	}
 	// What an interrupted search has found is shown, but is not the work asked for: no file.
 	if ctx.Err() == nil {
-		if err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace)); err != nil {
-			return err
-		}
-	}
-	if len(formats) > 0 && ctx.Err() == nil {
-		if err := o.draw(formats, study, results, path); err != nil {
+		err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace), o.draw(formats, study, results, path))
+		if err != nil {
 			return err
 		}
 	}
@@ -222,6 +209,19 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// checkFiles checks the files to write, beside the input, and returns the formats of the pictures.
+func (o acceOptions) checkFiles(input string) ([]reliability.Format, error) {
+	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"trace", o.search.trace}} {
+		if err := checkOutput(f.flag, f.path, input); err != nil {
+			return nil, err
+		}
+	}
+	if o.out != "" && o.out == o.search.trace {
+		return nil, badInputf("--trace %s: is --out", o.out)
+	}
+	return pictureFormats(o.plots, input)
 }
 
 // writeWith writes what write writes to a file, if it has a name.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/acce"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/reliability"
 )
 
@@ -14,6 +13,9 @@ const mostDiagrams = 5
 
 // draw writes the files of --plot.
 func (o acceOptions) draw(formats []reliability.Format, study *acce.Study, results []acce.Result, path string) error {
+	if len(formats) == 0 {
+		return nil
+	}
 	picture := reliability.Attack{Title: filepath.Base(displayPath(path)) + ": calibration under attack", Measures: measures(results)}
 	if o.plotSize != nil {
 		picture.Size = *o.plotSize
@@ -33,16 +35,7 @@ func (o acceOptions) draw(formats []reliability.Format, study *acce.Study, resul
 		}
 		picture.Diagrams = append(picture.Diagrams, reliability.AttackDiagram{Title: title, Clean: clean, Attacked: attacked})
 	}
-	for k, plot := range o.plots {
-		content, err := picture.Draw(formats[k])
-		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(plot, content); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writePictures(o.plots, formats, picture.Draw)
 }
 
 // measures are CCE, or the largest estimate of it, and CBS by radius.

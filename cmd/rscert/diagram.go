@@ -78,8 +78,13 @@ func (o metricsOptions) drawDiagrams(formats []reliability.Format, d pictured, b
 	if d.ranked.Quantity() == calib.ClassOneQuantity {
 		picture.Confidence, picture.Accuracy = "score of class 1", "share of class 1"
 	}
-	for k, plot := range o.plots {
-		content, err := picture.Draw(formats[k])
+	return writePictures(o.plots, formats, picture.Draw)
+}
+
+// writePictures draws each file of --plot in its format.
+func writePictures(plots []string, formats []reliability.Format, draw func(reliability.Format) ([]byte, error)) error {
+	for k, plot := range plots {
+		content, err := draw(formats[k])
 		if err != nil {
 			return err
 		}

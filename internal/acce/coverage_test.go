@@ -169,6 +169,17 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
+// judge returns the share of statements that fail relative to δ, and reports an error if they are too many for chance.
+func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
+	t.Helper()
+	share := float64(failures) / float64(trials) / delta
+	t.Logf("δ = %v, %s: %d of %d statements fail, %.2f δ", delta, what, failures, trials, share)
+	if binomial.Tail(int64(trials), failures, delta).Upper < 1e-6 {
+		t.Errorf("δ = %v, %s: %d of %d statements fail", delta, what, failures, trials)
+	}
+	return share
+}
+
 // checkThresholdedCoverage samples datasets, from the noise to what acce certifies, and counts how often an attack does
 // worse at any τ. It returns the largest share of failures relative to δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
@@ -198,12 +209,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 					failures++
 				}
 			}
-			share := float64(failures) / float64(trials)
-			worst = max(worst, share/delta)
-			t.Logf("δ = %v, datasets of kind %d: %d of %d fail, %.2f δ", delta, kind, failures, trials, share/delta)
-			if binomial.Tail(int64(trials), failures, delta).Upper < 1e-6 {
-				t.Errorf("δ = %v, datasets of kind %d: %d of %d statements fail", delta, kind, failures, trials)
-			}
+			worst = max(worst, judge(t, fmt.Sprintf("datasets of kind %d", kind), failures, trials, delta))
 		}
 	}
 	if informative == 0 {
@@ -236,12 +242,7 @@ func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) 
 					failures++
 				}
 			}
-			share := float64(failures) / float64(trials)
-			worst = max(worst, share/delta)
-			t.Logf("δ = %v, α = %v, the worst rows: %d of %d fail, %.2f δ", delta, alpha, failures, trials, share/delta)
-			if binomial.Tail(int64(trials), failures, delta).Upper < 1e-6 {
-				t.Errorf("δ = %v, α = %v: %d of %d statements fail", delta, alpha, failures, trials)
-			}
+			worst = max(worst, judge(t, fmt.Sprintf("the worst rows at α = %v", alpha), failures, trials, delta))
 		}
 	}
 	return worst
