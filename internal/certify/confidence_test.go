@@ -3,6 +3,7 @@ package certify
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -119,6 +120,7 @@ func TestConfidenceCoverage(t *testing.T) {
 			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
 		}
 	}
+	worst := map[string]float64{} // share of failures over α/2, by method and n0
 	for _, method := range experiments {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method.ConfidenceParams})
 		if err != nil {
@@ -143,10 +145,15 @@ func TestConfidenceCoverage(t *testing.T) {
 			if method.Method == ConfidenceTangent {
 				failures = failures[:len(confidenceRadii)]
 			}
+			key := fmt.Sprintf("%v, n0 = %d", method, method.n0)
+			worst[key] = max(worst[key], float64(slices.Max(failures))/float64(trials)/(alpha/2))
 			if k := slices.Max(failures); k > allowed {
 				t.Errorf("%v, n0 = %d, %s: %d of %d intervals fail, α allows %d", method, method.n0, s.name, k, trials, allowed)
 			}
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(worst)) {
+		t.Logf("%-40s worst share of failures over α/2: %.2f", key, worst[key])
 	}
 }
 
