@@ -162,3 +162,14 @@ func TestBestTraces(t *testing.T) {
 		t.Error("a trace that nobody asked for")
 	}
 }
+
+// Of equal runs the first, whatever order they end in; one that was stopped is remembered.
+func TestBestRunIsTheFirstOfEquals(t *testing.T) {
+	eces := []float64{0.25, 0.5, 0.5, 0.125}
+	got := bestRun(len(eces), func(run int) Estimate {
+		return Estimate{ECE: eces[run], Confidences: []float64{float64(run)}, Interrupted: run == 3}
+	})
+	if got.ECE != 0.5 || got.Confidences[0] != 1 || !got.Interrupted {
+		t.Errorf("%+v", got)
+	}
+}
