@@ -80,7 +80,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 		console.notef("data: %s", note)
 	}
 	if in.denoiser != nil {
-		console.notef("classifier: %s", p.classifier(in.denoiser))
+		console.notef("classifier: %s", p.Classifier(in.denoiser))
 	}
 	console.notef("noise: %s", in.noise)
 	for _, w := range in.model.Warnings() {
