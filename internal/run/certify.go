@@ -137,7 +137,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
 		TangentSamples: r.plan.TangentSamples(),
-		Denoiser: r.inputs.denoiser,
+		Denoiser:       r.inputs.denoiser,
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
