@@ -218,6 +218,10 @@ func TestLoneWarnings(t *testing.T) {
 	if w := strings.Join(m.Warnings(), "\n"); !strings.Contains(w, "ends in Sigmoid, but its output is taken for a logit") {
 		t.Errorf("warnings %q", w)
 	}
+	b = newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", Float32, "N", 1)
+	if _, err := openRuntime(t).Load(b.bytes(t), LoadOptions{}); err == nil || !strings.Contains(err.Error(), "from Abs, and on random inputs it is 0.") {
+		t.Errorf("between 0 and 1, of unknown origin: %v", err)
+	}
 	regressor := newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "y").output("y", Float32, "N", 1)
 	l := prover(t, regressor.bytes(t), 48)
 	l.model.Graph.Node[0].OpType = proto.String("LinearRegressor")

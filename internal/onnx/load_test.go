@@ -267,6 +267,7 @@ func TestLoadErrors(t *testing.T) {
 		hint  string
 	}{
 		{"one_output", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
+		{"one_relu", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "--outputs logits"},
 		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "--outputs logits (class 1 above 0)"},
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
 		{"truth_input", LoadOptions{}, "model input 'x' is of type bool, want floats or integers", "an input of numbers"},

@@ -133,7 +133,6 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 		if !r.place(n, option.position) {
 			continue
 		}
-		delete(r.edits, i)
 		if option.edit != nil {
 			r.edits[i] = *option.edit
 		}
