@@ -2,6 +2,7 @@ package runfolder
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -463,10 +464,66 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
+	// The class has half of a run's alpha where the run bounds the confidence, all of one that is given.
+	bounded := *own.Run
+	bounded.Parameters.ConfidenceRadii = []float64{0.5}
+	for _, tt := range []struct {
+		radii []float64
+		given Given
+		want  certify.Target
+	}{
+		{[]float64{0.5}, Given{}, r.Target(0.001).ClassOnly()}, {[]float64{0.5}, Given{Alpha: some(0.1)}, r.Target(0.1)}, {nil, Given{}, r.Target(0.001)},
+	} {
+		bounded.Parameters.ConfidenceRadii = tt.radii
+		got, err := (&Evidence{Path: own.Path, Run: &bounded}).ClassTarget(tt.given)
+		if err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("class of radii %v: %+v, %v; want %+v", tt.radii, got, err, tt.want)
+		}
+	}
 	r.Parameters.Combine = certify.Projected
 	taylor := certify.Taylor
 	if own.Combine(nil) != certify.Projected || own.Combine(&taylor) != taylor || foreign.Combine(nil) != "" || foreign.Combine(&taylor) != taylor {
 		t.Error("the combination is not the one given, else the run's")
+	}
+}
+
+// A folder whose bounds.csv has the earlier columns is begun anew when it is resumed: its rows cannot go on.
+func TestResumeEarlierBounds(t *testing.T) {
+	dir := wholeRun(t)
+	want := contents(t, dir)
+	var earlier strings.Builder
+	fmt.Fprintln(&earlier, certifiedHeader)
+	for _, row := range strings.Split(strings.TrimSpace(want[BoundsFile]), "\n")[1:] {
+		fields := strings.Split(row, ",")
+		if fields[certifiedField] == "1" {
+			fmt.Fprintln(&earlier, string(checksum.AppendCSV([]byte(certifiedHeader), []byte(strings.Join(fields[:certifiedField], ",")))))
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, BoundsFile), []byte(earlier.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := e.Bounds(); err != nil || b.AllExamples {
+		t.Fatalf("the earlier bounds are read as %+v, %v", b, err)
+	}
+	f, err := Resume(dir, testRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.Done()); n > 1 { // example 0 has no rows
+		t.Errorf("%d examples are done", n)
+	}
+	fill(t, f, len(f.Done()), 4)
+	if err := errors.Join(f.Finish(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range contents(t, dir) {
+		if data != want[name] {
+			t.Errorf("%s differs:\n%s", name, data)
+		}
 	}
 }
 
