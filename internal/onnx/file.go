@@ -32,6 +32,18 @@ func (f *File) SHA256() string { return f.sha256 }
 // Info is what the model says of itself. It needs no ONNX Runtime.
 func (f *File) Info() (*Info, error) { return describe(f.model) }
 
+// Learned reports whether the model has operators of ai.onnx.ml: scikit-learn's and the like, which are fitted to the
+// columns of tables as they are.
+func (f *File) Learned() bool {
+	found := errors.New("found")
+	return eachNode(f.model, func(_ *scope, n *onnxpb.NodeProto) error {
+		if n.GetDomain() == machineLearning {
+			return found
+		}
+		return nil
+	}) != nil
+}
+
 // ReadModel reads a model's file, and those beside it that hold its weights. It refuses what is no regular file (a device,
 // a pipe, a folder: reading them may never end), what ONNX cannot store in one file, which is 2 GiB, and files that are
 // larger together than a third of the memory: they, the parsed model and what ONNX Runtime makes of it are held at once.

@@ -185,6 +185,9 @@ func (r *running) warnOfValues() {
 		r.console.warnf("the data go from %v to %v and σ is %v, in the same units: bytes are best given as bytes (uint8), which are scaled to [0,1]",
 			data.Low, data.High, r.plan.Sigma)
 	}
+	if data.Kind == dataset.ByteLattice && r.inputs.file.Learned() && len(r.plan.Std) == 0 {
+		r.console.warnf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give --std %v (1/255)", 1/255.)
+	}
 	if most := r.inputs.noise.largest(r.plan); most > muchInput {
 		r.console.warnf("the model gets values up to %.3g: do --mean and --std fit data from %v to %v?", most, data.Low, data.High)
 	}
