@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// bettingInterval is a confidence interval at level 1−α for the mean of n
+// MeanInterval is a confidence interval at level 1−α for the mean of n
 // independent x(i) ∈ [0, 1] of one law (Waudby-Smith & Ramdas 2024, "hedged
 // capital", for a fixed n).
 //
@@ -21,7 +21,7 @@ import (
 // examples are kept as a histogram: an example counts in part at both ends of its
 // cell, which makes ln(1 ± λ(x−m)), concave in x, smaller. So the interval only
 // grows by that, relatively by 1/cells at most.
-func bettingInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
+func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)

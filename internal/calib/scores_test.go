@@ -176,7 +176,7 @@ func TestBettingIntervalCovers(t *testing.T) {
 					for i := range x {
 						x[i] = clamp01(law.draw())
 					}
-					low, high := bettingInterval(n, func(i int) float64 { return x[i] }, alpha, trial)
+					low, high := MeanInterval(n, func(i int) float64 { return x[i] }, alpha, trial)
 					length += (high - low) / float64(trials)
 					if law.mean < low-1e-9 || law.mean > high+1e-9 {
 						misses++
