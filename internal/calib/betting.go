@@ -31,6 +31,16 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 	return low, high
 }
 
+// MeanPValue is a p-value of the hypothesis that the mean of n independent x(i) ∈ [0, 1] of one law is m, two-sided, by
+// the bets of MeanInterval at level 1−α: under the hypothesis both products have expectation 1, so the larger is 2/p or
+// more with probability p at most (Markov). 0 < m < 1.
+func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
+	rounds := dealRounds(n, x, seed)
+	stakes := rounds.stakes(n, math.Log(2/alpha))
+	most := max(rounds.logCapital(stakes, m, false), rounds.logCapital(stakes, 1-m, true))
+	return min(1, 2*math.Exp(-most))
+}
+
 // bisect returns the largest m ∈ [0, 1) found at which refuted still holds, 0 if there is none: refuted holds up to
 // some m.
 func bisect(refuted func(m float64) bool) float64 {

@@ -86,7 +86,7 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	out := Summary{
 		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(),
-		Examples: len(s.Certificates), Selected: len(s.Certificates), Level: o.Level, Rows: s.rows(),
+		Examples: len(s.Certificates), Selected: len(s.Certificates), Level: o.Level, Rows: s.rows(), Run: s.Run,
 	}
 	if s.Run != nil {
 		out.Selected = max(out.Selected, s.Run.Data.Selected)

@@ -9,6 +9,7 @@ package summary
 import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // Summary is what the evidence of one run, or of one file from elsewhere, says.
@@ -44,6 +45,8 @@ type Summary struct {
 
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
+	// Run is the whole run.json; nil of a file from elsewhere.
+	Run *runfolder.Run `json:"-"`
 }
 
 // Kind says where the evidence is from.
