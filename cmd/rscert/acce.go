@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -25,6 +28,7 @@ type acceOptions struct {
 	examples     int      // 0: not given
 	adaptive     bool
 	out          string
+	gate         gateOptions
 	json, quiet  bool
 }
 
@@ -68,7 +72,8 @@ alpha and the number of examples are the run's.`,
   rscert confidence scores.npz --sigma 0.5 --radii 0.25,0.5 --out bounds.csv
   rscert acce bounds.csv
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
-  rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv`,
+  rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv
+  rscert acce run --delta 0.05 --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.delta, o.alpha = given(cmd, "delta", &delta), given(cmd, "alpha", &alpha)
@@ -85,6 +90,7 @@ alpha and the number of examples are the run's.`,
 	f.Float64Var(&delta, "delta", 0, "allowed failure probability of a statement about the whole dataset")
 	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds, for --delta")
 	f.IntVar(&o.examples, "examples", 0, "examples that were sampled, those that the file leaves out too, for --delta")
+	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -107,6 +113,8 @@ func (o *acceOptions) settle(bounds runfolder.Bounds) error {
 		return badInputf("--bins %d: want 1 to %d", o.bins, acce.MaxBins)
 	case o.delta != nil && !(*o.delta > 0 && *o.delta < 1):
 		return badInputf("--delta %v: want a number between 0 and 1", *o.delta)
+	case o.delta == nil && slices.ContainsFunc(o.gate.required, gate.Requirement.Certified):
+		return badInputf("--require certified:…: needs --delta, the failure probability of the statement")
 	case o.delta == nil && (o.alpha != nil || o.examples != 0):
 		return badInputf("--alpha and --examples are for --delta")
 	case o.delta == nil:
@@ -132,29 +140,34 @@ func (o acceOptions) study(s streams) acce.Options {
 }
 
 func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
-	if err := checkOutput("out", o.out, path); err != nil {
+	if err := errors.Join(checkOutput("out", o.out, path), o.gate.check(path)); err != nil {
 		return err
 	}
+	return o.gate.decide(s, func() ([]gate.Outcome, error) { return solveACCE(ctx, s, path, o) })
+}
+
+// solveACCE prints the study of the bounds and returns the outcome of what is required of them.
+func solveACCE(ctx context.Context, s streams, path string, o acceOptions) ([]gate.Outcome, error) {
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.settle(bounds); err != nil {
-		return err
+		return nil, err
 	}
 	start := time.Now()
 	table, err := readTable(ctx, s, bounds.File, o.quiet, acce.Columns())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	study, err := acce.NewStudy(table, o.study(s))
 	if err != nil {
-		return badInput(err)
+		return nil, badInput(err)
 	}
 	reading := time.Since(start).Seconds()
 	results, err := study.Solve(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range results {
 		r.Seconds["read"] = reading
@@ -163,16 +176,19 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	if o.out != "" && ctx.Err() == nil {
 		var b bytes.Buffer
 		if err := study.WriteAttack(&b); err != nil {
-			return err
+			return nil, err
 		}
 		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := printStudy(s, o, results, study.Radii()); err != nil {
-		return err
+		return nil, err
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return o.gate.checkStudy(path, bounds, table, results)
 }
 
 // showSearch shows the largest calibration error that a solver has found.

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/tabular"
 )
 
 // gateOptions are the flags of requirements, of every command that has them.
@@ -170,6 +175,41 @@ func (e requirementError) Error() string {
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
+}
+
+// checkPath says which requirements the run at a path meets.
+func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
+	if len(o.required) == 0 {
+		return nil, nil
+	}
+	source, err := summary.Read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	options := summary.Default()
+	options.Taus = append(options.Taus, o.taus()...)
+	s, err := summary.New(source, options)
+	if err != nil {
+		return nil, err
+	}
+	return o.checkSummary(s)
+}
+
+// checkStudy says which requirements the results of acce meet.
+func (o gateOptions) checkStudy(path string, b runfolder.Bounds, t *tabular.Table, results []acce.Result) ([]gate.Outcome, error) {
+	if len(o.required) == 0 {
+		return nil, nil
+	}
+	at, err := summary.Calibrate(results, summary.Bounds{Table: t, Bounds: b}, o.taus())
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--require: %w", err))
+	}
+	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
+	if b.Alpha > 0 { // of a run: all its classes were certified soundly
+		sound := true
+		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
+	}
+	return o.checkSummary(s)
 }
 
 // needRadii refuses requirements on bounds at radii that a run will not have.

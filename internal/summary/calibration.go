@@ -2,6 +2,7 @@ package summary
 
 import (
 	"context"
+	"errors"
 	"math/big"
 	"slices"
 
@@ -57,33 +58,50 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Calibrate(results, *s.Bounds, o.Taus)
+}
+
+// Calibrate sums up the results of a study of bounds, exact ones, and adds the confidence-thresholded errors.
+func Calibrate(results []acce.Result, b Bounds, taus []float64) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
+		if r.CCE == nil {
+			return nil, errors.New("the calibration error was not computed exactly")
+		}
 		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
 		if d := r.Certified; d != nil {
 			c.Certified = &CertifiedCalibration{Statement{d.Delta, d.Alpha, d.Examples, d.Failures}, d.CBS, *d.CCE}
 		}
 		out = append(out, c)
 	}
-	return out, s.addThresholds(out, o.Taus)
+	return out, b.addThresholds(out, taus)
 }
 
-// addThresholds adds the confidence-thresholded errors.
-func (s Source) addThresholds(at []Calibration, taus []float64) error {
-	t := s.Bounds.Table
+// addThresholds adds the confidence-thresholded errors; none where nobody says how many examples were sampled: those
+// without bounds may be answered wrongly.
+func (b Bounds) addThresholds(at []Calibration, taus []float64) error {
 	rows := calib.BoundRows{}
-	rows.Lower, _ = t.Column("lower")
-	rows.Upper, _ = t.Column("upper")
-	rows.Correct, _ = t.Column("correct")
-	rows.Radius, _ = t.Column("radius")
+	for name, column := range map[string]*[]float64{
+		"lower": &rows.Lower, "upper": &rows.Upper, "correct": &rows.Correct, "radius": &rows.Radius, "index": &rows.Index, "examples": &rows.Examples,
+	} {
+		*column, _ = b.Table.Column(name)
+	}
+	sampled, err := rows.CountSampled(b.Examples)
+	if errors.Is(err, calib.ErrLeavesOut) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	groups, err := rows.ByRadius(nil)
 	if err != nil {
 		return err
 	}
-	for k, g := range groups {
+	for k := range at {
+		g := groups[slices.IndexFunc(groups, func(g calib.RadiusRows) bool { return at[k].Radius == nil || g.Radius == *at[k].Radius })]
 		for _, tau := range slices.Compact(slices.Sorted(slices.Values(taus))) {
 			at[k].Thresholded = append(at[k].Thresholded,
-				threshold(g.Intervals, max(0, s.Bounds.Examples-len(g.Intervals)), Decimal(tau), at[k].Certified))
+				threshold(g.Intervals, sampled.Examples-len(g.Intervals), Decimal(tau), at[k].Certified))
 		}
 	}
 	return nil
