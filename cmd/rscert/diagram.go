@@ -52,10 +52,10 @@ func (c curveKind) line(d pictured) *reliability.Curve {
 }
 
 // pictureFormats checks the files of --plot.
-func pictureFormats(plots []string, input string) ([]picture.Format, error) {
+func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) {
 	formats := make([]picture.Format, len(plots))
 	for k, plot := range plots {
-		if err := checkOutput("plot", plot, input); err != nil {
+		if err := checkOutput("plot", plot, inputs...); err != nil {
 			return nil, err
 		}
 		var err error

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/curves"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/summary"
 	"github.com/rscert/rscert/internal/tables"
 )
@@ -23,10 +28,14 @@ type reportOptions struct {
 	json     bool
 	classes  bool
 	baseline string
+	plots    []string
+	curve    curves.Curve
+	look     curves.Options
 }
 
 func newReport(s streams) *cobra.Command {
 	o := reportOptions{summary: summary.Default(), format: tables.Text}
+	var title string
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Tables of runs, a comparison with a baseline, and requirements for CI",
@@ -56,6 +65,8 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
+  rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
+  rscert report run --curve calibration --plot calibration.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
   rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -65,6 +76,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.look.Title = given(cmd, "title", &title)
 			return runReport(cmd.Context(), s, args, o)
 		},
 	}
@@ -80,6 +92,11 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of what is said of all examples at once")
 	f.IntVar(&o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))
+	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "the curve's title")
+	f.BoolVar(&o.look.Envelope, "envelope", true, "draw the upper envelope of several runs")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
@@ -100,11 +117,15 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	case len(o.names) > 0 && len(o.names) != len(paths):
 		return badInputf("--names: %d names for %d runs", len(o.names), len(paths))
 	}
-	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths) })
+	formats, err := pictureFormats(o.plots, inputs...)
+	if err != nil {
+		return err
+	}
+	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })
 }
 
 // report reads the runs, checks what is required of them and prints them.
-func (o reportOptions) report(ctx context.Context, s streams, paths []string) ([]gate.Outcome, error) {
+func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {
@@ -134,7 +155,27 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string) ([
 			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", run.Path, run.Examples, run.Selected)
 		}
 	}
+	if err := o.draw(formats, runs); err != nil {
+		return nil, err
+	}
 	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// draw writes the files of --plot.
+func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) error {
+	if o.look.Size == (picture.Size{}) {
+		o.look.Size = o.curve.DefaultSize(len(runs))
+	}
+	for k, plot := range o.plots {
+		content, err := o.curve.Draw(formats[k], runs, o.look)
+		if err != nil {
+			return badInput(fmt.Errorf("--curve %s: %w", textOf(o.curve), err))
+		}
+		if err := durable.WriteFile(plot, content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read sums up the runs, and the baseline if there is one, all at the same radii.
@@ -154,11 +195,11 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	if len(o.summary.Radii) == 0 {
 		o.summary.Radii = certify.SummaryRadii(certs...)
 	}
+	names := nameRuns(paths)
+	copy(names, o.names)
 	for k, source := range sources {
 		options := o.summary
-		if k < len(o.names) {
-			options.Name = o.names[k]
-		}
+		options.Name = names[k]
 		sum, err := summary.New(source, options)
 		if err != nil {
 			return nil, nil, err
@@ -169,4 +210,20 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
 	}
 	return runs, baseline, nil
+}
+
+// nameRuns are the last parts of the paths, or, where two are alike, the paths.
+func nameRuns(paths []string) []string {
+	names := make([]string, len(paths))
+	seen := map[string]int{}
+	for k, path := range paths {
+		names[k] = filepath.Base(path)
+		seen[names[k]]++
+	}
+	for k, path := range paths {
+		if seen[names[k]] > 1 {
+			names[k] = path
+		}
+	}
+	return names
 }

@@ -94,6 +94,8 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
 	}
 	c.Radius = c.radius(before, after, baseline.AverageRadius, this.AverageRadius)
+	change := new(big.Rat).Sub(this.SumOfRadii(0), baseline.SumOfRadii(0))
+	c.Radius.Change = summary.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
 	return c, nil
 }
 
@@ -131,15 +133,13 @@ func (c Comparison) accuracy(before, after []summary.Row, radius float64) Accura
 	return a
 }
 
-// radius compares the average radii.
+// radius compares the radii of each example.
 func (c Comparison) radius(before, after []summary.Row, was, is summary.Average) RadiusChange {
 	r := RadiusChange{Baseline: was.Value, This: is.Value}
-	changes, sum := make([]float64, len(before)), 0.0
+	changes := make([]float64, len(before))
 	for i := range before {
 		changes[i] = after[i].CertifiedRadius() - before[i].CertifiedRadius()
-		sum += changes[i]
 	}
-	r.Change = sum / float64(len(before))
 	if was.Largest == nil || is.Largest == nil {
 		return r
 	}

@@ -88,7 +88,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	near, _ := v.Float64()
+	near := summary.Float(v.Rat)
 	o.Value = &near
 	off := new(big.Rat).Sub(r.bound, v.Rat) // how much is missing
 	if r.atMost {

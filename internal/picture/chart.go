@@ -25,8 +25,16 @@ var Palette = []color.NRGBA{
 // dashes tell lines apart in print.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Black is the colour of what is not one among several.
-var Black = color.NRGBA{0x1a, 0x1a, 0x1a, 0xff}
+// Halo is the colour of a wide line behind others. Its label is darker.
+var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
+
+// labelColor is the colour of a line's name.
+func (l Line) labelColor() color.NRGBA {
+	if l.Color != nil && *l.Color == Halo {
+		return color.NRGBA{0x50, 0x50, 0x50, 0xff}
+	}
+	return l.color()
+}
 
 // Line is a curve of a chart, labelled by its name beside it.
 type Line struct {
@@ -38,7 +46,14 @@ type Line struct {
 	Color     *color.NRGBA
 	Marks     bool      // a mark at each point
 	Width     vg.Length // 0: usual
+	// Solid leaves out the dashes.
+	Solid bool
+	// Hidden lines are not drawn; no label covers them.
+	Hidden bool
 }
+
+// Add adds a point.
+func (l *Line) Add(x, y float64) { l.X, l.Y = append(l.X, x), append(l.Y, y) }
 
 func (l Line) color() color.NRGBA {
 	if l.Color != nil {
@@ -52,7 +67,11 @@ func (l Line) lineStyle() draw.LineStyle {
 	if width == 0 {
 		width = vg.Points(1.5)
 	}
-	return draw.LineStyle{Color: l.color(), Width: width, Dashes: dashes[l.Style%len(dashes)]}
+	style := draw.LineStyle{Color: l.color(), Width: width}
+	if !l.Solid {
+		style.Dashes = dashes[l.Style%len(dashes)]
+	}
+	return style
 }
 
 var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
@@ -65,6 +84,9 @@ func AddLines(p *plot.Plot, lines ...Line) {
 		}
 	}
 	for _, l := range lines {
+		if l.Hidden {
+			continue
+		}
 		xy := make(plotter.XYs, len(l.X))
 		for k := range xy {
 			xy[k] = plotter.XY{X: l.X[k], Y: l.Y[k]}

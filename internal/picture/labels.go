@@ -29,9 +29,9 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		box := vg.Point{X: style.Width(line.Name), Y: style.Font.Size * 0.8}
 		best := place(box, k, paths, taken, c.Rectangle)
-		style.Color = line.color()
+		style.Color = line.labelColor()
 		if best.leader {
-			c.StrokeLines(draw.LineStyle{Color: line.color(), Width: vg.Points(0.5)}, []vg.Point{best.anchor, nearest(best.rect, best.anchor)})
+			c.StrokeLines(draw.LineStyle{Color: line.labelColor(), Width: vg.Points(0.5)}, []vg.Point{best.anchor, nearest(best.rect, best.anchor)})
 		}
 		c.FillText(style, vg.Point{X: best.rect.Min.X, Y: best.rect.Min.Y}, line.Name)
 		taken = append(taken, grow(best.rect, vg.Points(2)))

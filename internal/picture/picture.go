@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -136,7 +137,48 @@ func NewPlot(title, x, y string) *plot.Plot {
 	p.Legend.TextStyle.Font.Size = vg.Points(8)
 	p.Title.TextStyle.Font.Size = vg.Points(10)
 	p.Title.Padding = vg.Points(4)
+	p.X.Tick.Marker, p.Y.Tick.Marker = Ticks(7), Ticks(7)
 	return p
+}
+
+// Panels draws plots in rows of equal size, their axes in line; nil leaves one out.
+func Panels(c draw.Canvas, rows [][]*plot.Plot) {
+	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(14), PadY: vg.Points(8)}
+	for j, row := range plot.Align(rows, tiles, c) {
+		for i, part := range row {
+			if p := rows[j][i]; p != nil {
+				Fit(p, 0.9*(part.Max.X-part.Min.X))
+				p.Draw(part)
+			}
+		}
+	}
+}
+
+// Ticks are round numbers, so many steps of them at most, all labelled.
+type Ticks int
+
+// Ticks implements plot.Ticker.
+func (most Ticks) Ticks(low, high float64) []plot.Tick {
+	if !(high > low) {
+		return nil
+	}
+	decade := math.Pow(10, math.Floor(math.Log10((high-low)/float64(most))))
+	step := 10 * decade
+	for _, f := range []float64{1, 2, 2.5, 5} {
+		if (high-low)/(f*decade) <= float64(most) {
+			step = f * decade
+			break
+		}
+	}
+	decimals := 0
+	for step*math.Pow(10, float64(decimals)) < 0.999 || math.Abs(math.Remainder(step*math.Pow(10, float64(decimals)), 1)) > 1e-6 {
+		decimals++
+	}
+	var out []plot.Tick
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		out = append(out, plot.Tick{Value: k * step, Label: strings.Replace(strconv.FormatFloat(k*step+0, 'f', decimals, 64), "-", "−", 1)})
+	}
+	return out
 }
 
 // Fit shortens a plot's title to a width.

@@ -12,9 +12,15 @@ func Decimal(x float64) *big.Rat {
 	return r
 }
 
+// Float is the float64 next to r, the largest of them where r is beyond: a radius that stands for +∞ is so large.
+func Float(r *big.Rat) float64 {
+	x, _ := r.Float64()
+	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
+}
+
 // roundDown is the largest float64 whose Decimal is at most r.
 func roundDown(r *big.Rat) float64 {
-	x, _ := r.Float64()
+	x := Float(r)
 	for Decimal(x).Cmp(r) > 0 {
 		x = math.Nextafter(x, math.Inf(-1))
 	}
@@ -23,8 +29,8 @@ func roundDown(r *big.Rat) float64 {
 
 // roundUp is the smallest float64 whose Decimal is at least r.
 func roundUp(r *big.Rat) float64 {
-	x, _ := r.Float64()
-	for Decimal(x).Cmp(r) < 0 {
+	x := Float(r)
+	for Decimal(x).Cmp(r) < 0 && x < math.MaxFloat64 {
 		x = math.Nextafter(x, math.Inf(1))
 	}
 	return x

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -151,6 +152,14 @@ func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
 }
 
+// finite is a radius; one that stands for +∞ is printed so.
+func finite(x float64) report.Number {
+	if x == math.MaxFloat64 {
+		x = math.Inf(1)
+	}
+	return report.Number(x)
+}
+
 func shareValue(s *summary.Share) report.Cell {
 	if s == nil {
 		return nil
@@ -172,7 +181,7 @@ func (r Report) accuracy() section {
 		for _, p := range run.Curve {
 			row = append(row, report.Number(p.Accuracy.Value))
 		}
-		s.table.AddRow(append(row, report.Number(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
+		s.table.AddRow(append(row, finite(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
 			report.Number(run.Abstained.Value))...)
 	}
 	if len(r.Envelope) > 0 {
@@ -220,7 +229,7 @@ func (r Report) intervals(s summary.Summary) section {
 		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
 	if d := s.Dataset; d != nil {
 		out.notes = append(out.notes, fmt.Sprintf(
-			"With probability %g over the noise, at most %d of these %d certificates are wrong (alpha = %g each): of these examples at least the last column is certified right.",
+			"With probability %g over the noise, at most %d of these %d certificates are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
 			1-d.Delta, d.Failures, d.Examples, d.Alpha))
 	}
 	if a := s.AverageRadius; a.Low != nil {
@@ -244,7 +253,7 @@ func (r Report) classes(s summary.Summary) section {
 		for _, a := range c.Certified {
 			row = append(row, report.Number(a.Value))
 		}
-		out.table.AddRow(append(row, report.Number(c.AverageRadius), shareValue(c.Clean), shareValue(c.Smoothed), report.Number(c.Abstained.Value))...)
+		out.table.AddRow(append(row, finite(c.AverageRadius), shareValue(c.Clean), shareValue(c.Smoothed), report.Number(c.Abstained.Value))...)
 	}
 	return out
 }
