@@ -39,3 +39,13 @@ go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bo
 
 # docs/calibration-error.md
 go run ./studies/calibration >"$runs/calibration.txt"
+
+# README.md, docs/report.md
+report() {
+	"$rscert" report "$@" >>"$runs/report.txt"
+}
+: >"$runs/report.txt"
+report "$runs/acce-0.25" "$runs/acce-0.5" "$runs/acce-1" --names 'σ = 0.25,σ = 0.5,σ = 1' \
+	--title 'bundled CNN on 1,000 MNIST digits, 95 % intervals' --plot docs/img/certified-accuracy.svg
+report "$runs/acce-0.25" "$runs/acce-0.5" "$runs/acce-1" --names 'σ = 0.25,σ = 0.5,σ = 1' --curve radii --plot docs/img/radii.svg
+report "$runs/acce-0.5" --curve calibration --title '' --plot docs/img/calibration-radius.svg

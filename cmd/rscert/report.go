@@ -96,7 +96,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "the curve's title")
-	f.BoolVar(&o.look.Envelope, "envelope", true, "draw the upper envelope of several runs")
+	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
@@ -132,7 +132,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		return nil, badInput(err)
 	}
 	r := tables.Report{Runs: runs, Classes: o.classes}
-	if len(runs) > 1 {
+	if len(runs) > 1 && o.look.Envelope {
 		r.Envelope = summary.Envelope(runs)
 	}
 	if r.Requirements, err = o.checkSummary(runs...); err != nil {

@@ -107,7 +107,7 @@ func examples(runs []summary.Summary) string {
 }
 
 // maxSteps is how many steps of a curve are drawn one by one; with more of them it is drawn at so many radii.
-const maxSteps = 600
+const maxSteps = 300
 
 // grid are the radii at which the curves are drawn: where one falls, or many equally spaced.
 func grid(s summary.Summary, until float64) []float64 {
