@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/summary"
@@ -216,7 +217,7 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, t *tabular.Tabl
 func (o gateOptions) needRadii(radii []float64) error {
 	for _, r := range o.required {
 		if radius, ok := r.Radius(); ok && r.OfBounds() && !slices.Contains(radii, radius) {
-			return withHint(badInputf("--require %s: the run will have no bounds on the confidence at radius %v", r, radius),
+			return hint.Add(badInputf("--require %s: the run will have no bounds on the confidence at radius %v", r, radius),
 				"add --confidence-radii %v", radius)
 		}
 	}
