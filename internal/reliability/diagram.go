@@ -48,6 +48,9 @@ var (
 // Draw draws the diagram.
 func (d Diagram) Draw(format picture.Format) ([]byte, error) {
 	alt := fmt.Sprintf("Reliability diagram. %s. %s against %s, and how the %s is distributed.", d.Title, d.Accuracy, d.Confidence, d.Confidence)
+	if d.Curve != nil {
+		alt += " The line is: " + d.Curve.Name + "."
+	}
 	return picture.Draw(format, d.Size, alt, d.paint)
 }
 
