@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
@@ -196,6 +197,9 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 	if p.Shard != runfolder.Whole && p.Shard.K > 0 {
 		c.Shard = p.Shard.String()
 	}
+	if len(r.Data.Shards) > 0 { // merged, without the others
+		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
+	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
@@ -307,8 +311,11 @@ func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	return sum
 }
 
-// averageOver is a sum of radii over so many examples, rounded down.
+// averageOver is a sum of radii over so many examples, rounded down. One that stands for +∞ makes the average +∞, too.
 func averageOver(sum *big.Rat, examples int) float64 {
+	if Float(sum) == math.MaxFloat64 {
+		return math.MaxFloat64
+	}
 	return roundDown(new(big.Rat).Quo(sum, big.NewRat(int64(examples), 1)))
 }
 

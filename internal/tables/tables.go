@@ -366,7 +366,7 @@ func caveats(s summary.Summary) (notes []string) {
 		add("up to %s has been taken off every radius: rounding the inputs to a lattice is part of the classifier.", report.Round(c.Quantisation, report.Up, 0, 4))
 	}
 	if c.Shard != "" {
-		add("it is shard %s of a run.", c.Shard)
+		add("it is of shards alone: %s.", c.Shard)
 	}
 	if c.Class == string(certify.Label) {
 		add("the label's class is certified: a wrong prediction is an abstention.")

@@ -70,7 +70,7 @@ func residuals(file string) error {
 		d := newPlot(s.name, "step", "mean deviation")
 		d.Y.Scale, d.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 1}
 		picture.AddLines(d, lines...)
-		d.Y.Min, d.Y.Max = 1e-5, 1000
+		d.Y.Min, d.Y.Max = 1e-5, 30
 		v := newPlot("", "step", "calibration error")
 		exact := picture.Line{Name: "exact", Style: 2}
 		exact.Add(0, worst.Value)
