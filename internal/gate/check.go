@@ -70,7 +70,9 @@ func (e *UnfinishedError) Error() string {
 }
 
 // Hint says what to do.
-func (*UnfinishedError) Hint() string { return "finish it with 'rscert certify … --resume'" }
+func (*UnfinishedError) Hint() string {
+	return "finish it with 'rscert certify … --resume', or merge all its shards"
+}
 
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	o := Outcome{Requirement: r.text, Run: s.Name}
