@@ -127,6 +127,17 @@ arm64: ## the noise on arm64, by qemu-user (Debian: apt-get install qemu-user-st
 compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run
 	$(COMPARE)/bin/python scripts/compare_python.py
 
+.PHONY: compare-metrics
+compare-metrics: onnxruntime build $(COMPARE)-metrics/ok ## metrics beside scikit-learn, netcal, torchmetrics and others: the table of docs/metrics.md
+	@mkdir -p out
+	$(COMPARE)-metrics/bin/python scripts/compare_metrics.py >out/compare-metrics.txt
+	$(GO) run ./studies/page docs/metrics.md <out/compare-metrics.txt
+
+$(COMPARE)-metrics/ok: scripts/requirements-compare-metrics.txt
+	$(PYTHON) -m venv $(COMPARE)-metrics
+	$(COMPARE)-metrics/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 $(COMPARE)/ok: scripts/requirements-compare.txt
 	$(PYTHON) -m venv $(COMPARE)
 	$(COMPARE)/bin/pip install --quiet --disable-pip-version-check -r $<

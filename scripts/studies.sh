@@ -26,19 +26,35 @@ sample r1 --sigma 0.5 --max 100 --stop 'radius>=1'
 sample p02 --sigma 0.5 --max 100 --stop precision=0.2
 
 # docs/calibration-under-attack.md
-sample acce-0.25 --sigma 0.25 --n 2000 --confidence-radii 0.05,0.1,0.2,0.3,0.4,0.5
-sample acce-0.5 --sigma 0.5 --n 2000 --confidence-radii 0.1,0.25,0.5,0.75,1,1.25
-sample acce-1 --sigma 1 --n 2000 --confidence-radii 0.1,0.25,0.5,0.75,1,1.25
+sample under-attack --sigma 0.5 --n 2000 --confidence-radii 0.25,0.5,0.75
+sample digits --sigma 0.5 --n 500 --max 300 --save-scores --confidence-radii 0.25,0.5,0.75
+sample acce-0.25 --sigma 0.25 --n 2000 --method betting --confidence-radii 0.05,0.1,0.2,0.3,0.4,0.5
+sample acce-0.5 --sigma 0.5 --n 2000 --method betting --confidence-radii 0.1,0.25,0.5,0.75,1,1.25
+sample acce-1 --sigma 1 --n 2000 --method betting --confidence-radii 0.1,0.25,0.5,0.75,1,1.25
 
 sample full --sigma 0.5 --max 100
 
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
+(
+	printf '%s\n' '<!-- made: under-attack -->' '' '```'
+	"$rscert" acce "$runs/under-attack" --tau 0.5,0.7,0.8 --plot docs/img/under-attack.svg
+	printf '%s\n' '```' '' '<!-- end: under-attack -->'
+) >"$runs/under-attack.md"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/under-attack.md"
+go run ./studies/acce digits "$runs/digits" >"$runs/digits.md"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/digits.md"
 go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bounds.csv" 0.5 "$runs/acce-1/bounds.csv" 1 >"$runs/acce.txt"
+
+# docs/metrics.md
+go run ./studies/metrics "$rscert" >"$runs/metrics.txt"
+go run ./studies/page docs/metrics.md <"$runs/metrics.txt"
 
 # docs/calibration-error.md
 go run ./studies/calibration >"$runs/calibration.txt"
+go run ./studies/page docs/calibration-error.md <"$runs/calibration.txt"
+go run ./studies/calibration -parts figure
 
 # README.md, docs/report.md
 report() {

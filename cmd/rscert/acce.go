@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -15,32 +16,48 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // acceOptions are the flags of acce.
 type acceOptions struct {
-	bins         int
-	solvers      []acce.Solver
-	radii        []float64
-	delta, alpha *float64 // nil: not given
-	examples     int      // 0: not given
-	adaptive     bool
-	out          string
-	gate         gateOptions
-	json, quiet  bool
+	bins        int
+	solvers     []acce.Solver
+	radii       []float64
+	statement   statementOptions
+	thresholds  []float64
+	adaptive    bool
+	same        bool
+	search      searchOptions
+	out         string
+	plots       []string
+	plotSize    *picture.Size // nil: by the number of panels
+	gate        gateOptions
+	json, quiet bool
+
+	byVotes bool // the classes of the run have the most votes, not the largest mean scores
+}
+
+// statementOptions say what a statement about the whole dataset rests on.
+type statementOptions struct {
+	delta    float64
+	alpha    *float64 // nil: the run's, or the file's
+	examples int      // 0: as the run or the file says
+	wanted   bool     // asked for: not to be left out where something is not known
 }
 
 func newACCE(s streams) *cobra.Command {
 	var o acceOptions
-	var delta, alpha float64
+	var alpha float64
+	var size picture.Size
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
 		Short: "Bound the calibration under attack: CBS, exact CCE, ADMM, dECE",
-		Long: `ACCE takes bounds on each prediction's confidence within a radius and tells how
-bad calibration can get when an adversary moves every confidence within its
-bounds (Emde et al. 2025):
+		Long: `ACCE answers: how wrong can my model's calibration get under an attack? It takes
+bounds on each prediction's confidence within a radius and tells how bad calibration
+gets when an adversary moves every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
@@ -50,33 +67,48 @@ The solvers but exact find confidences with a large calibration error, not the
 largest. They are estimates from below and certify nothing:
 
 ` + describeSolvers() + `
+The --admm and --dece flags are the settings of these searches; their defaults are
+the paper's, ADMM's 16 runs all combinations of its lists. --trace keeps how far
+each run is from the constraints at its steps.
+
 With --adaptive, bounds from both sides on the largest calibration error with
 --bins bins of equal count (AdaECE): one that an attack attains, and one that
 holds for every way to bin.
 
 CBS and CCE hold if every bound in the file holds. Each bound holds with
-probability 1 − alpha for itself. For all at once give --delta, --alpha and
---examples: with probability 1 − delta at most k of the n bounds fail, k the
-1 − delta quantile of Bin(examples, alpha), so the Brier score is at most
-CBS + k/n and the calibration error at most CCE + 2k/n. This needs independent
-noise for each example. --examples counts all that were sampled: 'rscert
-confidence' leaves out those whose class is not certified, which is decided by
-the same noise.
+probability 1 − alpha for itself. For all at once: with probability 1 − delta at
+most k of the n bounds fail, k the 1 − delta quantile of Bin(examples, alpha), so
+the Brier score is at most CBS + k/n and the calibration error at most CCE + 2k/n.
+This needs independent noise for each example. examples counts all that were
+sampled, those too whose class is not certified, which is decided by the same noise.
+
+With --tau, of a classifier that answers only where its confidence is at least τ, a
+bound on the share of its answers that an attack makes wrong: E/(E+C), with E examples
+that may be answered wrongly and C that are answered rightly whatever the attack;
+for all at once (E+k)/(E+C).
 
 The file has columns lower, upper (in [0,1]) and correct (0 or 1); index,
-confidence (without attack), radius and examples (as --examples) where known.
-CSV, JSON lines or npz; .gz; - for stdin. Of a run folder, bounds.csv is read;
-alpha and the number of examples are the run's.`,
+confidence (without attack), radius, examples, alpha and certified where known. Rows
+with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines or npz;
+.gz; - for stdin. Of a run folder, bounds.csv is read.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
-  rscert acce run --delta 0.05
+  rscert acce run
+  rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
   rscert confidence scores.npz --sigma 0.5 --radii 0.25,0.5 --out bounds.csv
   rscert acce bounds.csv
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
+  rscert acce bounds.csv --same-examples
+  rscert acce bounds.csv --solver exact,admm --admm-learning-rate-a 0.001 --trace trace.csv
   rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv
-  rscert acce run --delta 0.05 --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
+  rscert acce run --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.delta, o.alpha = given(cmd, "delta", &delta), given(cmd, "alpha", &alpha)
+			o.statement.alpha = given(cmd, "alpha", &alpha)
+			o.statement.wanted = slices.ContainsFunc([]string{"delta", "alpha", "examples"}, cmd.Flags().Changed)
+			o.plotSize = given(cmd, "plot-size", &size)
+			if err := o.search.check(cmd, o.solvers); err != nil {
+				return err
+			}
 			return runACCE(cmd.Context(), s, args[0], o)
 		},
 	}
@@ -87,13 +119,18 @@ alpha and the number of examples are the run's.`,
 	textListVar(f, &o.solvers, "solver", acce.Solvers[:1], "`solvers` to run")
 	f.BoolVar(&o.adaptive, "adaptive", false, "bound the calibration error with equal-count bins too")
 	f.Float64SliceVar(&o.radii, "radius", nil, "take the rows with these `radii` (default all, each for itself)")
-	f.Float64Var(&delta, "delta", 0, "allowed failure probability of a statement about the whole dataset")
-	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds, for --delta")
-	f.IntVar(&o.examples, "examples", 0, "examples that were sampled, those that the file leaves out too, for --delta")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of answering only at these `confidences` or above")
+	f.Float64Var(&o.statement.delta, "delta", 0.05, "allowed failure probability of the statement about the whole dataset")
+	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds; default: the run's or the file's")
+	f.IntVar(&o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
+	f.StringSliceVar(&o.plots, "plot", nil, "write reliability diagrams, without attack and under the worst, and CBS and CCE\nby radius to this .svg, .png or .pdf `file`")
+	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
+	f.BoolVar(&o.same, "same-examples", false, "at every radius take only the examples that are at all of them: curves of one set")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	addSearchFlags(cmd, &o.search)
 	return cmd
 }
 
@@ -106,53 +143,54 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// settle checks the flags and takes from the bounds' run what is not given.
-func (o *acceOptions) settle(bounds runfolder.Bounds) error {
+// study checks the flags, takes from the bounds' run what is not given, and is what they ask for.
+func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
+	st := o.statement
 	switch {
 	case o.bins < 1 || o.bins > acce.MaxBins:
-		return badInputf("--bins %d: want 1 to %d", o.bins, acce.MaxBins)
-	case o.delta != nil && !(*o.delta > 0 && *o.delta < 1):
-		return badInputf("--delta %v: want a number between 0 and 1", *o.delta)
-	case o.delta == nil && slices.ContainsFunc(o.gate.required, gate.Requirement.Certified):
-		return badInputf("--require certified:…: needs --delta, the failure probability of the statement")
-	case o.delta == nil && (o.alpha != nil || o.examples != 0):
-		return badInputf("--alpha and --examples are for --delta")
-	case o.delta == nil:
-		return nil
+		return acce.Options{}, badInputf("--bins %d: want 1 to %d", o.bins, acce.MaxBins)
+	case !(st.delta > 0 && st.delta < 1):
+		return acce.Options{}, badInputf("--delta %v: want a number between 0 and 1", st.delta)
 	}
-	alpha, examples, err := bounds.Sampled(o.alpha, o.examples)
-	o.alpha, o.examples = &alpha, examples
-	return badInput(err)
-}
-
-// study is what the flags ask for.
-func (o acceOptions) study(s streams) acce.Options {
+	alpha, examples, err := bounds.Sampled(st.alpha, st.examples)
 	study := acce.Options{
-		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "",
+		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "" || len(o.plots) > 0,
+		Thresholds:   slices.Concat(o.thresholds, o.gate.taus()),
+		Dataset:      &acce.Dataset{Delta: st.delta, Alpha: alpha, Examples: examples, Optional: !st.wanted},
+		SameExamples: o.same, ADMM: o.search.admm, DECE: o.search.dece,
 		Progress: func(radius *float64, solver string, steps int) (acce.Progress, func()) {
 			return showSearch(s, o.quiet, radius, solver, steps)
 		},
 	}
-	if o.delta != nil {
-		study.Dataset = &acce.Dataset{Delta: *o.delta, Alpha: *o.alpha, Examples: o.examples}
+	if o.search.trace != "" {
+		study.TraceEvery = o.search.traceEvery
 	}
-	return study
+	if bounds.OfRun() {
+		study.Quantity = string(meanScores)
+	}
+	return study, badInput(err)
 }
 
 func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
-	if err := errors.Join(checkOutput("out", o.out, path), o.gate.check(path)); err != nil {
+	formats, err := o.checkFiles(path)
+	if err != nil {
 		return err
 	}
-	return o.gate.decide(s, func() ([]gate.Outcome, error) { return solveACCE(ctx, s, path, o) })
+	if err := o.gate.check(path); err != nil {
+		return err
+	}
+	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
 }
 
-// solveACCE prints the study of the bounds and returns the outcome of what is required of them.
-func solveACCE(ctx context.Context, s streams, path string, o acceOptions) ([]gate.Outcome, error) {
+// solve prints the study of the bounds and returns the outcome of what is required of them.
+func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.settle(bounds); err != nil {
+	o.byVotes = bounds.ByVotes
+	options, err := o.study(s, bounds)
+	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -160,7 +198,7 @@ func solveACCE(ctx context.Context, s streams, path string, o acceOptions) ([]ga
 	if err != nil {
 		return nil, err
 	}
-	study, err := acce.NewStudy(table, o.study(s))
+	study, err := acce.NewStudy(table, options)
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -173,12 +211,9 @@ func solveACCE(ctx context.Context, s streams, path string, o acceOptions) ([]ga
 		r.Seconds["read"] = reading
 	}
 	// What an interrupted search has found is shown, but is not the work asked for: no file.
-	if o.out != "" && ctx.Err() == nil {
-		var b bytes.Buffer
-		if err := study.WriteAttack(&b); err != nil {
-			return nil, err
-		}
-		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
+	if ctx.Err() == nil {
+		err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace), o.draw(formats, study, results, path))
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +223,32 @@ func solveACCE(ctx context.Context, s streams, path string, o acceOptions) ([]ga
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return o.gate.checkStudy(path, bounds, table, results)
+	return o.gate.checkStudy(path, bounds, results)
+}
+
+// checkFiles checks the files to write, beside the input, and returns the formats of the pictures.
+func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
+	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"trace", o.search.trace}} {
+		if err := checkOutput(f.flag, f.path, input); err != nil {
+			return nil, err
+		}
+	}
+	if o.out != "" && o.out == o.search.trace {
+		return nil, badInputf("--trace %s: is --out", o.out)
+	}
+	return pictureFormats(o.plots, input)
+}
+
+// writeWith writes what write writes to a file, if it has a name.
+func writeWith(file string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return durable.WriteFile(file, b.Bytes())
 }
 
 // showSearch shows the largest calibration error that a solver has found.

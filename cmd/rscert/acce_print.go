@@ -17,7 +17,9 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	case o.json:
 		return report.WriteJSON(s.out, results[0])
 	}
-	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins\n\n", results[0].Bins)
+	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins\n", results[0].Bins)
+	printSubject(s.out, o, results[0])
+	fmt.Fprintln(s.out)
 	t := tabulateStudy(results)
 	if err := t.WriteText(s.out); err != nil {
 		return err
@@ -27,12 +29,21 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 		fmt.Fprintln(s.out,
 			"* estimate from below: some confidences within the bounds are this bad, others may be worse.")
 	}
+	if results[0].SameExamples {
+		fmt.Fprintf(s.out, "At every radius the same %d examples, which are at all of them.\n", results[0].N)
+	}
 	held := "CBS holds"
 	if results[0].CCE != nil {
 		held = "CBS and CCE hold"
 	}
 	fmt.Fprintf(s.out, "%s if every bound in the file holds.\n", held)
+	if results[0].Certified == nil {
+		fmt.Fprintln(s.out, "For a statement about all bounds at once give --alpha, the failure probability of each.")
+	}
 	printCertified(s.out, results)
+	if err := printThresholded(s.out, results); err != nil {
+		return err
+	}
 	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
 		fmt.Fprintf(s.out, "Interrupted: %d of %d radii, estimates are the best found until then.\n",
 			len(results), asked)
@@ -57,7 +68,13 @@ func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Resul
 func studyColumns() []studyColumn {
 	columns := []studyColumn{
 		{report.ExactColumn("radius"), func(r acce.Result) report.Cell { return report.OptionalNumber(r.Radius) }},
-		{report.ExactColumn("n"), func(r acce.Result) report.Cell { return report.Count(r.N) }},
+		{report.ExactColumn("certified"), func(r acce.Result) report.Cell { return report.Count(r.N) }},
+		{report.ExactColumn("left out"), func(r acce.Result) report.Cell {
+			if r.LeftOut == nil {
+				return nil
+			}
+			return report.Count(*r.LeftOut)
+		}},
 		roundedStudyColumn("ECE, no attack", report.Nearest, func(r acce.Result) *float64 { return r.ECE }),
 		roundedStudyColumn("CBS", report.Up, func(r acce.Result) *float64 { return &r.CBS }),
 	}
@@ -119,6 +136,49 @@ func tabulateStudy(results []acce.Result) *report.Table {
 		t.AddRow(row...)
 	}
 	return &t
+}
+
+// printSubject says what the numbers are about.
+func printSubject(w io.Writer, o acceOptions, r acce.Result) {
+	if r.Quantity != "" {
+		how := "with the class of the largest mean score, its confidence"
+		if o.byVotes {
+			how = "with the class of the most votes; its confidence is that class's mean score"
+		}
+		fmt.Fprintf(w, "of the smoothed classifier, which answers %s\n", how)
+	}
+	if r.Examples > 0 {
+		fmt.Fprintf(w, "%d examples were sampled; the table is about those whose class is certified within the radius\n", r.Examples)
+	}
+	if r.Clean != nil {
+		fmt.Fprintf(w, "ECE of all %d without attack: %s\n", r.Clean.N, report.Round(r.Clean.ECE, report.Nearest, 0, 4))
+	}
+}
+
+// printThresholded prints the errors of answering only when confident, if they were asked for.
+func printThresholded(w io.Writer, results []acce.Result) error {
+	if len(results[0].Thresholded) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, "\nanswering only where the confidence is at least τ: the share of the answers that an attack makes wrong\n\n")
+	t := report.Table{Columns: []report.Column{
+		report.ExactColumn("radius"), report.ExactColumn("τ"),
+		report.ExactColumn("may be wrong"), report.ExactColumn("surely right"), report.RoundedColumn("error ≤", report.Up, 4),
+	}}
+	all := results[0].Certified != nil
+	if all {
+		t.Columns = append(t.Columns, report.RoundedColumn("error, all", report.Up, 4))
+	}
+	for _, r := range results {
+		for _, e := range r.Thresholded {
+			row := []report.Cell{report.OptionalNumber(r.Radius), report.Number(e.Tau), report.Count(e.Wrong), report.Count(e.Right), report.Number(e.Error)}
+			if all {
+				row = append(row, report.OptionalNumber(e.Certified))
+			}
+			t.AddRow(row...)
+		}
+	}
+	return t.WriteText(w)
 }
 
 // printCertified prints the statements about the dataset as a whole, if there are any.

@@ -26,7 +26,7 @@ func TestACCEInterrupted(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
 		err := runACCE(ctx, streams{strings.NewReader(""), &stdout, &stderr}, bounds,
-			acceOptions{bins: 3, solvers: acce.Solvers[:2], out: out, json: asJSON})
+			acceOptions{bins: 3, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)
 		}

@@ -37,6 +37,10 @@ the smoothed prediction, with probability at least 1 − alpha an example (Cohen
 et al. 2019). σ and every radius are in the units of the data as read: images
 have values in [0,1]; --mean and --std are applied after the noise.
 
+With --confidence-radii the class is certified by its votes and the confidence, its
+mean score, bounded from the same samples at those radii; see 'rscert acce'. With
+--scores as well, or --method of scores, scores certify the class, too.
+
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
@@ -84,17 +88,17 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f.Int64Var(&p.N, "n", 100000, "estimation samples an example; the budget with --stop")
 	f.Int64Var(&p.N0, "n0", 100, "selection samples an example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	f.TextVar(&p.Method, "method", runfolder.Method{}, fmt.Sprintf("from votes: %s (default margin); with --scores: %s (default betting)",
+	f.TextVar(&p.Method, "method", runfolder.Method{}, fmt.Sprintf("from votes: %s (default margin); from scores: %s (default of --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	f.TextVar(&p.Class, "class", certify.Predicted, "class to certify: "+names(certify.Classes()))
 	f.TextVar(&p.Margin, "margin", certify.SecondMargin, "margin to certify: "+described(certify.MarginKinds()))
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop early by a `rule`: radius>=R or precision=F")
 	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
-	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores; takes 4·n·m bytes an example")
+	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores, but for --confidence-radii; takes 4·n·m bytes an example")
 	f.TextVar(&p.Combine, "combine", certify.Directed, "how --scores bound a margin: "+names(certify.Combines()))
 	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
-	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these `radii` too (bounds.csv); implies --scores and takes half of alpha")
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these `radii` too (bounds.csv), by mean scores; takes half of alpha")
 	f.TextVar(&p.Confidence, "confidence", certify.ConfidenceTangent, "method of these bounds: "+names(certify.ConfidenceMethods()))
 	f.TextVar(&p.ConfidenceBound, "confidence-bound", certify.Betting, "bound of the means in standard and tangent")
 	f.TextVar(&p.Band, "band", certify.BandBinomial, "band of the distribution in cdf: "+names(certify.Bands()))
@@ -156,7 +160,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		if o.json {
 			return met, report.WriteJSON(s.out, certifyReport{outcome, met})
 		}
-		return met, printOutcome(s, outcome)
+		return met, o.print(s, outcome)
 	})
 }
 
@@ -166,7 +170,8 @@ type certifyReport struct {
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 }
 
-func printOutcome(s streams, outcome run.Outcome) error {
+// print prints what a run found.
+func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err
 	}
@@ -174,11 +179,23 @@ func printOutcome(s streams, outcome run.Outcome) error {
 		fmt.Fprintf(s.out, "\naccuracy %s %% without noise, %s %% of the smoothed classifier (estimates)\n",
 			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
 	}
+	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {
 		took := time.Duration(outcome.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(s.out, "%d samples in %s, %.0f samples/s\n", outcome.SamplesDrawn, took, outcome.SamplesPerSecond)
 	}
-	fmt.Fprintf(s.out, "results are in %s\n", outcome.Out)
+	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", outcome.Out, o.next(outcome))
 	return nil
+}
+
+// next is the command that tells more of a run; calibration needs labels.
+func (o certifyOptions) next(found run.Outcome) string {
+	switch {
+	case found.CleanAccuracy == nil:
+		return "rscert radius " + found.Out + " --method clopper-pearson,bonferroni,margin   (compares methods)"
+	case len(o.ConfidenceRadii) > 0:
+		return "rscert acce " + found.Out + "   (how wrong calibration can get under attack)"
+	}
+	return "rscert metrics " + found.Out + "   (calibration without attack)"
 }

@@ -18,8 +18,35 @@ import (
 // confidenceOptions are the flags of confidence.
 type confidenceOptions struct {
 	scores      run.SavedScores
+	class       classMethod
 	out         string
 	json, quiet bool
+}
+
+// classMethod is how the class is certified whose confidence is bounded: by a method for
+// votes, or, empty, by the scores.
+type classMethod struct{ votes certify.VoteMethod }
+
+const byScores = "scores"
+
+// MarshalText implements encoding.TextMarshaler.
+func (m classMethod) MarshalText() ([]byte, error) {
+	if m.votes == "" {
+		return []byte(byScores), nil
+	}
+	return m.votes.MarshalText()
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *classMethod) UnmarshalText(text []byte) error {
+	if string(text) == byScores {
+		m.votes = ""
+		return nil
+	}
+	if err := m.votes.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w, or %s", err, byScores)
+	}
+	return nil
 }
 
 func newConfidence(s streams) *cobra.Command {
@@ -29,18 +56,23 @@ func newConfidence(s streams) *cobra.Command {
 		Short: "Bound the confidence under attack",
 		Long: `Confidence bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
 every perturbation with ‖δ‖ ≤ R (L2), with probability at least 1 − alpha an
-example: half of alpha is spent on the class, half on the interval. Only examples
-whose class is certified at R appear.
+example: half of alpha is spent on the class, half on the interval. The class is
+certified by the votes of the same samples (--class-method margin, …: the class with
+the most votes) or by their scores (--class-method scores: the largest mean score).
+Where it is not certified at R, the row has certified = 0 and bounds the mean score
+of the label: no other class exceeds 1 − lower.
 
 standard: Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1);
 cdf: the same for every threshold on the score, from a band for its distribution
 (their Theorem 2, with the term that emde 2025, eq. 13, leaves out);
 tangent (default): the tangent of cdf's sum at the selection samples' distribution,
-a mean, which needs no band.
+a mean, which needs no band. Without selection samples (--class label) the first
+twentieth of the samples takes their place, and the others are in the mean.
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
+  rscert confidence run --radii 0.25,0.5 --class-method margin
   rscert confidence run --radii 0.25,0.5 --method cdf --band dkw --json
   rscert confidence scores.npz --sigma 0.5 --n0 100 --radii 0.25 --bound hoeffding`,
 		Args: oneArgument("one run folder or scores.npz"),
@@ -48,7 +80,7 @@ a mean, which needs no band.
 			t := &o.scores.Params.Target
 			return runConfidence(cmd.Context(), s, args[0], o, runfolder.Given{
 				Alpha: given(cmd, "alpha", &t.Alpha), Sigma: given(cmd, "sigma", &t.Sigma), Class: given(cmd, "class", &t.Class),
-			})
+			}, given(cmd, "class-method", &o.class))
 		},
 	}
 	f := cmd.Flags()
@@ -58,7 +90,8 @@ a mean, which needs no band.
 	f.TextVar(&p.Confidence.Method, "method", certify.ConfidenceTangent, names(certify.ConfidenceMethods()))
 	f.TextVar(&p.Bound, "bound", certify.Betting, "bound on means: "+names(certify.MeanBounds()))
 	f.TextVar(&p.Confidence.Band, "band", certify.BandBinomial, "band of cdf: binomial (tight in the tails) or dkw (the papers')")
-	f.TextVar(&p.Combine, "combine", certify.Directed, "how the class is certified: directed, projected or bonferroni")
+	f.TextVar(&o.class, "class-method", classMethod{}, "how the class is certified: scores, or by votes: "+names(certify.VoteMethods())+";\nof a run, as it was run; else scores")
+	f.TextVar(&p.Combine, "combine", certify.Directed, "how scores certify the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
 	f.Int64Var(&o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
@@ -68,7 +101,7 @@ a mean, which needs no band.
 	return cmd
 }
 
-func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions, g runfolder.Given) error {
+func runConfidence(ctx context.Context, s streams, path string, o confidenceOptions, g runfolder.Given, class *classMethod) error {
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
@@ -80,8 +113,12 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if q.Params.Target, err = q.Evidence.Target(g); err != nil {
 		return badInput(err)
 	}
-	// The radius of the class is that of the second margin, whatever the run certified.
-	q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
+	if q.Votes = q.Evidence.ClassMethod(); class != nil {
+		q.Votes = class.votes
+	}
+	if q.Votes == "" { // scores: the radius of the class is that of the second margin, whatever the run certified
+		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
+	}
 	q.Params.Confidence.Bound = q.Params.Bound
 	found, err := run.BoundConfidence(ctx, q, s.progress(o.quiet))
 	if err != nil {
@@ -102,9 +139,16 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
+// writeTangentSamples says what is done without selection samples.
+func writeTangentSamples(w io.Writer, k, n int64) {
+	if k > 0 {
+		fmt.Fprintf(w, "no selection samples: the first %d of the %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
+	}
+}
+
 func writeConfidence(w io.Writer, r run.Confidence) error {
-	fmt.Fprintf(w, "confidence of the certified class under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
-		r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
+	fmt.Fprintf(w, "confidence of the class certified by %s under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
+		r.Class, r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
 	t := report.Table{Columns: []report.Column{
 		report.ExactColumn("radius"), report.ExactColumn("certified"), report.ExactColumn("left out"),
 		report.RoundedColumn("mean lower", report.Down, 4), report.RoundedColumn("mean upper", report.Up, 4),
@@ -120,6 +164,7 @@ func writeConfidence(w io.Writer, r run.Confidence) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius")
+	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius; --out bounds the score of the label instead")
+	writeTangentSamples(w, r.TangentSamples, r.N)
 	return conditions{r.Arithmetic, r.Precision, r.Quantisation}.write(w)
 }

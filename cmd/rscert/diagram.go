@@ -79,8 +79,13 @@ func (o metricsOptions) drawDiagrams(formats []picture.Format, d pictured, bands
 	if d.ranked.Quantity() == calib.ClassOneQuantity {
 		diagram.Confidence, diagram.Accuracy = "score of class 1", "share of class 1"
 	}
-	for k, plot := range o.plots {
-		content, err := diagram.Draw(formats[k])
+	return writePictures(o.plots, formats, diagram.Draw)
+}
+
+// writePictures draws each file of --plot in its format.
+func writePictures(plots []string, formats []picture.Format, draw func(picture.Format) ([]byte, error)) error {
+	for k, plot := range plots {
+		content, err := draw(formats[k])
 		if err != nil {
 			return err
 		}

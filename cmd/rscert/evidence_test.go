@@ -219,6 +219,7 @@ func testFlips(t *testing.T, flips int) {
 		t.Fatal(said)
 	}
 	acce, radius, margin, metrics := []string{"acce", run}, []string{"radius", run, "--quiet"}, []string{"radius", run, "--method", "margin"}, []string{"metrics", run}
+	shares, betting := []string{"metrics", run, "--probabilities", "vote-shares"}, []string{"radius", run, "--method", "betting", "--quiet"}
 	confidence := []string{"confidence", run, "--radii", "0.1", "--quiet"}
 	bounds := []string{"metrics", filepath.Join(run, runfolder.BoundsFile), "--radius", "0.25"}
 	whole := results(t, run)
@@ -232,11 +233,11 @@ func testFlips(t *testing.T, flips int) {
 		file    string
 		readers [][]string
 	}{
-		{runfolder.BoundsFile, [][]string{acce, bounds, certify}},
-		{runfolder.VotesFile, [][]string{margin, metrics, radius, certify}},
+		{runfolder.BoundsFile, [][]string{acce, bounds, metrics, certify}},
+		{runfolder.VotesFile, [][]string{margin, shares, radius, certify}},
 		{runfolder.CertificatesFile, [][]string{acce, certify}},
 		{runfolder.RunFile, [][]string{acce, margin, metrics, confidence, bounds, certify}},
-		{runfolder.ScoresFile, [][]string{confidence, radius, certify}},
+		{runfolder.ScoresFile, [][]string{confidence, betting, certify}},
 	} {
 		for _, args := range tt.readers {
 			missed, repaired := 0, 0

@@ -18,7 +18,6 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/summary"
-	"github.com/rscert/rscert/internal/tabular"
 )
 
 // gateOptions are the flags of requirements, of every command that has them.
@@ -197,11 +196,11 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 }
 
 // checkStudy says which requirements the results of acce meet.
-func (o gateOptions) checkStudy(path string, b runfolder.Bounds, t *tabular.Table, results []acce.Result) ([]gate.Outcome, error) {
+func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.Result) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil
 	}
-	at, err := summary.Calibrate(results, summary.Bounds{Table: t, Bounds: b}, o.taus())
+	at, err := summary.Calibrate(results)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}

@@ -19,14 +19,17 @@ import (
 // metricsOptions are the flags of metrics.
 type metricsOptions struct {
 	measurement
-	plots       []string
-	diagram     diagramOptions
-	quantity    *calib.Quantity // nil: by the columns
-	heldOut     string
-	attacks     []string
-	tpr         float64
-	radius      *float64
-	json, quiet bool
+	plots    []string
+	diagram  diagramOptions
+	quantity *calib.Quantity // nil: by the columns
+	// probabilities of a run; nil: mean scores where the run bounds them, else shares of votes
+	probabilities *probabilities
+	everyExample  bool // of a bounds.csv, also those whose class is not certified
+	heldOut       string
+	attacks       []string
+	tpr           float64
+	radius        *float64
+	json, quiet   bool
 }
 
 func newMetrics(s streams) *cobra.Command {
@@ -34,6 +37,7 @@ func newMetrics(s streams) *cobra.Command {
 	var radius float64
 	var quantity calib.Quantity
 	var title string
+	var of probabilities
 	cmd := &cobra.Command{
 		Use:   "metrics predictions.csv | RUN",
 		Short: "ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
@@ -46,8 +50,11 @@ The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has on
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0/1)
 and, if wanted, weight and index. A run folder or votes.jsonl works too: the shares of the
-votes are the probabilities. Of a file with a column radius (bounds.csv, 'acce --out')
-the rows of one radius are taken; --radius chooses it where there are several.
+votes are the probabilities, or, of a run that bounds the confidence under attack, the
+mean scores of the class chosen, without attack, are the confidence: what 'acce' is
+about. --probabilities chooses. Of a file with a column radius (bounds.csv,
+'acce --out') the rows of one radius are taken, of classes certified there; --radius
+chooses it where there are several.
 
 Of score and label, class-1 calibration is reported: how often the label is 1 where
 the score is s. Of the others, top-label calibration: how often the answer is
@@ -70,6 +77,7 @@ valid for every number of independent examples.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.radius = given(cmd, "radius", &radius)
 			o.quantity = given(cmd, "quantity", &quantity)
+			o.probabilities = given(cmd, "probabilities", &of)
 			o.diagram.title = given(cmd, "title", &title)
 			return runMetrics(cmd.Context(), s, args[0], o)
 		},
@@ -84,6 +92,8 @@ valid for every number of independent examples.`,
 	f.Float64Var(&radius, "radius", 0, "take the rows with this radius")
 	f.TextVar(&quantity, "quantity", calib.TopLabelQuantity,
 		"the `calibration` to report: top-label, or class-1 of two classes (the default of score, label)")
+	f.TextVar(&of, "probabilities", voteShares,
+		"of a run: vote-shares, or mean-scores (the default where the run bounds them)")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
 	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
@@ -101,16 +111,18 @@ valid for every number of independent examples.`,
 
 // metricsReport is what metrics --json prints.
 type metricsReport struct {
-	N           int              `json:"n"`
-	Classes     int              `json:"classes,omitempty"`
-	Radius      *float64         `json:"radius,omitempty"` // of the rows, if it was chosen
-	Weighted    bool             `json:"weighted"`
-	Level       float64          `json:"level"`
-	Bins        int              `json:"bins"`
-	Edge        calib.Edge       `json:"edge"`
-	calibration                  // embedded: its fields appear beside the others
-	Rejection   *rejection       `json:"rejection,omitempty"`
-	Reliability []reliabilityBin `json:"reliability"`
+	N       int `json:"n"`
+	Classes int `json:"classes,omitempty"`
+	// Probabilities of a run's predictions are vote shares or mean scores.
+	Probabilities probabilities    `json:"probabilities,omitempty"`
+	Radius        *float64         `json:"radius,omitempty"` // of the rows, if it was chosen
+	Weighted      bool             `json:"weighted"`
+	Level         float64          `json:"level"`
+	Bins          int              `json:"bins"`
+	Edge          calib.Edge       `json:"edge"`
+	calibration                    // embedded: its fields appear beside the others
+	Rejection     *rejection       `json:"rejection,omitempty"`
+	Reliability   []reliabilityBin `json:"reliability"`
 }
 
 type reliabilityBin struct {
@@ -164,6 +176,12 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if p.Quantity == calib.ClassOneQuantity {
 		r.Classes = 2
 	}
+	if holdsVotes(path) {
+		r.Probabilities = voteShares
+		if table != nil {
+			r.Probabilities = meanScores
+		}
+	}
 	bands := calib.Bands(p, d.bins, o.level)
 	for k, b := range d.bins {
 		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
@@ -189,7 +207,11 @@ func (r metricsReport) print(s streams) error {
 	if r.Weighted {
 		fmt.Fprint(s.out, ", weighted")
 	}
-	fmt.Fprintf(s.out, "; %s calibration; %d bins; intervals at level %g\n\n", r.Quantity, r.Bins, r.Level)
+	of := ""
+	if r.Probabilities != "" {
+		of = " of " + r.Probabilities.words()
+	}
+	fmt.Fprintf(s.out, "; %s calibration%s; %d bins; intervals at level %g\n\n", r.Quantity, of, r.Bins, r.Level)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
 	}}

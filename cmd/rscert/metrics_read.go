@@ -89,6 +89,13 @@ func readPredictions(
 		if o.radius != nil {
 			return nil, nil, badInputf("%s: --radius is given, but votes have no radius", path)
 		}
+		if path, radius, err := findMeanScores(path, o); err != nil || path != "" {
+			if err != nil {
+				return nil, nil, err
+			}
+			o.radius, o.everyExample = &radius, true
+			return readPredictionTable(ctx, s, path, o)
+		}
 		p, err := readVotePredictions(path)
 		if err == nil && o.quantity != nil && *o.quantity == calib.ClassOneQuantity {
 			if p, err = predictions.SelectClassOne(p); err != nil {
@@ -102,11 +109,23 @@ func readPredictions(
 			return nil, nil, badInput(err)
 		}
 	}
+	return readPredictionTable(ctx, s, path, o)
+}
+
+// readPredictionTable reads predictions.csv, or the rows of one radius of it; of a bounds.csv those whose class is
+// certified, or all where every example is wanted.
+func readPredictionTable(
+	ctx context.Context, s streams, path string, o metricsOptions,
+) (*calib.Predictions, *tabular.Table, error) {
 	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
 	if err != nil {
 		return nil, nil, err
 	}
-	if t, err = predictions.SelectRadius(t, o.radius); err != nil {
+	t, err = predictions.SelectRadius(t, o.radius)
+	if err == nil && !o.everyExample {
+		t, err = predictions.SelectCertified(t)
+	}
+	if err != nil {
 		return nil, nil, badInput(err)
 	}
 	p, err := predictions.FromTable(t, o.quantity)
@@ -117,6 +136,32 @@ func readPredictions(
 func holdsVotes(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
+}
+
+// findMeanScores returns the bounds.csv of a run that bounds mean scores, and one of its radii: the rows of each have
+// the mean scores of every example without attack. The path is empty where the shares of the votes are to be taken.
+func findMeanScores(path string, o metricsOptions) (file string, radius float64, err error) {
+	wanted := o.probabilities != nil && *o.probabilities == meanScores
+	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {
+		return "", 0, nil
+	}
+	evidence, err := runfolder.Find(path)
+	if err != nil {
+		return "", 0, badInput(err)
+	}
+	if wanted || evidence.IsFolder() && len(evidence.Run.Parameters.ConfidenceRadii) > 0 {
+		bounds, err := evidence.Bounds()
+		if err != nil {
+			return "", 0, badInput(err)
+		}
+		if bounds.AllExamples {
+			return bounds.File, evidence.Run.Parameters.ConfidenceRadii[0], nil
+		}
+	}
+	if wanted {
+		return "", 0, badInputf("--probabilities %s: %s has no mean scores of every example", meanScores, path)
+	}
+	return "", 0, nil
 }
 
 // readVotePredictions takes the votes of a run or file as predictions.

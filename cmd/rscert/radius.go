@@ -92,7 +92,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	if err != nil {
 		return badInput(err)
 	}
-	target, err := evidence.Target(g)
+	target, err := evidence.ClassTarget(g)
 	if err != nil {
 		return badInput(err)
 	}

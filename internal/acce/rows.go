@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -15,7 +16,7 @@ import (
 func Columns() tabular.Options {
 	return tabular.Options{
 		Required: []string{"lower", "upper", "correct"},
-		Optional: []string{"index", "confidence", "radius", "examples"},
+		Optional: []string{"index", "confidence", "radius", "examples", "certified", "alpha"},
 	}
 }
 
@@ -23,6 +24,7 @@ func readRows(t *tabular.Table) (b calib.BoundRows) {
 	for name, column := range map[string]*[]float64{
 		"lower": &b.Lower, "upper": &b.Upper, "correct": &b.Correct,
 		"index": &b.Index, "confidence": &b.Confidence, "radius": &b.Radius, "examples": &b.Examples,
+		"certified": &b.Certified, "alpha": &b.Alpha,
 	} {
 		*column, _ = t.Column(name)
 	}
@@ -35,11 +37,17 @@ type group struct {
 	radius *float64 // nil if the table has none
 }
 
-// splitByRadius checks the rows and puts those of each radius that is wanted together, in ascending order of it.
-func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64) ([]group, error) {
+// splitByRadius checks the rows and puts those of each radius that is wanted together, in ascending order of it; only
+// the rows of examples that are at all of these radii, if same is set.
+func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
 		return nil, predictions.LocateRadius(t, err)
+	}
+	if same {
+		if found, err = b.SameExamples(found); err != nil {
+			return nil, locateExamples(t, err)
+		}
 	}
 	var groups []group
 	for _, rows := range found {
@@ -50,6 +58,17 @@ func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64) ([]gro
 		groups = append(groups, g)
 	}
 	return groups, nil
+}
+
+// locateExamples says of which table an error of SameExamples is, and what to do.
+func locateExamples(t *tabular.Table, err error) error {
+	switch {
+	case errors.Is(err, calib.ErrNoIndex):
+		return hint.New(t.Path+": no column index", "--same-examples finds the examples of all radii by their index")
+	case errors.Is(err, calib.ErrNoSameExample):
+		return hint.Add(fmt.Errorf("%s: %w", t.Path, err), "choose smaller radii by --radius")
+	}
+	return predictions.LocateRow(t, err)
 }
 
 // UncountedError says that a table leaves out examples that were sampled, and that nobody says how many.

@@ -64,9 +64,10 @@ type Progress func(steps int, ece float64)
 // problem is what a solver gets.
 type problem struct {
 	group
-	bins   calib.Bins
-	attack bool // the confidences are wanted
-	watch  func(g group, name string, steps int) (step Progress, done func())
+	options *Options
+	bins    calib.Bins
+	watch   func(g group, name string, steps int) (step Progress, done func())
+	trace   func(g group, solver string, runs []traceRun) admm.Watch // that keeps what is asked for
 }
 
 // finding is what a solver finds.
@@ -86,7 +87,7 @@ func searchExactly(_ context.Context, p problem) (finding, error) {
 		return finding{}, err
 	}
 	f := finding{value: worst.Value}
-	if p.attack {
+	if p.options.Attack {
 		f.confidences = worst.Confidences(p.Intervals)
 	}
 	return f, nil
@@ -97,10 +98,18 @@ func searchADMM(ctx context.Context, p problem) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	grid := admm.Grid(p.Confidence != nil)
-	step, done := p.watch(p.group, "ADMM", len(grid)*admm.Steps)
+	grid := p.options.ADMM.Runs(p.Confidence != nil)
+	runs := make([]traceRun, len(grid))
+	steps := 0
+	for i, run := range grid {
+		runs[i] = traceRun{run.Start.String(), run.RateZ, run.RateA, run.Growth}
+		steps += run.Steps
+	}
+	watch := p.trace(p.group, "admm", runs)
+	var done func()
+	watch.Progress, done = p.watch(p.group, "ADMM", steps)
 	defer done()
-	return newFinding(ascent.Best(ctx, grid, step)), nil
+	return newFinding(ascent.Best(ctx, grid, watch)), nil
 }
 
 func searchDECE(ctx context.Context, p problem) (finding, error) {
@@ -108,13 +117,20 @@ func searchDECE(ctx context.Context, p problem) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	steps := admm.DECESteps
-	if p.Confidence != nil {
-		steps *= 2
+	par := p.options.DECE.Complete()
+	var runs []traceRun
+	for _, start := range par.StartsFrom(p.Confidence != nil) {
+		runs = append(runs, traceRun{start: start.String(), rateZ: par.Rate})
 	}
-	step, done := p.watch(p.group, "dECE", steps)
+	for k := range par.Random {
+		runs = append(runs, traceRun{start: fmt.Sprintf("random %d", k), rateZ: par.Rate})
+	}
+	watch := p.trace(p.group, "dece", runs)
+	var done func()
+	watch.Progress, done = p.watch(p.group, "dECE", len(runs)*par.Steps)
 	defer done()
-	return newFinding(ascent.DECE(ctx, admm.DECESteps, step)), nil
+	e, err := ascent.DECE(ctx, par, watch)
+	return newFinding(e), err
 }
 
 func searchBrier(_ context.Context, p problem) (finding, error) {

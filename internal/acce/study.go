@@ -2,6 +2,8 @@ package acce
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -20,18 +22,20 @@ type Options struct {
 	Radii    []float64 // empty: all there are
 	Adaptive bool      // bound the calibration error with bins of equal count, too
 	Attack   bool      // keep the confidences that attain the result
+	Quantity string    // what the confidences are; empty: not known
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
+	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
+	Thresholds []float64
+	// SameExamples: at every radius only the examples that are at all of them (calib.BoundRows.SameExamples).
+	SameExamples bool
+
+	ADMM       admm.ParamGrid  // the runs of the solver admm
+	DECE       admm.DECEParams // those of dece
+	TraceEvery int             // keep the residuals of every so many-th step of both, for WriteTrace; 0: of none
 
 	// Progress, when not nil, is told of each search that takes long: the radius, nil where the table has none, the
 	// solver and its steps. done is called at the search's end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
-}
-
-// Dataset asks for a statement about all bounds at once.
-type Dataset struct {
-	Delta    float64 // its failure probability
-	Alpha    float64 // that of each bound
-	Examples int     // that were sampled; 0: as the table says
 }
 
 // Study is a table of bounds, read and checked.
@@ -40,8 +44,10 @@ type Study struct {
 	table   *tabular.Table
 	bins    calib.Bins
 	groups  []group
-	sampled calib.Sampled
+	sampled calib.Sampled // none where the number of examples is not known
+	alpha   float64       // of each bound; 0: no statement about the dataset
 	results []Result
+	traces  []trace
 }
 
 // NewStudy checks the options and the table, which has Columns.
@@ -52,13 +58,22 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 		return nil, err
 	}
 	rows := readRows(t)
-	if s.groups, err = splitByRadius(t, rows, o.Radii); err != nil {
+	if s.groups, err = splitByRadius(t, rows, o.Radii, o.SameExamples); err != nil {
 		return nil, err
 	}
-	if o.Dataset != nil {
-		if s.sampled, err = countSampled(t, rows, o.Dataset.Examples); err != nil {
-			return nil, err
+	if err := o.checkStarts(t, rows.Confidence != nil); err != nil {
+		return nil, err
+	}
+	if o.SameExamples && len(o.Thresholds) > 0 {
+		return nil, errors.New("--tau is about all examples: it cannot be with --same-examples")
+	}
+	for _, tau := range o.Thresholds {
+		if !(tau >= 0 && tau <= 1) {
+			return nil, fmt.Errorf("--tau %v: want numbers from 0 to 1", tau)
 		}
+	}
+	if err := s.settleDataset(rows); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -84,20 +99,27 @@ func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 
 // Result is what is found at one radius.
 type Result struct {
-	Radius   *float64          `json:"radius,omitempty"` // if the table has radii
-	N        int               `json:"n"`
-	Bins     int               `json:"bins"`
-	ECE      *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
-	CBS      float64           `json:"cbs"`
-	CCE      *float64          `json:"cce,omitempty"`
-	ACCE     Estimates         `json:"acce,omitzero"`
-	DECE     *float64          `json:"dece,omitempty"`
-	BrierECE *float64          `json:"brier_ece,omitempty"`
-	Adaptive *AdaptiveInterval `json:"adaptive_ece,omitempty"`
+	Radius *float64 `json:"radius,omitempty"` // if the table has radii
+	N      int      `json:"n"`
+	Bins   int      `json:"bins"`
+	// SameExamples: the n are those that are at every radius of the study.
+	SameExamples bool              `json:"same_examples,omitempty"`
+	ECE          *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
+	CBS          float64           `json:"cbs"`
+	CCE          *float64          `json:"cce,omitempty"`
+	ACCE         Estimates         `json:"acce,omitzero"`
+	DECE         *float64          `json:"dece,omitempty"`
+	BrierECE     *float64          `json:"brier_ece,omitempty"`
+	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
 	// Estimates are the values above that certify nothing: they are attained by some confidences within the bounds, and
 	// others may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
+	Quantity    string             `json:"quantity,omitempty"` // what the confidences are, if that is known
+	Examples    int                `json:"examples,omitempty"` // that were sampled, if that is known
+	LeftOut     *int               `json:"left_out,omitempty"` // of them, as their class is not certified
+	Clean       *Clean             `json:"clean,omitempty"`    // if the table has the examples left out
+	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
@@ -137,7 +159,9 @@ func (r *Result) measureTime(name string, work func() error) error {
 }
 
 func (s *Study) solve(ctx context.Context, g group) (Result, error) {
-	r := Result{Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), Seconds: map[string]float64{}}
+	r := Result{
+		Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), SameExamples: s.options.SameExamples, Seconds: map[string]float64{},
+	}
 	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.Intervals); return err })
 	if err != nil {
 		return r, err
@@ -155,15 +179,18 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 			return r, err
 		}
 	}
-	if s.options.Dataset != nil {
-		r.Certified, err = s.certify(r)
+	if s.alpha != 0 {
+		if r.Certified, err = s.certify(r); err != nil {
+			return r, err
+		}
 	}
-	return r, err
+	s.count(g, &r)
+	return r, s.threshold(g, &r)
 }
 
 // search runs the solvers. The attack is that of the largest value: the exact one, where it is known.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
-	p := problem{group: g, bins: s.bins, attack: s.options.Attack, watch: s.watch}
+	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}
 	best := -1.0
 	exact := false
 	for _, solver := range s.options.Solvers {
@@ -214,12 +241,12 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	if r.Adaptive != nil {
 		bounds.LargestGap = &r.Adaptive.Upper
 	}
-	all, err := calib.StateForAll(bounds, r.N, s.sampled, d.Alpha, d.Delta)
+	all, err := calib.StateForAll(bounds, r.N, s.sampled, s.alpha, d.Delta)
 	if err != nil {
 		return nil, err
 	}
 	return &Certified{
-		Delta: d.Delta, Alpha: d.Alpha, Examples: s.sampled.Examples, ExamplesAssumed: s.sampled.Assumed,
+		Delta: d.Delta, Alpha: s.alpha, Examples: s.sampled.Examples, ExamplesAssumed: s.sampled.Assumed,
 		Failures: all.Failures, CBS: all.CBS, CCE: all.CCE, Adaptive: all.LargestGap,
 	}, nil
 }
@@ -251,4 +278,23 @@ func (s *Study) WriteAttack(out io.Writer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// Bins sorts the examples of the k-th result into bins, by their confidences without attack, nil if they are not known,
+// and under the attack that Solve found. It needs Options.Attack.
+func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
+	g := s.groups[k]
+	correct := make([]bool, len(g.Intervals))
+	for i, v := range g.Intervals {
+		correct[i] = v.Correct
+	}
+	if g.Confidence != nil {
+		p := &calib.Predictions{Confidence: g.Confidence, Correct: correct}
+		if clean, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed); err != nil {
+			return nil, nil, err
+		}
+	}
+	p := &calib.Predictions{Confidence: s.results[k].attack, Correct: correct}
+	attacked, err = calib.EqualWidth(p, s.bins.Len(), calib.LowerClosed)
+	return clean, attacked, err
 }

@@ -322,3 +322,86 @@ func TestBadRows(t *testing.T) {
 		t.Error("too many bins, no error")
 	}
 }
+
+// What is known of the examples that are not certified, of how many were sampled and at which alpha, is in the table.
+func TestTableSaysTheDataset(t *testing.T) {
+	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
+	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
+	_, results := solve(t, rows, Options{
+		Bins: 1, Solvers: solvers(t, "exact"), Quantity: "mean-scores", Thresholds: []float64{0.55, 0.65}, Dataset: &Dataset{Delta: 0.5, Optional: true},
+	})
+	r := results[0]
+	if r.N != 2 || r.Examples != 6 || r.LeftOut == nil || *r.LeftOut != 4 || r.Quantity != "mean-scores" {
+		t.Errorf("%+v", r)
+	}
+	// Without attack (0.25 + −0.5 + 0.5 − 0.25)/4 in one bin.
+	if r.Clean == nil || r.Clean.N != 4 || !close9(&r.Clean.ECE, 0) || !close9(r.ECE, 0.125) {
+		t.Errorf("clean %+v, ECE %v", r.Clean, r.ECE)
+	}
+	// P(Bin(6, 0.1) > 0) = 0.47.
+	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
+		t.Errorf("certified %+v", r.Certified)
+	}
+	// Two examples have no row: they may be wrong. At 0.55 so may the second and the third, 1 − 0.4 ≥ 0.55.
+	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
+		got := r.Thresholded[i]
+		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {
+			t.Errorf("τ = %v: %+v, want %+v", got.Tau, got, want)
+		}
+	}
+	// At α = 0.2 k = 1, P(Bin(6, 0.2) > 1) = 0.34: (4 + 1)/5.
+	_, results = solve(t, rows, Options{Bins: 1, Solvers: solvers(t, "exact"), Thresholds: []float64{0.55}, Dataset: &Dataset{Delta: 0.5, Alpha: 0.2}})
+	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
+		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
+	}
+	// No statement without alpha, unless it is asked for; none of what is not known.
+	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
+	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
+		t.Errorf("%+v", r)
+	}
+	for want, o := range map[string]Options{
+		"--delta needs --alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
+		"--tau NaN: want":       {Bins: 1, Thresholds: []float64{math.NaN()}},
+		"cannot be with":        {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+	} {
+		text := example
+		if o.SameExamples {
+			text = "index," + strings.ReplaceAll(strings.ReplaceAll(example, "\n0.", "\n1,0."), "1,0.5", "2,0.5")
+		}
+		if _, err := NewStudy(readText(t, text), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if _, err := NewStudy(readText(t, rows), Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Alpha: 0.05}}); err == nil ||
+		err.Error() != "--alpha 0.05: the bounds of stdin fail with probability up to 0.1" {
+		t.Errorf("an alpha below the table's: %v", err)
+	}
+}
+
+// The bins without attack and under the one that attains the result.
+func TestBins(t *testing.T) {
+	study, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
+	clean, attacked, err := study.Bins(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		bins []calib.Bin
+		ece  float64
+		n    []int
+	}{{clean, *results[0].ECE, []int{1, 0, 1}}, {attacked, *results[0].CCE, []int{1, 0, 1}}} {
+		ece := calib.ECE(tt.bins)
+		for k, b := range tt.bins {
+			if b.N != tt.n[k] {
+				t.Errorf("bin %d has %d, want %d", k, b.N, tt.n[k])
+			}
+		}
+		if !close9(&ece, tt.ece) {
+			t.Errorf("ECE %v of the bins, want %v", ece, tt.ece)
+		}
+	}
+	study, _ = solve(t, "lower,upper,correct\n0.1,0.6,1\n", Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
+	if clean, attacked, err := study.Bins(0); err != nil || clean != nil || attacked == nil {
+		t.Errorf("no confidences: %v, %v (%v)", clean, attacked, err)
+	}
+}

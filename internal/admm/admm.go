@@ -7,59 +7,14 @@ package admm
 import (
 	"context"
 	"math"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Start says from which confidences a search begins.
-type Start int
-
-const (
-	FromClean Start = iota // the observed ones, without an adversary
-	FromBrier              // those with the largest Brier score
-)
-
-// Steps is the number of steps of a run; the paper's always converged in fewer.
-const Steps = 3000
-
-// Params are the settings of a run of ADMM that the paper varies.
-type Params struct {
-	Start  Start
-	RateZ  float64 // learning rate of the confidences, α_z
-	RateA  float64 // learning rate of the assignment, α_a
-	Growth float64 // factor on every ρ after each step
-	Steps  int
-}
-
-// Grid returns the 16 runs of Emde et al. appendix I.1, the best of which they
-// report, or the 8 that start from the Brier confidences.
-func Grid(haveClean bool) []Params {
-	starts := []Start{FromBrier}
-	if haveClean {
-		starts = []Start{FromClean, FromBrier}
-	}
-	var grid []Params
-	for _, start := range starts {
-		for _, rateZ := range []float64{0.001, 0.01} {
-			for _, rateA := range []float64{0.01, 0.1} {
-				for _, growth := range []float64{1.004, 1.01} {
-					grid = append(grid, Params{start, rateZ, rateA, growth, Steps})
-				}
-			}
-		}
-	}
-	return grid
-}
-
 // What the paper fixes (appendix G.2).
 const (
-	firstRho       = 0.01 // every ρ_i at the start
-	lastRho        = 10   // "we stop increasing ρ at 10"
-	gradientClip   = 5    // bound on each entry of the gradient of a
-	assignmentClip = 1.2  // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
+	gradientClip   = 5   // bound on each entry of the gradient of a
+	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
 // Problem is a calibration error to be made large.
@@ -124,6 +79,7 @@ func (p *Problem) Brier() Estimate {
 // the feasible set in the 1-norm and the ∞-norm.
 type Residuals struct {
 	Step         int
+	Rho          float64 // of the step
 	SoftECE      float64 // ‖E(z)ᵀa‖₁/N of the relaxed variables
 	ProjectedECE float64 // calibration error of the projected copy
 	Confidence   Norms   // z from l′ ≤ z ≤ u′
@@ -172,16 +128,15 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
 	bestZ := make([]float64, len(p.samples))
-	rho := float64(firstRho)
+	rho := s.par.Rho
 	for step := 1; step <= par.Steps; step++ {
 		if ctx.Err() != nil {
 			best.Interrupted = true
 			break
 		}
-		next := min(rho*par.Growth, lastRho)
+		next := min(rho*s.par.Growth, s.par.MaxRho)
 		s.assign(rho)
 		ece := s.move(rho, next)
-		rho = next
 		// Not above when the iteration has overflowed and ece is NaN.
 		if ece > best.ECE {
 			best.ECE = ece
@@ -190,45 +145,17 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		if watch != nil {
 			r := Residuals{Step: step, ProjectedECE: ece}
 			if residualsEvery > 0 && step%residualsEvery == 0 {
+				r.Rho = rho
 				s.residuals(&r)
 			}
 			watch(r)
 		}
+		rho = next
 	}
 	if best.ECE < 0 { // interrupted before the first step
 		bestZ = p.start(par.Start)
 	}
 	best.ECE, best.Confidences = p.ece(bestZ), bestZ
-	return best
-}
-
-// Best runs ADMM with each of the parameters, in parallel, and returns the run
-// with the largest calibration error (of equal ones the first). progress, if not
-// nil, is called with the number of steps done and the best value of that run,
-// from several goroutines. When ctx ends, the result is the best so far.
-func (p *Problem) Best(ctx context.Context, grid []Params, progress func(steps int, ece float64)) Estimate {
-	found := make([]Estimate, len(grid))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, par := range grid {
-		group.Go(func() error {
-			var watch func(Residuals)
-			if progress != nil {
-				watch = func(r Residuals) { progress(1, r.ProjectedECE) }
-			}
-			found[i] = p.ADMM(ctx, par, 0, watch)
-			return nil
-		})
-	}
-	_ = group.Wait() // no run returns an error
-	best := found[0]
-	for _, e := range found[1:] {
-		interrupted := best.Interrupted || e.Interrupted
-		if e.ECE > best.ECE {
-			best = e
-		}
-		best.Interrupted = interrupted
-	}
 	return best
 }
 
@@ -256,6 +183,7 @@ type state struct {
 }
 
 func newState(p *Problem, par Params) *state {
+	par = par.complete()
 	n, m := len(p.samples), p.bins.Len()
 	cells := func() []float64 { return make([]float64, n*m) }
 	s := &state{
@@ -279,8 +207,8 @@ func newState(p *Problem, par Params) *state {
 			lo, hi := s.limits(i, k)
 			c := i*m + k
 			s.a[c], s.z[c] = uniform, clamp(x, lo, hi)
-			s.pullA[c] = -2 * firstRho * uniform
-			s.pullZ[c] = -firstRho * s.z[c]
+			s.pullA[c] = -2 * par.Rho * uniform
+			s.pullZ[c] = -par.Rho * s.z[c]
 			s.gap[k] += (truth(v) - s.z[c]) * uniform
 		}
 	}

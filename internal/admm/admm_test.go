@@ -73,6 +73,15 @@ func mustProblem(t testing.TB, samples []calib.Bounded, clean []float64, b calib
 	return p
 }
 
+func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Estimate {
+	t.Helper()
+	e, err := p.DECE(ctx, par, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // reaches is the definition of a reachable bin, without Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
@@ -110,6 +119,9 @@ func newReference(b calib.Bins, samples []calib.Bounded, start []float64, par Pa
 		a: grid(n, m), z: grid(n, m), g: grid(n, m), q1: grid(n, m), q2: grid(n, m),
 		l1: grid(n, m), l2: grid(n, m), l5: grid(n, m), l3: make([]float64, n), l4: make([]float64, n),
 		rho: 0.01, rateA: par.RateA, rateZ: par.RateZ, growth: par.Growth, top: 10, reach: 0.5}
+	if par.Rho != 0 {
+		s.rho, s.top = par.Rho, par.MaxRho
+	}
 	for i, v := range samples {
 		if v.Correct {
 			s.c[i] = 1
@@ -217,10 +229,11 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 		steps int
 		par   Params
 	}{
-		{15, 150, Params{FromClean, 0.001, 0.01, 1.004, 0}},
-		{15, 150, Params{FromBrier, 0.01, 0.01, 1.01, 0}},
-		{7, 80, Params{FromBrier, 0.01, 0.1, 1.01, 0}},
-		{1, 50, Params{FromClean, 0.01, 0.01, 1.01, 0}},
+		{15, 150, Params{Start: FromClean, RateZ: 0.001, RateA: 0.01, Growth: 1.004, Steps: 0}},
+		{15, 150, Params{Start: FromBrier, RateZ: 0.01, RateA: 0.01, Growth: 1.01, Steps: 0}},
+		{7, 80, Params{Start: FromBrier, RateZ: 0.01, RateA: 0.1, Growth: 1.01, Steps: 0}},
+		{15, 90, Params{Start: FromBrier, RateZ: 0.02, RateA: 0.03, Growth: 1.05, Rho: 0.03, MaxRho: 0.4}},
+		{1, 50, Params{Start: FromClean, RateZ: 0.01, RateA: 0.01, Growth: 1.01, Steps: 0}},
 	} {
 		b := mustBins(t, tt.m)
 		samples, clean := certified(r, 60)
@@ -287,7 +300,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 			}
 		}
 		check("Brier", p.Brier())
-		check("dECE", p.DECE(t.Context(), 60, nil))
+		check("dECE", mustDECE(t, t.Context(), p, DECEParams{Steps: 60}))
 		for _, par := range Grid(clean != nil) {
 			par.Steps = 60
 			check(fmt.Sprintf("ADMM %+v", par), p.ADMM(t.Context(), par, 0, func(r Residuals) {
@@ -300,7 +313,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 		for i := range grid {
 			grid[i].Steps = 30
 		}
-		check("best of the grid", p.Best(t.Context(), grid, nil))
+		check("best of the grid", p.Best(t.Context(), grid, Watch{}))
 	}
 }
 
@@ -319,7 +332,7 @@ func TestADMMConverges(t *testing.T) {
 	samples, clean := certified(r, n)
 	p := mustProblem(t, samples, clean, mustBins(t, m))
 	var first, last Residuals
-	par := Params{FromBrier, 0.01, 0.001, 1.02, Steps}
+	par := Params{Start: FromBrier, RateZ: 0.01, RateA: 0.001, Growth: 1.02, Steps: Steps}
 	e := p.ADMM(t.Context(), par, 100, func(r Residuals) {
 		if r.Step == 100 {
 			first = r
@@ -391,9 +404,9 @@ func TestInterruptedSearchReturnsTheBestSoFar(t *testing.T) {
 		t.Errorf("%d steps, interrupted %v, ECE %v, best seen %v", steps, e.Interrupted, e.ECE, best)
 	}
 	for name, e := range map[string]Estimate{
-		"Best": p.Best(ctx, Grid(true), nil),
+		"Best": p.Best(ctx, Grid(true), Watch{}),
 		"ADMM": p.ADMM(ctx, Grid(true)[0], 0, nil),
-		"dECE": p.DECE(ctx, DECESteps, nil),
+		"dECE": mustDECE(t, ctx, p, DECEParams{}),
 	} {
 		if !e.Interrupted || len(e.Confidences) != len(samples) || e.ECE != p.ece(e.Confidences) {
 			t.Errorf("%s: stopped before the first step: %v, %v", name, e.Interrupted, e.ECE)

@@ -3,6 +3,7 @@ package admm
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 )
 
 // DECESteps is the number of ascent steps from each start.
@@ -14,7 +15,7 @@ const DECESteps = 1000
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
-	ascentRate  = 0.01 // at the start; falls to 0 along a half cosine
+	ascentRate  = 0.01 // at the start, by default; falls to 0 along a half cosine
 	ascentClip  = 1    // bound on each entry of the gradient of N·dECE
 	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the weight are left out
 )
@@ -28,44 +29,59 @@ const (
 //
 // β the inner edges; as τ → 0 it becomes the ECE. z is clamped to its interval
 // after each step. Like ADMM it keeps the best hard calibration error seen, so
-// the result is never below the start. It is run from the clean and from the
-// Brier confidences, and the better one returned.
-func (p *Problem) DECE(ctx context.Context, steps int, progress func(steps int, ece float64)) Estimate {
-	best := p.ascend(ctx, FromBrier, steps, progress)
-	if p.clean != nil {
-		interrupted := best.Interrupted
-		if e := p.ascend(ctx, FromClean, steps, progress); e.ECE > best.ECE {
-			best = e
-		}
-		best.Interrupted = interrupted || ctx.Err() != nil
+// the result is never below the start. It is run from each of the starts of par, in
+// parallel, and the best returned, of equal ones the first. Without a start it fails
+// with NoStartError. w's Residuals have Step, SoftECE (the dECE at the step's τ) and
+// ProjectedECE; its runs are the starts, those at random last.
+func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
+	starts := par.StartsFrom(p.clean != nil)
+	if len(starts)+par.Random == 0 {
+		return Estimate{}, NoStartError{}
 	}
-	return best
+	par = par.Complete()
+	return bestRun(len(starts)+par.Random, func(run int) Estimate {
+		if run < len(starts) {
+			return p.ascend(ctx, p.start(starts[run]), par, run, w)
+		}
+		return p.ascend(ctx, p.randomStart(par.Seed, run-len(starts)), par, run, w)
+	}), nil
 }
 
-func (p *Problem) ascend(ctx context.Context, from Start, steps int, progress func(steps int, ece float64)) Estimate {
+// randomStart draws confidences uniformly from their intervals.
+func (p *Problem) randomStart(seed uint64, k int) []float64 {
+	r := rand.New(rand.NewPCG(seed, uint64(k)))
+	z := make([]float64, len(p.samples))
+	for n, v := range p.samples {
+		z[n] = clamp(v.Lower+float64(r.Float64()*(v.Upper-v.Lower)), v.Lower, v.Upper)
+	}
+	return z
+}
+
+// ascend is one run, from z, which it changes.
+func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run int, w Watch) Estimate {
 	n, m := len(p.samples), p.bins.Len()
-	z := p.start(from)
 	bestZ := append([]float64(nil), z...)
 	top := p.ece(z)
 	interrupted := false
 	s := softBins{p: p, weight: make([]float64, n*m), first: make([]int, n), end: make([]int, n), gap: make([]float64, m)}
-	for step := range steps {
+	for step := range par.Steps {
 		if ctx.Err() != nil {
 			interrupted = true
 			break
 		}
-		t := float64(step) / float64(max(1, steps-1))
+		t := float64(step) / float64(max(1, par.Steps-1))
 		tau := firstTau * math.Pow(lastTau/firstTau, t)
-		rate := ascentRate * (1 + math.Cos(math.Pi*t)) / 2
-		s.ascend(z, tau, rate)
+		s.ascend(z, tau, par.Rate*(1+math.Cos(math.Pi*t))/2)
 		ece := p.ece(z)
 		if ece > top {
 			top = ece
 			copy(bestZ, z)
 		}
-		if progress != nil {
-			progress(1, ece)
+		r := Residuals{Step: step + 1, ProjectedECE: ece}
+		if w.traces(r.Step) {
+			r.SoftECE = s.gaps(z, tau) / float64(n)
 		}
+		w.step(run, r)
 	}
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }

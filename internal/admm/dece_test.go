@@ -116,7 +116,7 @@ func TestDECEDoesNotFallBelowItsStart(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 23))
 	samples, clean := certified(r, 300)
 	p := mustProblem(t, samples, clean, mustBins(t, 15))
-	e := p.DECE(t.Context(), 200, nil)
+	e := mustDECE(t, t.Context(), p, DECEParams{Steps: 200})
 	if e.ECE < p.Brier().ECE || e.ECE < p.ece(clean) {
 		t.Errorf("dECE ascent %v, Brier confidences %v, clean %v", e.ECE, p.Brier().ECE, p.ece(clean))
 	}
@@ -126,7 +126,7 @@ func BenchmarkDECE(b *testing.B) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 14)), 7000)
 	p := mustProblem(b, samples, clean, mustBins(b, 15))
 	for b.Loop() {
-		p.DECE(b.Context(), 100, nil)
+		mustDECE(b, b.Context(), p, DECEParams{Steps: 100})
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*DECESteps/100/float64(b.N), "s/run")
 }

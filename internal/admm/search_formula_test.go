@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rscert/rscert/internal/calib"
@@ -12,13 +14,13 @@ import (
 // ascendByHand is the ascent of DECE from z: every soft assignment and gradient
 // by its definition, the temperature and the rate by their schedules. It returns
 // the hard calibration error after every step.
-func ascendByHand(p *Problem, z []float64, steps int) []float64 {
+func ascendByHand(p *Problem, z []float64, steps int, firstRate float64) []float64 {
 	m := p.bins.Len()
 	var errors []float64
 	for step := range steps {
 		t := float64(step) / float64(steps-1)
 		tau := 0.01 * math.Pow(1e-4, t)
-		rate := 0.005 * (1 + math.Cos(math.Pi*t))
+		rate := firstRate / 2 * (1 + math.Cos(math.Pi*t))
 		soft := make([][]float64, len(z))
 		gap := make([]float64, m)
 		for n, x := range z {
@@ -59,16 +61,20 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 		for _, start := range []Start{FromBrier, FromClean} {
 			z := p.start(start)
 			top = max(top, p.ece(z))
-			want = append(want, ascendByHand(p, z, steps)...)
+			want = append(want, ascendByHand(p, z, steps, 0.01)...)
 		}
 		first := top
-		var got []float64
-		e := p.DECE(t.Context(), steps, func(n int, ece float64) {
-			if n != 1 {
-				t.Errorf("%d steps at once", n)
-			}
-			got = append(got, ece)
+		var told atomic.Int64
+		runs := make([][]float64, 2)
+		e, err := p.DECE(t.Context(), DECEParams{Steps: steps}, Watch{
+			Progress: func(n int, _ float64) { told.Add(int64(n)) },
+			Every:    1,
+			Trace:    func(run int, r Residuals) { runs[run] = append(runs[run], r.ProjectedECE) },
 		})
+		got := slices.Concat(runs...)
+		if err != nil || told.Load() != int64(len(got)) {
+			t.Errorf("%d steps told, %d traced (%v)", told.Load(), len(got), err)
+		}
 		if len(got) != len(want) {
 			t.Fatalf("%d steps, want %d", len(got), len(want))
 		}
@@ -97,13 +103,13 @@ func TestDECEWithoutCleanConfidences(t *testing.T) {
 	z := p.start(FromBrier)
 	want := p.ece(z)
 	var steps int
-	e := p.DECE(t.Context(), 1, func(int, float64) { steps++ })
-	if steps != 1 || e.ECE < want {
+	e, err := p.DECE(t.Context(), DECEParams{Steps: 1}, Watch{Progress: func(int, float64) { steps++ }})
+	if err != nil || steps != 1 || e.ECE < want {
 		t.Errorf("%d steps, ECE %v, at the start %v", steps, e.ECE, want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if e := p.DECE(ctx, 10, nil); !e.Interrupted || e.ECE != want {
+	if e := mustDECE(t, ctx, p, DECEParams{Steps: 10}); !e.Interrupted || e.ECE != want {
 		t.Errorf("stopped before the first step: %+v", e)
 	}
 }
@@ -133,7 +139,7 @@ func TestADMMReportsItsSteps(t *testing.T) {
 	for _, m := range []int{1, 2, 7} {
 		samples, clean := certified(r, 50)
 		p := mustProblem(t, samples, clean, mustBins(t, m))
-		par := Params{FromClean, 0.01, 0.1, 1.4, 40} // ρ reaches its limit of 10 in step 21
+		par := Params{Start: FromClean, RateZ: 0.01, RateA: 0.1, Growth: 1.4, Steps: 40} // ρ reaches its limit of 10 in step 21
 		s := newState(p, par)
 		rho, best := 0.01, 0.0
 		var bestZ []float64
@@ -200,7 +206,7 @@ func TestBestIsTheBestRun(t *testing.T) {
 			want = e
 		}
 	}
-	got := p.Best(t.Context(), grid, nil)
+	got := p.Best(t.Context(), grid, Watch{})
 	if got.ECE != want.ECE || got.Interrupted {
 		t.Errorf("%v, interrupted %v, want %v", got.ECE, got.Interrupted, want.ECE)
 	}
@@ -221,11 +227,11 @@ func TestBestSaysThatARunWasStopped(t *testing.T) {
 	for name, grid := range map[string][]Params{
 		"first": {some, none, none}, "second": {none, some, none}, "last": {none, none, some},
 	} {
-		if !p.Best(ctx, grid, nil).Interrupted {
+		if !p.Best(ctx, grid, Watch{}).Interrupted {
 			t.Errorf("the %s run was stopped, the search was not", name)
 		}
 	}
-	if p.Best(ctx, []Params{none, none}, nil).Interrupted {
+	if p.Best(ctx, []Params{none, none}, Watch{}).Interrupted {
 		t.Error("no run was stopped, the search was")
 	}
 }
@@ -260,7 +266,7 @@ func TestGridIsThePapers(t *testing.T) {
 		for _, rateZ := range []float64{1e-3, 1e-2} {
 			for _, rateA := range []float64{1e-2, 1e-1} {
 				for _, growth := range []float64{1.004, 1.01} {
-					if seen[Params{start, rateZ, rateA, growth, 3000}] != 1 {
+					if seen[Params{Start: start, RateZ: rateZ, RateA: rateA, Growth: growth, Steps: 3000, Rho: 0.01, MaxRho: 10}] != 1 {
 						t.Errorf("start %v, α_z %v, α_a %v, growth %v is not in the grid once", start, rateZ, rateA, growth)
 					}
 				}

@@ -23,9 +23,12 @@ import (
 //
 //	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
-// (a line leaves no more than a constant does). That is two thirds of ½b2·√μ4 for evenly spaced scores. Where a bin is
-// narrower than a standard deviation of 2⁻²⁰ its mean is kept, for the slope would be rounding. P is a projection all
-// the same, but its h_i can exceed 1: only Σh_i² ≤ n is known, and of oneStep the second exponent.
+// (a line leaves no more than a constant does). b1·mean|s_i−s_j| has no place in this minimum: it bounds the mean
+// absolute deviation of η from its mean, and least squares make the mean square smaller, not the mean absolute
+// deviation, so nothing says that the line's is below it; sd(s) bounds the root mean square. (MATH.md, §5, has it.)
+// The second is two thirds of ½b2·√μ4 for evenly spaced scores. Where a bin is narrower than a standard deviation of 2⁻²⁰ its
+// mean is kept, for the slope would be rounding. P is a projection all the same, but its h_i can exceed 1: only Σh_i² ≤
+// n is known, and of oneStep the second exponent.
 //
 // Both orders have half of δ₁. From secondOrderFrom scores on only, for with fewer the second is never less.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {

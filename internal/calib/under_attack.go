@@ -3,6 +3,7 @@ package calib
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
@@ -16,15 +17,24 @@ type BoundRows struct {
 	Radius                []float64 // [N], of the attack
 	Confidence            []float64 // [N], without attack
 	Examples              []float64 // [N], how many were sampled: the same number in every row
+	// Certified [N] is 1 where the class is certified within the radius. Where it is 0 the
+	// bounds are those of the label's score. Nil: 1 everywhere.
+	Certified []float64
+	Alpha     []float64 // [N], the failure probability of a row: the same in each
 }
 
-// RadiusRows are the rows of one radius.
+// RadiusRows are the rows of one radius: those of certified classes, one or more, and the
+// others.
 type RadiusRows struct {
-	Radius     float64 // 0 if it is not known
-	Rows       []int   // in the input
-	Intervals  []Bounded
-	Confidence []float64 // without attack; nil if it is not known
+	Radius      float64 // 0 if it is not known
+	Rows        []int   // of certified classes, in the input
+	Intervals   []Bounded
+	Confidence  []float64 // without attack; nil if it is not known
+	Uncertified []Uncertified
 }
+
+// ErrNoneCertified means that there are rows, and none of them is of a certified class.
+var ErrNoneCertified = errors.New("no class is certified at any radius")
 
 // ErrNoRadii means that radii were asked for, but the rows' own are not known.
 var ErrNoRadii = errors.New("the radii of the rows are not known")
@@ -55,15 +65,16 @@ func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 			g = &RadiusRows{Radius: radius}
 			groups[radius] = g
 		}
-		g.Rows = append(g.Rows, i)
-		g.Intervals = append(g.Intervals, v)
-		if b.Confidence != nil {
-			g.Confidence = append(g.Confidence, b.Confidence[i])
-		}
+		b.put(g, i, v)
 	}
 	var found []float64
-	for r := range groups {
-		found = append(found, r)
+	for r, g := range groups {
+		if len(g.Rows) > 0 {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 && len(groups) > 0 {
+		return nil, ErrNoneCertified
 	}
 	slices.Sort(found)
 	if len(wanted) == 0 {
@@ -72,12 +83,44 @@ func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	var out []RadiusRows
 	for _, r := range slices.Compact(slices.Sorted(slices.Values(wanted))) {
 		g := groups[r]
-		if g == nil {
+		if g == nil || len(g.Rows) == 0 {
 			return nil, &NoRadiusError{r, found}
 		}
 		out = append(out, *g)
 	}
 	return out, nil
+}
+
+// put puts row i, with the bounds v, among those of its radius.
+func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
+	confidence := math.NaN()
+	if b.Confidence != nil {
+		confidence = b.Confidence[i]
+	}
+	if b.Certified != nil && b.Certified[i] == 0 {
+		g.Uncertified = append(g.Uncertified, Uncertified{v.Lower, v.Upper, confidence, v.Correct})
+		return
+	}
+	g.Rows = append(g.Rows, i)
+	g.Intervals = append(g.Intervals, v)
+	if b.Confidence != nil {
+		g.Confidence = append(g.Confidence, confidence)
+	}
+}
+
+// Answers are the predictions without attack of all examples, of certified classes or not:
+// their confidences and whether they are right. Nil if no confidences are known.
+func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
+	if r.Confidence == nil {
+		return nil, nil
+	}
+	for i, v := range r.Intervals {
+		confidence, correct = append(confidence, r.Confidence[i]), append(correct, v.Correct)
+	}
+	for _, v := range r.Uncertified {
+		confidence, correct = append(confidence, v.Confidence), append(correct, v.Correct)
+	}
+	return confidence, correct
 }
 
 // radius is that of row i, 0 if it is not known.
@@ -99,6 +142,9 @@ func (b BoundRows) row(i int) (Bounded, error) {
 	}
 	if b.Confidence != nil && !(b.Confidence[i] >= 0 && b.Confidence[i] <= 1) {
 		return v, &RowError{i, fmt.Sprintf("confidence %v is outside [0, 1]", b.Confidence[i])}
+	}
+	if b.Certified != nil && b.Certified[i] != 0 && b.Certified[i] != 1 {
+		return v, &RowError{i, fmt.Sprintf("certified %v is not 0 or 1", b.Certified[i])}
 	}
 	if r := b.radius(i); !(r >= 0) {
 		return v, &RowError{i, fmt.Sprintf("radius %v is below 0", r)}
@@ -191,6 +237,19 @@ func (b BoundRows) statedExamples() (int, error) {
 		return 0, nil
 	}
 	return int(b.Examples[0]), nil
+}
+
+// StatedAlpha is the failure probability that the column Alpha states; 0 without it.
+func (b BoundRows) StatedAlpha() (float64, error) {
+	for i, x := range b.Alpha {
+		if x != b.Alpha[0] || !(x > 0 && x < 1) {
+			return 0, &RowError{i, fmt.Sprintf("alpha %v: want the same number between 0 and 1 in every row", x)}
+		}
+	}
+	if len(b.Alpha) == 0 {
+		return 0, nil
+	}
+	return b.Alpha[0], nil
 }
 
 // AttackBounds bound metrics of n predictions under attack. CCE and LargestGap are nil

@@ -23,9 +23,9 @@ func TestByRadius(t *testing.T) {
 		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},
 		Radius: []float64{1, math.Copysign(0, -1), 1, 0.5}, Confidence: []float64{0.45, 0.55, 0.65, 0.75},
 	}
-	zero := RadiusRows{0, []int{1}, []Bounded{{0.2, 0.6, false}}, []float64{0.55}}
-	half := RadiusRows{0.5, []int{3}, []Bounded{{0.4, 0.8, false}}, []float64{0.75}}
-	one := RadiusRows{1, []int{0, 2}, []Bounded{{0.1, 0.5, true}, {0.3, 0.7, true}}, []float64{0.45, 0.65}}
+	zero := RadiusRows{0, []int{1}, []Bounded{{0.2, 0.6, false}}, []float64{0.55}, nil}
+	half := RadiusRows{0.5, []int{3}, []Bounded{{0.4, 0.8, false}}, []float64{0.75}, nil}
+	one := RadiusRows{1, []int{0, 2}, []Bounded{{0.1, 0.5, true}, {0.3, 0.7, true}}, []float64{0.45, 0.65}, nil}
 	for _, c := range []struct {
 		wanted []float64
 		want   []RadiusRows
@@ -51,6 +51,57 @@ func TestByRadius(t *testing.T) {
 	}
 }
 
+// Rows of classes that are not certified are kept apart; a radius without others is none.
+func TestByRadiusOfUncertified(t *testing.T) {
+	b := BoundRows{
+		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},
+		Radius: []float64{1, 1, 1, 2}, Confidence: []float64{0.45, 0.55, 0.65, 0.75}, Certified: []float64{0, 1, 1, 0},
+	}
+	want := []RadiusRows{{
+		1, []int{1, 2}, []Bounded{{0.2, 0.6, false}, {0.3, 0.7, true}}, []float64{0.55, 0.65},
+		[]Uncertified{{0.1, 0.5, 0.45, true}},
+	}}
+	got, err := b.ByRadius(nil)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v (%v), want %+v", got, err, want)
+	}
+	confidence, correct := got[0].Answers()
+	if !slices.Equal(confidence, []float64{0.55, 0.65, 0.45}) || !slices.Equal(correct, []bool{false, true, true}) {
+		t.Errorf("answers %v, %v", confidence, correct)
+	}
+	var none *NoRadiusError
+	if _, err := b.ByRadius([]float64{2}); !errors.As(err, &none) || !slices.Equal(none.Found, []float64{1}) {
+		t.Errorf("a radius without certified classes: %v", err)
+	}
+	b.Certified = []float64{0, 0, 0, 0}
+	if _, err := b.ByRadius(nil); !errors.Is(err, ErrNoneCertified) {
+		t.Errorf("no certified class: %v", err)
+	}
+	b.Certified, b.Confidence = []float64{1, 1, 1, 0}, nil
+	if got, err := b.ByRadius(nil); err != nil || got[0].Confidence != nil || len(got[0].Rows) != 3 {
+		t.Errorf("no confidences: %+v (%v)", got, err)
+	} else if confidence, correct := got[0].Answers(); confidence != nil || correct != nil {
+		t.Errorf("no confidences: answers %v, %v", confidence, correct)
+	}
+}
+
+func TestStatedAlpha(t *testing.T) {
+	for _, tt := range []struct {
+		alpha []float64
+		want  float64
+		row   int // of an error, from 1
+	}{
+		{nil, 0, 0}, {[]float64{0.01, 0.01}, 0.01, 0}, {[]float64{0.01, 0.02}, 0, 2}, {[]float64{0}, 0, 1}, {[]float64{1}, 0, 1},
+		{[]float64{math.NaN()}, 0, 1},
+	} {
+		got, err := BoundRows{Alpha: tt.alpha}.StatedAlpha()
+		var row *RowError
+		if errors.As(err, &row) != (tt.row > 0) || row != nil && row.Row != tt.row-1 || got != tt.want {
+			t.Errorf("%v: %v, %v", tt.alpha, got, err)
+		}
+	}
+}
+
 func TestByRadiusNamesTheRow(t *testing.T) {
 	for want, edit := range map[string]func(*BoundRows){
 		"lower 0.8 is above upper 0.75": func(b *BoundRows) { b.Lower[1] = 0.8 },
@@ -58,6 +109,7 @@ func TestByRadiusNamesTheRow(t *testing.T) {
 		"correct 0.5 is not 0 or 1":     func(b *BoundRows) { b.Correct[1] = 0.5 },
 		"confidence 2 is outside":       func(b *BoundRows) { b.Confidence = []float64{0, 2, 1} },
 		"radius -1 is below 0":          func(b *BoundRows) { b.Radius[1] = -1 },
+		"certified 0.5 is not 0 or 1":   func(b *BoundRows) { b.Certified = []float64{1, 0.5, 1} },
 		"radius NaN is below 0":         func(b *BoundRows) { b.Radius[1] = math.NaN() },
 	} {
 		b := rowsOf([]float64{1, 1, 1}, nil)

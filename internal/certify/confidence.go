@@ -2,24 +2,35 @@ package certify
 
 import "math"
 
-// ConfidenceBound bounds the confidence of a certified class under attack, a row of
-// bounds.csv: for every δ with ‖δ‖ ≤ Radius, the mean score z(x+δ) = E f_A(x+δ+ε) of the
-// class A = Prediction is in [Lower, Upper], and A is the class with the largest one.
-// Both together fail with probability ≤ Alpha. (By standard and cdf the rows of one
-// example hold at all radii at once; by tangent each has its own event.)
+// ConfidenceBound bounds a mean score under attack, a row of bounds.csv: for every δ with
+// ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) of a class c is in [Lower, Upper].
+//
+// Where Certified, c is Prediction = A, and A stays the class with the most votes (or, of
+// certificates by scores, the largest mean score). Else c is Label: no other class has a
+// mean score above 1 − Lower within the radius, and nothing is known of the prediction.
+//
+// Of each example and radius the row's statement fails with probability ≤ Alpha: half of
+// it is the certificate's. The other half is the interval's of A; where A is not the label,
+// that interval and the label's have a quarter each, as the samples decide which of the two
+// is stated. (By standard and cdf the rows of one example hold at all radii at once; by
+// tangent each has its own event.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
-	Prediction int     `json:"prediction"`
-	Correct    bool    `json:"correct"`
+	Prediction int     `json:"prediction"` // A, which the selection samples choose
+	Correct    bool    `json:"correct"`    // A is the label
+	Certified  bool    `json:"certified"`  // A is certified within Radius
 	Radius     float64 `json:"radius"`
 	Lower      float64 `json:"lower"`      // rounded down
 	Upper      float64 `json:"upper"`      // rounded up
-	Confidence float64 `json:"confidence"` // mean of the samples at the clean input
+	Confidence float64 `json:"confidence"` // mean score of A at the clean input, an estimate
 	Method     string  `json:"method"`
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
+	// TangentSamples of the N fixed tangent's guess and are not in its mean, where there are
+	// no selection samples (ConfidenceParams.TangentSamples).
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // confidence bounds E f_A under attack from the samples of f_A at the clean input.
@@ -29,37 +40,76 @@ type confidence interface {
 	bounds(i int) (lower, upper float64)
 }
 
-// Confidence returns the bounds for every radius at which the class is certified,
-// given the certificate of the same samples.
+// classInterval bounds the mean score of one class.
+type classInterval struct {
+	class int
+	sum   float64 // of its scores
+	confidence
+}
+
+func (c *classInterval) add(x float64) {
+	c.sum += x
+	c.confidence.add(x)
+}
+
+// startIntervals begins the intervals of A and of the label.
+func (a *ScoreAccumulator) startIntervals() {
+	p := a.certifier.params
+	if len(p.Confidence.Radii) == 0 {
+		return
+	}
+	classes := []int{a.class}
+	if label := a.example.Label; label != UnknownLabel && label != a.class {
+		classes = append(classes, label)
+	}
+	start := confidenceMethods.do(p.Confidence.Method)
+	for _, c := range classes {
+		a.intervals = append(a.intervals, classInterval{class: c, confidence: start(a, c, p.sideAlpha(len(classes)))})
+	}
+}
+
+// Confidence returns the bounds at every radius, given the certificate of the same
+// samples: those of its class where that is certified, else those of the label, if there
+// is one.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
-	if a.interval == nil || cert.Prediction == Abstained {
+	if len(a.intervals) == 0 {
 		return nil
 	}
 	p := a.certifier.params
 	var rows []ConfidenceBound
 	for i, radius := range p.Confidence.Radii {
-		if radius > cert.Radius {
+		certified := cert.Prediction == a.class && radius <= cert.Radius
+		bounded := a.intervals[0]
+		if !certified {
+			bounded = a.intervals[len(a.intervals)-1]
+		}
+		if !certified && bounded.class != a.example.Label {
 			continue
 		}
-		lower, upper := a.interval.bounds(i)
+		lower, upper := bounded.bounds(i)
 		row := ConfidenceBound{
-			Index: a.example.Index, Label: a.example.Label, Prediction: cert.Prediction, Correct: cert.Correct,
+			Index: a.example.Index, Label: a.example.Label,
+			Prediction: a.class, Correct: a.class == a.example.Label, Certified: certified,
 			Radius: radius, Lower: RoundDown(max(lower, 0)), Upper: min(RoundUp(upper), 1),
 			Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, N: a.example.N,
+			TangentSamples: p.Confidence.TangentSamples(a.example.N0, a.example.N),
 		}
-		row.Confidence = min(max(roundNearest(a.sumA/float64(a.example.N)), row.Lower), row.Upper)
+		row.Confidence = roundNearest(a.intervals[0].sum / float64(a.example.N))
+		if bounded.class == a.class {
+			row.Confidence = min(max(row.Confidence, row.Lower), row.Upper)
+		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// selectionScores are the scores of A in the selection samples that were kept.
-func (a *ScoreAccumulator) selectionScores() []float64 {
+// selectionScores are the scores of a class in the selection samples that were kept.
+func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	var x []float64
 	for rows := a.first; len(rows) > 0; rows = rows[a.example.Classes:] {
 		row := rows[:a.example.Classes]
 		scale, _ := rowScale(row)
-		x = append(x, float64(row[a.class])*scale)
+		x = append(x, float64(row[class])*scale)
 	}
 	return x
 }
@@ -78,10 +128,9 @@ func (a *ScoreAccumulator) attackParams() ScoreParams {
 	return p
 }
 
-// startSide begins the bound of a mean for one side of the intervals.
-func (a *ScoreAccumulator) startSide() lowerMean {
-	p := a.certifier.params
-	return a.certifier.start(p.Confidence.Bound, a.example.N, p.sideAlpha())
+// startSide begins the bound of a mean for one side of an interval.
+func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
+	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
 // standardConfidence bounds z at the clean input, z̲ ≤ z ≤ z̄, each side at α/2 of the
@@ -96,8 +145,8 @@ type standardConfidence struct {
 	low, high lowerMean // of X^A and of 1−X^A
 }
 
-func startStandard(a *ScoreAccumulator) confidence {
-	return &standardConfidence{params: a.attackParams(), low: a.startSide(), high: a.startSide()}
+func startStandard(a *ScoreAccumulator, _ int, alpha float64) confidence {
+	return &standardConfidence{params: a.attackParams(), low: a.startSide(alpha), high: a.startSide(alpha)}
 }
 
 func (s *standardConfidence) add(x float64) {

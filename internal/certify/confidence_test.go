@@ -3,6 +3,7 @@ package certify
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -108,8 +109,20 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 	const alpha = 0.4
 	allowed := failuresAllowed(trials, alpha/2)
+	type experiment struct {
+		ConfidenceParams
+		n0, n int
+	}
+	var experiments []experiment
 	for _, method := range everyConfidence() {
-		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method})
+		experiments = append(experiments, experiment{method, 20, 50})
+		if method.Method == ConfidenceTangent {
+			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
+		}
+	}
+	worst := map[string]float64{} // share of failures over α/2, by method and n0
+	for _, method := range experiments {
+		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method.ConfidenceParams})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +131,7 @@ func TestConfidenceCoverage(t *testing.T) {
 			failures := make([]int64, len(confidenceRadii)+1) // at each radius, at any
 			for range trials {
 				failed := false
-				for i, b := range s.bounds(t, c, r, 20, 50) {
+				for i, b := range s.bounds(t, c, r, method.n0, method.n) {
 					low, high := s.smoothed(-b.Radius, 0.5), s.smoothed(b.Radius, 0.5)
 					if b.Lower > low+1e-7 || b.Upper < high-1e-7 { // scores are float32
 						failures[i]++
@@ -132,10 +145,15 @@ func TestConfidenceCoverage(t *testing.T) {
 			if method.Method == ConfidenceTangent {
 				failures = failures[:len(confidenceRadii)]
 			}
+			key := fmt.Sprintf("%v, n0 = %d", method, method.n0)
+			worst[key] = max(worst[key], float64(slices.Max(failures))/float64(trials)/(alpha/2))
 			if k := slices.Max(failures); k > allowed {
-				t.Errorf("%v, %s: %d of %d intervals fail, α allows %d", method, s.name, k, trials, allowed)
+				t.Errorf("%v, n0 = %d, %s: %d of %d intervals fail, α allows %d", method, method.n0, s.name, k, trials, allowed)
 			}
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(worst)) {
+		t.Logf("%-40s worst share of failures over α/2: %.2f", key, worst[key])
 	}
 }
 
@@ -181,7 +199,7 @@ func TestConfidenceTightness(t *testing.T) {
 // above s_1, the true confidence at R = 0 is above that sum. Ours is not below.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
-		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000)
+		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000, 0.00025)
 		for range b.n {
 			b.add(x)
 		}
@@ -195,7 +213,7 @@ func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	}
 }
 
-// Only radii at which the class is certified have a row; α is split.
+// Every radius has a row, which says whether the class is certified there; α is split.
 func TestConfidenceRows(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.002, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
 	c, err := NewScoreCertifier(p)
@@ -215,7 +233,7 @@ func TestConfidenceRows(t *testing.T) {
 		t.Errorf("radius %v, %v without intervals at half the α", cert.Radius, want.Radius)
 	}
 	rows := a.Confidence(cert)
-	if len(rows) != 2 || rows[1].Radius != 0.3 {
+	if len(rows) != 3 || rows[1].Radius != 0.3 || !rows[0].Certified || !rows[1].Certified || rows[2].Certified {
 		t.Fatalf("rows %+v for a radius of %v", rows, cert.Radius)
 	}
 	for _, row := range rows {
@@ -227,8 +245,14 @@ func TestConfidenceRows(t *testing.T) {
 		t.Errorf("the interval shrinks with the radius: %+v", rows)
 	}
 	cert.Prediction = Abstained
+	for i, row := range a.Confidence(cert) {
+		if rows[i].Certified = false; row != rows[i] {
+			t.Errorf("row %+v of a class that is not certified, want %+v", row, rows[i])
+		}
+	}
+	a.example.Label = UnknownLabel
 	if a.Confidence(cert) != nil {
-		t.Error("bounds for an example without a class")
+		t.Error("bounds for an example without a class or label")
 	}
 }
 
@@ -309,7 +333,7 @@ func TestTangentFarAway(t *testing.T) {
 		}
 	}
 	for i := range p.Confidence.Radii {
-		if lower, upper := a.interval.bounds(i); lower != 0 || upper != 1 {
+		if lower, upper := a.intervals[0].bounds(i); lower != 0 || upper != 1 {
 			t.Errorf("radius %v: [%v, %v], want [0, 1]", p.Confidence.Radii[i], lower, upper)
 		}
 	}

@@ -18,6 +18,10 @@ type ScoreParams struct {
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
+	// ClassByVotes leaves the class to a VoteCertifier for ClassTarget: it is chosen by the
+	// votes of the selection samples, and the scores only bound its confidence. Bound and
+	// Combine play no part.
+	ClassByVotes bool
 }
 
 func (p *ScoreParams) complete() error {
@@ -27,13 +31,16 @@ func (p *ScoreParams) complete() error {
 	if err := errors.Join(meanBounds.complete(&p.Bound), combines.complete(&p.Combine)); err != nil {
 		return err
 	}
+	if p.ClassByVotes && len(p.Confidence.Radii) == 0 {
+		return errors.New("of a class that votes certify, scores bound only the confidence: no radii are given")
+	}
 	if p.Alpha > 0.5 {
 		return fmt.Errorf("alpha %v is above 1/2", p.Alpha)
 	}
 	if p.Combine == Taylor && p.Margin != SecondMargin {
 		return errors.New("the combination taylor needs the second margin")
 	}
-	if len(p.Confidence.Radii) > 0 && !p.method().sound {
+	if len(p.Confidence.Radii) > 0 && !p.ClassByVotes && !p.method().sound {
 		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
 	}
 	return p.Confidence.complete()
@@ -44,18 +51,24 @@ func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
 
-// classTarget is the Target of the certificates: with their part of α.
-func (p ScoreParams) classTarget() Target {
-	t := p.Target
+// ClassTarget is the Target of the certificates: with their part of α.
+func (p ScoreParams) ClassTarget() Target {
 	if len(p.Confidence.Radii) > 0 {
-		t.Alpha /= 2
-		t.Level /= 2
+		return p.Target.ClassOnly()
 	}
+	return p.Target
+}
+
+// ClassOnly is the Target of the class where half of α bounds its confidence.
+func (t Target) ClassOnly() Target {
+	t.Alpha /= 2
+	t.Level /= 2
 	return t
 }
 
-// sideAlpha is the part of α for one side of the confidence intervals.
-func (p ScoreParams) sideAlpha() float64 { return p.level() / 4 }
+// sideAlpha is the part of α for one side of the intervals of so many classes, which
+// share half of it.
+func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
 // ConfidenceParams say how the confidence under attack is bounded.
 type ConfidenceParams struct {
@@ -103,8 +116,8 @@ const (
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval begins the bounds on the confidence of an example whose class is fixed.
-type startInterval func(*ScoreAccumulator) confidence
+// startInterval begins the bounds on the mean score of a class, at α a side.
+type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
 	{ConfidenceTangent, true, "the tangent of cdf's sum at the selection samples' distribution: a mean, which needs no band", startTangent},

@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -45,7 +46,7 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 
 // Agrees reports how a certificate differs from those of c in the conditions it states.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
-	t, m := c.params.classTarget(), c.params.method()
+	t, m := c.params.ClassTarget(), c.params.method()
 	switch {
 	case cert.Method != m.name || cert.Sound != m.sound:
 		return fmt.Errorf("its method is %s (sound: %v), the run's %s (sound: %v)", cert.Method, cert.Sound, m.name, m.sound)
@@ -86,11 +87,11 @@ type ScoreAccumulator struct {
 	first       []float32 // the first selection samples [·m]
 	sums        []float64 // sums of the selection samples' scores [m]
 
-	class    int // A; −1 until the selection is over
-	rivals   []rival
-	lower    lowerMean // of X^A, for BonferroniScores and Taylor
-	sumA     float64   // of X^A
-	interval confidence
+	class  int // A; −1 until the selection is over
+	rivals []rival
+	lower  lowerMean // of X^A, for BonferroniScores and Taylor
+	// intervals bound the mean scores of A and, where that is another class, the label.
+	intervals []classInterval
 }
 
 // rival is a class or a set of classes that A is compared with.
@@ -196,7 +197,7 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 // divided into calls makes no difference.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
-		if err := a.choose(); err != nil {
+		if err := a.chooseByScores(); err != nil {
 			return err
 		}
 	}
@@ -216,15 +217,47 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// choose ends the selection: it fixes the class, its rivals and their weights.
-func (a *ScoreAccumulator) choose() error {
+// Choose ends the selection with the class that the votes of its samples elect, or the
+// label: of params with ClassByVotes.
+func (a *ScoreAccumulator) Choose(class int) error {
+	switch {
+	case !a.certifier.params.ClassByVotes:
+		return errors.New("the scores choose the class, not the votes")
+	case class < 0 || class >= a.example.Classes:
+		return fmt.Errorf("class %d is not one of the %d classes", class, a.example.Classes)
+	}
+	return a.settle(class)
+}
+
+// chooseByScores ends the selection with the class of the largest sum of scores, or the
+// label.
+func (a *ScoreAccumulator) chooseByScores() error {
+	class := a.example.Label
+	switch {
+	case a.certifier.params.ClassByVotes:
+		return errors.New("the class that the votes elect is not known yet")
+	case a.certifier.params.Class == Predicted:
+		class = argMaxScore(a.sums, -1)
+	}
+	return a.settle(class)
+}
+
+// settle ends the selection: it fixes the class and what its samples are compared with.
+func (a *ScoreAccumulator) settle(class int) error {
 	if a.seen0 != a.example.N0 {
 		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.example.N0)
 	}
-	a.class = a.example.Label
-	if a.certifier.params.Class == Predicted {
-		a.class = argMaxScore(a.sums, -1)
+	a.class = class
+	if !a.certifier.params.ClassByVotes {
+		a.chooseRivals()
 	}
+	a.startIntervals()
+	a.first = nil
+	return nil
+}
+
+// chooseRivals fixes the class's rivals and their weights.
+func (a *ScoreAccumulator) chooseRivals() {
 	others := rival{class: -1, weight: 1}
 	switch {
 	case a.example.Classes == 2:
@@ -235,7 +268,7 @@ func (a *ScoreAccumulator) choose() error {
 		a.rivals = []rival{{class: argMaxScore(a.sums, a.class), weight: 1}, others}
 	}
 	p := a.certifier.params
-	alpha := p.classTarget().level()
+	alpha := p.ClassTarget().level()
 	if p.Combine == Directed && p.Margin == SecondMargin {
 		for i := range a.rivals {
 			a.rivals[i].weight = a.chooseWeight(i, alpha)
@@ -254,17 +287,12 @@ func (a *ScoreAccumulator) choose() error {
 			a.rivals[i].taylor = a.certifier.start(p.Bound, a.example.N, alpha/2)
 		}
 	}
-	if len(p.Confidence.Radii) > 0 {
-		a.interval = confidenceMethods.do(p.Confidence.Method)(a)
-	}
-	a.first = nil
-	return nil
 }
 
 // bonferroniAlpha is the level of each of the two bounds of BonferroniScores; Taylor
 // has spent half of α on its test by then.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
-	alpha := a.certifier.params.classTarget().level() / 2
+	alpha := a.certifier.params.ClassTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {
 		alpha /= 2
 	}
@@ -318,8 +346,10 @@ func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
 
 func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 	p := &a.certifier.params
+	for i := range a.intervals {
+		a.intervals[i].add(float64(float64(row[a.intervals[i].class]) * scale))
+	}
 	xa := float64(float64(row[a.class]) * scale)
-	a.sumA += xa
 	if a.lower != nil {
 		a.lower.add(xa)
 	}
@@ -337,9 +367,6 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 			r.stream.add(1 - xb)
 		}
 	}
-	if a.interval != nil {
-		a.interval.add(xa)
-	}
 }
 
 // Certificate returns what the N samples certify.
@@ -348,8 +375,11 @@ func (a *ScoreAccumulator) Certificate() (Certificate, error) {
 		return Certificate{}, fmt.Errorf("%d of n = %d estimation samples", a.seen, a.example.N)
 	}
 	p := a.certifier.params
+	if p.ClassByVotes {
+		return Certificate{}, errors.New("the class is certified by its votes")
+	}
 	e := a.example
-	return p.classTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, e.Quantisation, a.bound()), nil
+	return p.ClassTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, e.Quantisation, a.bound()), nil
 }
 
 // bound is the margin against the rival that is bounded worst.

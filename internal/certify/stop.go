@@ -229,7 +229,7 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	class, err := v.class(s.certifier.params.Class)
+	class, err := v.Elected(s.certifier.params.Class)
 	if err != nil {
 		return 0, err
 	}

@@ -23,6 +23,7 @@ import (
 type survivalBand struct {
 	params ScoreParams
 	points boundSurvival
+	alpha  float64 // of each side
 	n      int64
 	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
 	band   []bandPoint
@@ -49,12 +50,14 @@ func cell(x float64) int {
 	return sort.Search(len(thresholds), func(j int) bool { return thresholds[j] > x })
 }
 
-func startSurvivalBand(a *ScoreAccumulator) confidence {
-	return newSurvivalBand(a.attackParams(), a.example.N)
+func startSurvivalBand(a *ScoreAccumulator, _ int, alpha float64) confidence {
+	return newSurvivalBand(a.attackParams(), a.example.N, alpha)
 }
 
-func newSurvivalBand(p ScoreParams, n int64) *survivalBand {
-	return &survivalBand{params: p, points: bands.do(p.Confidence.Band), n: n, counts: make([]int64, len(thresholds)+1)}
+func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
+	return &survivalBand{
+		params: p, points: bands.do(p.Confidence.Band), alpha: alpha, n: n, counts: make([]int64, len(thresholds)+1),
+	}
 }
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
@@ -71,7 +74,7 @@ type boundSurvival func(*survivalBand) []bandPoint
 
 // binomialPoints has the exact bounds at level 1−α/K for S and for 1−S, one side at α.
 func (b *survivalBand) binomialPoints() []bandPoint {
-	alpha := b.params.sideAlpha() / float64(len(thresholds)/binomialEvery)
+	alpha := b.alpha / float64(len(thresholds)/binomialEvery)
 	var points []bandPoint
 	below := int64(0)
 	for j, s := range thresholds {
@@ -87,7 +90,7 @@ func (b *survivalBand) binomialPoints() []bandPoint {
 // (Massart 1990, Theorem 1).
 func (b *survivalBand) dkwPoints() []bandPoint {
 	n := float64(b.n)
-	width := math.Sqrt(math.Log(1/b.params.sideAlpha())/(2*n)) + 4*unit
+	width := math.Sqrt(math.Log(1/b.alpha)/(2*n)) + 4*unit
 	var points []bandPoint
 	below := int64(0)
 	for j, s := range thresholds {

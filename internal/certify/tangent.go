@@ -22,6 +22,8 @@ import "math"
 // wrong.
 //
 // g'(p) = φ(Φ⁻¹(p) − ρ)/φ(Φ⁻¹(p)) = exp(ρΦ⁻¹(p) − ρ²/2), ρ = R/σ, which grows with p.
+//
+// Without selection samples see splitTangent.
 type tangent struct {
 	radii []tangentAt
 }
@@ -43,18 +45,22 @@ type tangentSide struct {
 // kappas are the κ that are tried.
 var kappas = []float64{0.5, 2, 8, 32}
 
-func startTangent(a *ScoreAccumulator) confidence {
-	return newTangent(a.attackParams(), a.selectionScores(), a.example.N, a.startSide)
+func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
+	if k := a.certifier.params.Confidence.TangentSamples(a.example.N0, a.example.N); k > 0 {
+		return newSplitTangent(a, k, alpha)
+	}
+	start := func() lowerMean { return a.startSide(alpha) }
+	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
 // newTangent fixes S_0 from selection scores. start begins a stream for the mean of n
 // samples at a level 1−α.
-func newTangent(p ScoreParams, selection []float64, n int64, start func() lowerMean) *tangent {
+func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
 		counts[cell(x)]++
 	}
-	log := math.Log(1/p.sideAlpha()) / float64(n)
+	log := math.Log(1/alpha) / float64(n)
 	t := &tangent{}
 	for _, r := range p.Confidence.Radii {
 		rho := r / p.Sigma

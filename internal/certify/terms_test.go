@@ -59,7 +59,7 @@ func TestConfidenceTerms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lower, upper = a.interval.bounds(0)
+		lower, upper = a.intervals[0].bounds(0)
 		return lower, upper, cert
 	}
 	check := func(name string, got, want float64) {
@@ -123,14 +123,14 @@ func TestConfidenceTerms(t *testing.T) {
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)
-	at := a.interval.(*tangent).radii[0]
+	at := a.intervals[0].confidence.(*tangent).radii[0]
 	psi := func(s *tangentSide) (m float64) {
 		for _, v := range x {
 			m += s.value(cell(v), v) / n
 		}
 		return m
 	}
-	lower, upper = a.interval.bounds(0)
+	lower, upper = a.intervals[0].bounds(0)
 	check("tangent, lower", lower, at.low.constant+at.low.top*hoeffding(psi(&at.low), side))
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }

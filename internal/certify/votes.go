@@ -98,12 +98,12 @@ var ErrNoLabel = errors.New("label is missing: only the predicted class can be c
 
 // Certifiable reports what v lacks for the class c to be certified.
 func (v Votes) Certifiable(c Class) error {
-	_, err := v.class(c)
+	_, err := v.Elected(c)
 	return err
 }
 
-// class returns the class A to certify.
-func (v Votes) class(c Class) (int, error) {
+// Elected returns the class A to certify.
+func (v Votes) Elected(c Class) (int, error) {
 	if c == Label {
 		if v.Label == UnknownLabel {
 			return 0, ErrNoLabel
@@ -188,7 +188,7 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
-	a, err := v.class(c.params.Class)
+	a, err := v.Elected(c.params.Class)
 	if err != nil {
 		return Certificate{}, err
 	}

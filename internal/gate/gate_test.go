@@ -144,7 +144,7 @@ func TestCheckCalibration(t *testing.T) {
 	radius, certified := 0.25, 0.07
 	s.Calibration = []summary.Calibration{{Radius: &radius, N: 90, CBS: 0.05, CCE: 0.1,
 		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Failures: 2}, CBS: 0.072, CCE: 0.14},
-		Thresholded: []summary.Thresholded{{Tau: 0.9, Wrong: 10, Right: 40, Certified: &certified}}}}
+		Thresholded: []summary.Thresholded{{Tau: 0.9, Wrong: 10, Right: 40, Failures: 2, Certified: &certified}}}}
 	for text, met := range map[string]bool{
 		"cbs@0.25<=0.05": true, "cbs@0.25<=0.0499999": false, "cce@0.250<=0.10": true, "cce@0.25<=0.09": false,
 		"certified:cbs@0.25<=0.072": true, "certified:cbs@0.25<=0.071": false, "certified:cce@0.25<=0.14": true, "certified:cce@0.25<=0.13": false,

@@ -162,7 +162,7 @@ func thresholdedError(s summary.Summary, r Requirement) (value, error) {
 		}
 		v := value{t.Rat(0), fmt.Sprintf("%d of %d", t.Wrong, t.Wrong+t.Right)}
 		if r.certified {
-			v = value{t.Rat(c.Certified.Failures), v.detail + mayBeWrong(c.Certified.Failures)}
+			v = value{t.Rat(t.Failures), v.detail + mayBeWrong(t.Failures)}
 		}
 		return v, nil
 	}

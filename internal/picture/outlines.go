@@ -9,10 +9,16 @@ import (
 
 // outlines is a canvas that draws text as the outlines of its letters: no viewer needs the font, and none takes another
 // one, wider than the room that was left for it.
-type outlines struct{ vg.Canvas }
+type outlines struct {
+	vg.Canvas
+	texts *[]string // that were drawn
+}
 
 // FillString implements vg.Canvas.
 func (o outlines) FillString(face font.Face, at vg.Point, text string) {
+	if o.texts != nil {
+		*o.texts = append(*o.texts, text)
+	}
 	size := face.Font.Size
 	units := face.Face.UnitsPerEm()
 	// The outlines come at a size of one dot a unit of the font: exact, without hints.

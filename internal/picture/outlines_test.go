@@ -20,8 +20,8 @@ func TestOutlines(t *testing.T) {
 	face := plot.DefaultFont
 	face.Variant, face.Size = "Sans", 100
 	got := font.DefaultCache.Lookup(face, 100)
-	outlines{&r}.FillString(got, vg.Point{X: 10, Y: 20}, "l")
-	outlines{&r}.FillString(got, vg.Point{X: 10, Y: 20}, "σ ≥ l")
+	outlines{&r, nil}.FillString(got, vg.Point{X: 10, Y: 20}, "l")
+	outlines{&r, nil}.FillString(got, vg.Point{X: 10, Y: 20}, "σ ≥ l")
 	if len(r.Actions) != 2 {
 		t.Fatalf("%d actions", len(r.Actions))
 	}
@@ -132,7 +132,7 @@ func TestDraw(t *testing.T) {
 		if err != nil || err2 != nil || !bytes.Equal(one, again) || !bytes.HasPrefix(one, []byte(begins)) {
 			t.Errorf("format %d: %v, %v, %.20q", format, err, err2, one)
 		}
-		if format == SVG && (!bytes.Contains(one, []byte("<title>a &lt; b</title>")) || !bytes.Contains(one, []byte(`role="img"`)) || bytes.Contains(one, []byte("<text"))) {
+		if format == SVG && (!bytes.Contains(one, []byte("<title>a &lt; b</title>")) || !bytes.Contains(one, []byte(`role="img"`)) || !bytes.Contains(one, []byte("\nσ &amp; &lt;co&gt;\n")) || bytes.Contains(one, []byte("<text"))) {
 			t.Errorf("%.600s", one)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,7 +89,8 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 	default:
 		c = vgsvg.New(width, height)
 	}
-	whole := draw.NewCanvas(outlines{c}, width, height)
+	var texts []string
+	whole := draw.NewCanvas(outlines{c, &texts}, width, height)
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
 	paint(draw.Crop(whole, Margin, -Margin, Margin, -Margin))
@@ -98,7 +100,7 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 	}
 	switch format {
 	case SVG:
-		return describe(out.Bytes(), alt), nil
+		return describe(out.Bytes(), alt, texts), nil
 	case PDF:
 		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // of the same length
 	}
@@ -110,18 +112,22 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 // svgRoot is the root's tag, comments before it included.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe gives an SVG, whose text is outlines, its title in words.
-func describe(svg []byte, alt string) []byte {
+// describe gives an SVG, whose text is outlines, its title in words, and what is written in it, a line each.
+func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
-	if at == nil || alt == "" {
+	if at == nil {
 		return svg
 	}
-	var title bytes.Buffer
-	_ = xml.EscapeText(&title, []byte(alt)) // a Buffer takes everything
-	out := append([]byte(nil), svg[:at[1]-1]...)
-	out = append(out, ` role="img">`+"\n<title>"...)
-	out = append(append(out, title.Bytes()...), "</title>"...)
-	return append(out, svg[at[1]:]...)
+	var words bytes.Buffer
+	words.WriteString(` role="img">` + "\n<title>")
+	_ = xml.EscapeText(&words, []byte(alt)) // a Buffer takes everything
+	words.WriteString("</title>\n<desc>")
+	for _, text := range texts {
+		words.WriteByte('\n')
+		_ = xml.EscapeText(&words, []byte(text))
+	}
+	words.WriteString("\n</desc>")
+	return slices.Concat(svg[:at[1]-1], words.Bytes(), svg[at[1]:])
 }
 
 // NewPlot is a plot in a font without serifs.
@@ -183,11 +189,11 @@ func (most Ticks) Ticks(low, high float64) []plot.Tick {
 
 // Fit shortens a plot's title to a width.
 func Fit(p *plot.Plot, width vg.Length) {
-	p.Title.Text = shorten(p.Title.Text, func(s string) bool { return p.Title.TextStyle.Width(s) <= width })
+	p.Title.Text = Shorten(p.Title.Text, func(s string) bool { return p.Title.TextStyle.Width(s) <= width })
 }
 
-// shorten leaves out the middle of s until it fits.
-func shorten(s string, fits func(string) bool) string {
+// Shorten leaves out the middle of s until it fits.
+func Shorten(s string, fits func(string) bool) string {
 	runes := []rune(s)
 	for n := len(runes); n > 0; n-- {
 		if n < len(runes) {

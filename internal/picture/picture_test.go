@@ -29,7 +29,7 @@ func TestShorten(t *testing.T) {
 		want  string
 	}{{12, "abcdefghij"}, {10, "abcdefghij"}, {9, "abc...hij"}, {5, "a...j"}, {2, ""}, {0, ""}} {
 		fits := func(s string) bool { return len([]rune(s)) <= test.width }
-		if got := shorten("abcdefghij", fits); got != test.want {
+		if got := Shorten("abcdefghij", fits); got != test.want {
 			t.Errorf("width %d: %q, want %q", test.width, got, test.want)
 		}
 	}

@@ -29,7 +29,7 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // Columns are what FromTable and Attacked read.
 func Columns() tabular.Options {
 	return tabular.Options{
-		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius",
+		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius", "certified",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
 		Matrices: []string{"probabilities", "probs", "scores"},

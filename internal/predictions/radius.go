@@ -14,6 +14,8 @@ import (
 func LocateRadius(t *tabular.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
+	case errors.Is(err, calib.ErrNoneCertified):
+		return fmt.Errorf("%s: %w", t.Path, err)
 	case errors.Is(err, calib.ErrNoRadii):
 		return fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
 	case errors.As(err, &none):
@@ -71,4 +73,27 @@ func listRadii(radii []float64) string {
 		names = append(names, "…")
 	}
 	return strings.Join(names, ", ")
+}
+
+// SelectCertified returns the rows whose class is certified within their radius: of the others the bounds of a
+// bounds.csv are not on the confidence. A table without the column certified is returned as it is.
+func SelectCertified(t *tabular.Table) (*tabular.Table, error) {
+	groups := t.GroupRows("certified")
+	if groups == nil {
+		return t, nil
+	}
+	var certified []int
+	for _, g := range groups {
+		switch g.Value {
+		case 0:
+		case 1:
+			certified = g.Rows
+		default:
+			return nil, t.Errorf(g.Rows[0], "certified %v is not 0 or 1", g.Value)
+		}
+	}
+	if len(certified) == 0 {
+		return nil, hint.New(t.Path+": no class is certified at the radius", "choose a smaller one with --radius")
+	}
+	return t.Select(certified), nil
 }

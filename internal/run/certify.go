@@ -28,6 +28,8 @@ type Outcome struct {
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
+	// TangentSamples of the n fixed the guess of the bounds on the confidence, for want of selection samples.
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // Certify carries out a plan. Errors in what the user gave are InputErrors; an
@@ -126,6 +128,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	outcome := Outcome{
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
+		TangentSamples: r.plan.TangentSamples(),
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
@@ -138,22 +141,25 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 
 // certifiers are the methods of a run.
 type certifiers struct {
-	votes    *certify.VoteCertifier  // of a run by votes, else nil
+	votes    *certify.VoteCertifier  // of a run whose classes votes certify, else nil
 	scores   *certify.ScoreCertifier // of a run with scores, else nil
 	stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
 func newCertifiers(r runfolder.Run) (c certifiers, err error) {
-	p, target := r.Parameters, r.Target(r.Parameters.Alpha)
-	if bound, ok := p.Method.Scores(); ok {
-		c.scores, err = certify.NewScoreCertifier(certify.ScoreParams{
-			Target: target, Bound: bound, Combine: p.Combine,
-			Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
-		})
-		return c, err
+	p := r.Parameters
+	method, byVotes := p.Method.Votes()
+	bound, _ := p.Method.Scores()
+	scores := certify.ScoreParams{
+		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
 	}
-	method, _ := p.Method.Votes()
-	params := certify.VoteParams{Target: target, Method: method}
+	if !byVotes || len(p.ConfidenceRadii) > 0 {
+		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
+			return c, err
+		}
+	}
+	params := certify.VoteParams{Target: scores.ClassTarget(), Method: method}
 	if c.votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
 		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
 	}
@@ -255,7 +261,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 			Examples: in.data.Len(), Selected: selected,
 			Options: p.DataOptions, Note: in.data.Note(),
 		},
-		Parameters: p.Parameters, Noise: in.noise.describe(),
+		Parameters: p.Parameters, Noise: in.noise.describe(), TangentSamples: p.TangentSamples(),
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,

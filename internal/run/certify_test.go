@@ -253,8 +253,17 @@ func TestCertifyCountsNone(t *testing.T) {
 // A run by scores certifies what its scores say, and saves them: certified again they give
 // the same certificates and the same bounds.
 func TestCertifyByScores(t *testing.T) {
+	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
+	t.Run("class by another method for votes", func(t *testing.T) {
+		testSavedScores(t, runfolder.ByVotes(certify.ClopperPearson), certify.ClopperPearson)
+	})
+	t.Run("class by scores", func(t *testing.T) { testSavedScores(t, runfolder.ByScores(certify.Betting), "") })
+}
+
+func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // none is certified at 5
+		p.Method = method
 	})
 	mustCertify(t, p)
 	r := readResults(t, p.Out)
@@ -269,30 +278,52 @@ func TestCertifyByScores(t *testing.T) {
 			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
 	// They were saved at the run's temperature: 1 leaves them as they are.
-	c, err := BoundConfidence(t.Context(), SavedScores{e, params, 0, 1}, quiet)
+	saved := SavedScores{Evidence: e, Params: params, Temperature: 1, Votes: e.ClassMethod()}
+	if saved.Votes != votes {
+		t.Fatalf("the run's classes are certified by %q, want %q", saved.Votes, votes)
+	}
+	c, err := BoundConfidence(t.Context(), saved, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var certs []certify.Certificate
-	if err := CertifyScores(t.Context(), SavedScores{e, params, 0, 1}, quiet,
+	if err := CertifyScores(t.Context(), saved, quiet,
 		func(cert certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, cert) }); err != nil {
 		t.Fatal(err)
 	}
 	sameJSON(t, "certificates", certs, r.certs)
+	classes, err := e.ClassTarget(runfolder.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := Recertification{Evidence: e, Target: classes, Combine: e.Combine(nil), Temperature: 1}.Certify(t.Context(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameJSON(t, "certificates of radius", sets[0], r.certs)
+	if r.certs[0].Alpha != p.Alpha/2 {
+		t.Errorf("the certificates' α is %v of %v", r.certs[0].Alpha, p.Alpha)
+	}
 	var b strings.Builder
 	if err := runfolder.WriteBounds(&b, c.Bounds, 3); err != nil {
 		t.Fatal(err)
 	}
+	// The probabilities elect the classes that the outputs do, but for ties.
+	elsewhere := saved
+	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
+	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {
+		t.Errorf("bounds of a file from elsewhere\n%+v\nof the run\n%+v (%v)", again.Bounds, c.Bounds, err)
+	}
 	if own, err := os.ReadFile(filepath.Join(p.Out, runfolder.BoundsFile)); err != nil || string(own) != b.String() {
 		t.Errorf("bounds from saved scores\n%s\nof the run\n%s (%v)", b.String(), own, err)
 	}
-	if c.Examples != 3 || c.N != 200 || len(c.Bounds) == 0 {
+	if c.Examples != 3 || c.N != 200 || len(c.Bounds) != 9 {
 		t.Errorf("%+v", c)
 	}
 	for i, at := range c.Radii {
 		var lower, upper, n float64
 		for _, row := range c.Bounds {
-			if row.Radius == p.ConfidenceRadii[i] {
+			if row.Certified && row.Radius == p.ConfidenceRadii[i] {
 				lower, upper, n = lower+row.Lower, upper+row.Upper, n+1
 			}
 		}
@@ -564,8 +595,17 @@ func TestSettle(t *testing.T) {
 			p.Confidence, p.ConfidenceBound, p.Band = "", "", ""
 		}, []string{"confidence", "confidence-bound", "band"}},
 		{"confidence", func(p *Plan) { p.ConfidenceRadii = []float64{1} }, func(p *Plan) {
-			p.Scores, p.Method = true, runfolder.ByScores(certify.Betting)
+			p.Scores, p.Method, p.Combine = true, runfolder.ByVotes(certify.ExactMargin), ""
+		}, []string{"combine"}},
+		{"confidence, saved", func(p *Plan) { p.ConfidenceRadii, p.SaveScores = []float64{1}, true }, func(p *Plan) {
+			p.Scores, p.Method, p.Combine = true, runfolder.ByVotes(certify.ExactMargin), ""
+		}, []string{"combine"}},
+		{"confidence, scores", func(p *Plan) { p.ConfidenceRadii, p.Scores = []float64{1}, true }, func(p *Plan) {
+			p.Method = runfolder.ByScores(certify.Betting)
 		}, nil},
+		{"confidence, a method for scores", func(p *Plan) {
+			p.ConfidenceRadii, p.Method = []float64{1}, runfolder.ByScores(certify.Hoeffding)
+		}, func(p *Plan) { p.Scores = true }, nil},
 	} {
 		p := quick(t, "d.csv", tt.change)
 		want := p
@@ -639,7 +679,7 @@ func TestSavedScoresAreSplit(t *testing.T) {
 	params := certify.ScoreParams{Target: target, Bound: certify.Hoeffding, Combine: certify.Directed}
 	var got []certify.Certificate
 	take := func(c certify.Certificate, _ []certify.ConfidenceBound) { got = append(got, c) }
-	if err := CertifyScores(t.Context(), SavedScores{e, params, n0, temperature}, quiet, take); err != nil {
+	if err := CertifyScores(t.Context(), SavedScores{Evidence: e, Params: params, N0: n0, Temperature: temperature}, quiet, take); err != nil {
 		t.Fatal(err)
 	}
 	certifier, err := certify.NewScoreCertifier(params)
@@ -686,13 +726,13 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]SavedScores{
-		"--n0 5000: want a part":   {e, params, n, 1},
-		"--n0 -1: want a part":     {e, params, -1, 1},
-		"--temperature 0: ":        {e, params, n0, 0},
-		`--temperature \+Inf: `:    {e, params, n0, math.Inf(1)},
-		"no array scores0":         {e, params, 0, 1},
-		"alpha 0 is outside":       {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1},
-		"--n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1},
+		"--n0 5000: want a part":   {e, params, n, 1, ""},
+		"--n0 -1: want a part":     {e, params, -1, 1, ""},
+		"--temperature 0: ":        {e, params, n0, 0, ""},
+		`--temperature \+Inf: `:    {e, params, n0, math.Inf(1), ""},
+		"no array scores0":         {e, params, 0, 1, ""},
+		"alpha 0 is outside":       {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1, ""},
+		"--n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, ""},
 	} {
 		err := CertifyScores(t.Context(), q, quiet, take)
 		var bad InputError
@@ -781,4 +821,18 @@ func TestRecertification(t *testing.T) {
 	if !errors.Is(err, certify.ErrNoSelection) || !strings.Contains(advice, "--class label") {
 		t.Errorf("votes without selection: error %v", err)
 	}
+}
+
+// copyFile copies a file to a folder of its own.
+func copyFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), filepath.Base(path))
+	if err := os.WriteFile(to, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }

@@ -13,7 +13,8 @@ import (
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
-	Alpha    float64                   `json:"alpha"` // of class and interval together
+	Class    string                    `json:"class_method"` // by which the class is certified
+	Alpha    float64                   `json:"alpha"`        // of class and interval together
 	Sigma    float64                   `json:"sigma"`
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
@@ -23,32 +24,43 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
+	// TangentSamples of the N fixed the guess of tangent, for want of selection samples.
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples with bounds
+	Certified int     `json:"certified"` // examples whose class is certified: the means are theirs
 	LeftOut   int     `json:"left_out"`  // class not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores.
+// BoundConfidence bounds the confidence of every example of saved scores, its class
+// certified by scores or by q.Votes.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {
 		return Confidence{}, badInputf("--radii is missing")
 	}
-	if !p.Combine.Sound() {
-		return Confidence{}, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
+	class := string(q.Votes)
+	switch {
+	case q.Votes == "":
+		class = p.Bound.String() + "+" + p.Combine.String()
+		if !p.Combine.Sound() {
+			return Confidence{}, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
+		}
+	case !q.Votes.Sound():
+		return Confidence{}, badInputf("--class-method %s is not sound: it cannot certify the class", q.Votes)
 	}
-	c := Confidence{Method: p.Confidence.String(), Alpha: p.Alpha, Sigma: p.Sigma, Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
+	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Sigma: p.Sigma, Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {
 		c.Radii = append(c.Radii, RadiusConfidence{Radius: radius})
 	}
-	if err := CertifyScores(ctx, q, show, c.add); err != nil {
+	samples := func(s certify.ScoreExample) { c.TangentSamples = p.Confidence.TangentSamples(s.N0, s.N) }
+	if err := certifyScores(ctx, q, show, samples, c.add); err != nil {
 		return Confidence{}, err
 	}
 	c.average()
@@ -62,7 +74,7 @@ func (c *Confidence) add(cert certify.Certificate, bounds []certify.ConfidenceBo
 	c.Bounds = append(c.Bounds, bounds...)
 	for i := range c.Radii {
 		at := &c.Radii[i]
-		k := slices.IndexFunc(bounds, func(b certify.ConfidenceBound) bool { return b.Radius == at.Radius })
+		k := slices.IndexFunc(bounds, func(b certify.ConfidenceBound) bool { return b.Certified && b.Radius == at.Radius })
 		if k < 0 {
 			at.LeftOut++
 			continue

@@ -49,11 +49,14 @@ func TestGolden(t *testing.T) {
 		t.Skipf("the model's outputs here are\n%sand were\n%swhere the golden files were written", is, was)
 	}
 	for name, change := range map[string]func(*Plan){
-		"votes":      func(*Plan) {},
-		"label":      func(p *Plan) { p.Class, p.Margin = certify.Label, certify.FirstMargin },
-		"stop":       func(p *Plan) { p.Stop = stopRule(t, "radius>=0.25") },
-		"scores":     func(p *Plan) { p.Scores = true },
-		"confidence": func(p *Plan) { p.SaveScores, p.ConfidenceRadii = true, []float64{0.1, 0.25} },
+		"votes":  func(*Plan) {},
+		"label":  func(p *Plan) { p.Class, p.Margin = certify.Label, certify.FirstMargin },
+		"stop":   func(p *Plan) { p.Stop = stopRule(t, "radius>=0.25") },
+		"scores": func(p *Plan) { p.Scores = true },
+		"confidence": func(p *Plan) {
+			p.SaveScores, p.ConfidenceRadii, p.Method = true, []float64{0.1, 0.25}, runfolder.ByScores(certify.Betting)
+		},
+		"class-by-votes": func(p *Plan) { p.ConfidenceRadii = []float64{0.1, 0.25, 0.5} },
 		"shard": func(p *Plan) { // normalised
 			p.Mean, p.Std, p.Max, p.Skip, p.Shard = []float64{0.1307}, []float64{0.3081}, 8, 3, runfolder.Shard{I: 1, K: 2}
 		},

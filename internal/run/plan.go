@@ -78,16 +78,17 @@ type Idle struct{ Flag, Without string }
 // its zero value: it is no parameter of the run. It returns the flags that were reset.
 func (p *Plan) Settle() (idle []Idle) {
 	p.Noise = cmp.Or(p.Noise, runfolder.Lattice)
-	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
 	if !p.Method.Given() {
-		p.Method = runfolder.ByVotes(certify.ExactMargin)
-		if p.Scores {
-			p.Method = runfolder.ByScores(certify.Betting)
-		}
+		p.Method = p.defaultMethod()
+	}
+	p.Scores = p.Scores || p.SaveScores || len(p.ConfidenceRadii) > 0
+	if _, byScores := p.Method.Scores(); !byScores {
+		p.Combine = ""
+		idle = append(idle, Idle{"combine", "scores"})
 	}
 	if !p.Scores {
-		p.Combine, p.Temperature = "", 0
-		idle = append(idle, Idle{"combine", "scores"}, Idle{"temperature", "scores"})
+		p.Temperature = 0
+		idle = append(idle, Idle{"temperature", "scores"})
 	}
 	if len(p.ConfidenceRadii) == 0 {
 		p.Confidence, p.ConfidenceBound, p.Band = "", "", ""
@@ -96,6 +97,15 @@ func (p *Plan) Settle() (idle []Idle) {
 		}
 	}
 	return idle
+}
+
+// defaultMethod is the method of a plan that names none: the class is certified by its
+// votes, also where its confidence is bounded, unless --scores asks for the scores.
+func (p *Plan) defaultMethod() runfolder.Method {
+	if p.Scores || (p.SaveScores && len(p.ConfidenceRadii) == 0) {
+		return runfolder.ByScores(certify.Betting)
+	}
+	return runfolder.ByVotes(certify.ExactMargin)
 }
 
 // maxThreads is above the cores of any machine; each thread holds a batch.
@@ -143,7 +153,7 @@ func (p Plan) validateSamples() error {
 
 // validateMethod checks what belongs to votes, and what to scores.
 func (p Plan) validateMethod() error {
-	_, byVotes := p.Method.Votes()
+	method, byVotes := p.Method.Votes()
 	switch {
 	case !p.Scores && !byVotes:
 		return hint.Add(badInputf("--method %s is for scores", p.Method), "add --scores")
@@ -151,10 +161,12 @@ func (p Plan) validateMethod() error {
 		return nil
 	case !positive(p.Temperature):
 		return badInputf("--temperature %v: want a number above 0", p.Temperature)
-	case byVotes:
+	case byVotes && len(p.ConfidenceRadii) == 0:
 		return badInputf("--method %s is for votes, not for --scores", p.Method)
+	case byVotes && !method.Sound():
+		return badInputf("--method %s is not sound: it cannot certify the class whose confidence is bounded", p.Method)
 	case p.Stop.Given():
-		return badInputf("--stop %s: only votes can be stopped early, not --scores", p.Stop)
+		return badInputf("--stop %s: only votes can be stopped early, not scores", p.Stop)
 	}
 	return nil
 }

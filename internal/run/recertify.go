@@ -35,7 +35,7 @@ func (q *Recertification) settle() {
 	}
 	method := runfolder.ByVotes(certify.ExactMargin)
 	switch r := q.Evidence.Run; {
-	case r != nil && r.Parameters.Method.Given() && (!r.Parameters.Scores || r.Parameters.SaveScores):
+	case r != nil && r.Parameters.Method.Given() && q.Evidence.Supports(r.Parameters.Method):
 		method = r.Parameters.Method
 	case q.Evidence.HoldsScores():
 		method = runfolder.ByScores(certify.Betting)
@@ -62,7 +62,10 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	for _, m := range q.Methods {
 		var certs []certify.Certificate
 		if bound, ok := m.Scores(); ok {
-			s := SavedScores{q.Evidence, certify.ScoreParams{Target: q.Target, Bound: bound, Combine: q.Combine}, q.N0, q.Temperature}
+			s := SavedScores{
+				Evidence: q.Evidence, Params: certify.ScoreParams{Target: q.Target, Bound: bound, Combine: q.Combine},
+				N0: q.N0, Temperature: q.Temperature,
+			}
 			err = CertifyScores(ctx, s, show, func(c certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, c) })
 		} else {
 			certs, err = certifyVotes(ctx, byVotes[0], votes, bar)
@@ -118,14 +121,28 @@ type SavedScores struct {
 	// for files that have none.
 	N0          int64
 	Temperature float64 // relative to the one that the probabilities were saved with
+	// Votes, where it is given, certifies the classes whose confidence is bounded: from the
+	// run's votes, or those of the samples' largest probabilities.
+	Votes certify.VoteMethod
 }
 
 // CertifyScores certifies every example of saved scores and gives take what is found.
-func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
+func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
+	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
+}
+
+// certifyScores is CertifyScores; samples is told the numbers of samples of every example first.
+func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
+	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
 		return badInputf("--temperature %v: want a number above 0", q.Temperature)
 	}
+	q.Params.ClassByVotes = q.Votes != ""
 	certifier, err := certify.NewScoreCertifier(q.Params)
+	if err != nil {
+		return BadInput(err)
+	}
+	polls, err := q.newPolls()
 	if err != nil {
 		return BadInput(err)
 	}
@@ -138,6 +155,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	if err != nil {
 		return err
 	}
+	samples(example)
 	bar := progress.Start(show, "scores", int64(r.Examples), 0)
 	defer bar.Finish()
 	for {
@@ -150,7 +168,11 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 			return BadInput(err)
 		}
 		example.Quantisation = r.Quantisation()
-		cert, bounds, err := q.certifyExample(certifier, r, example)
+		poll, err := polls.next(example)
+		if err != nil {
+			return BadInput(err)
+		}
+		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
 			return hint.Add(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
 				"take the first k samples for it with --n0 k, or certify --class label")
@@ -177,30 +199,48 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	return e, nil
 }
 
-func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
+func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *poll, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
 	a, err := certifier.Start(e)
 	if err != nil {
 		return cert, nil, err
 	}
-	if err := r.Selection(func(probs []float32) error {
+	chosen := false
+	take := func(probs []float32, selection bool) error {
+		if poll != nil {
+			poll.count(probs, selection)
+			if !selection && !chosen {
+				chosen = true
+				if err := chooseByVotes(a, poll.votes, q.Params.Class); err != nil {
+					return err
+				}
+			}
+		}
 		certify.Retemper(probs, r.Classes, q.Temperature)
-		return a.Selection(probs)
-	}); err != nil {
+		if selection {
+			return a.Selection(probs)
+		}
+		return a.Estimation(probs)
+	}
+	if err := r.Selection(func(probs []float32) error { return take(probs, true) }); err != nil {
 		return cert, nil, err
 	}
 	selection := q.N0 // samples still to be taken for the selection
 	if err := r.Estimation(func(probs []float32) error {
-		certify.Retemper(probs, r.Classes, q.Temperature)
 		k := int(min(selection, int64(len(probs)/r.Classes)))
 		selection -= int64(k)
-		if err := a.Selection(probs[:k*r.Classes]); err != nil || k*r.Classes == len(probs) {
+		if err := take(probs[:k*r.Classes], true); err != nil || k*r.Classes == len(probs) {
 			return err
 		}
-		return a.Estimation(probs[k*r.Classes:])
+		return take(probs[k*r.Classes:], false)
 	}); err != nil {
 		return cert, nil, err
 	}
-	if cert, err = a.Certificate(); err != nil {
+	if poll != nil {
+		cert, err = poll.certifier.Certify(poll.votes)
+	} else {
+		cert, err = a.Certificate()
+	}
+	if err != nil {
 		return cert, nil, err
 	}
 	return cert, a.Confidence(cert), nil

@@ -138,7 +138,7 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	if saved := r.folder.Scores(); err == nil && saved != nil {
 		err = saved.WriteExample(turn, example.Index, example.Label)
 	}
-	return &scoreExperiment{experiment: e, scores: scores, turn: turn}, err
+	return &scoreExperiment{experiment: e, scores: scores, turn: turn, selected: make([]int64, r.inputs.model.Classes())}, err
 }
 
 // experiment is one example of a run, certified by its votes. It implements
@@ -191,14 +191,16 @@ func (e *experiment) Emit() error {
 	return nil
 }
 
-// scoreExperiment is an experiment certified by its scores. It implements
-// smoothing.Observer.
+// scoreExperiment is an experiment certified by its scores, or by its votes with bounds on
+// the confidence from its scores. It implements smoothing.Observer.
 type scoreExperiment struct {
 	*experiment
-	scores *certify.ScoreAccumulator
-	turn   int      // the example's place in the run
-	seen   [2]int64 // samples, by phase
-	probs  []float32
+	scores   *certify.ScoreAccumulator
+	turn     int      // the example's place in the run
+	seen     [2]int64 // samples, by phase
+	probs    []float32
+	selected []int64 // votes of the selection samples seen [m]
+	chosen   bool    // the votes have chosen the class
 }
 
 func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
@@ -211,6 +213,11 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 		}
 		probs = e.probs[:len(outputs)]
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
+	}
+	if r.votes != nil {
+		if err := e.elect(phase, outputs); err != nil {
+			return err
+		}
 	}
 	saved := r.folder.Scores()
 	take, save := e.scores.Estimation, saved.WriteEstimation
@@ -226,9 +233,43 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
+// elect counts the votes of selection samples and gives the scores the class that they
+// choose.
+func (e *scoreExperiment) elect(phase smoothing.Phase, outputs []float32) error {
+	m := len(e.selected)
+	switch {
+	case phase == smoothing.Selection:
+		for ; len(outputs) >= m; outputs = outputs[m:] {
+			if k := smoothing.Vote(outputs[:m]); k >= 0 {
+				e.selected[k]++
+			}
+		}
+		return nil
+	case e.chosen:
+		return nil
+	}
+	e.chosen = true
+	votes := certify.Votes{Label: e.record.Votes.Label, Counts0: e.selected}
+	return chooseByVotes(e.scores, votes, e.running.plan.Class)
+}
+
+// chooseByVotes gives scores the class that the votes certify.
+func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class certify.Class) error {
+	k, err := votes.Elected(class)
+	if err != nil {
+		return err
+	}
+	return scores.Choose(k)
+}
+
 func (e *scoreExperiment) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
-	if e.record.Certificate, err = e.scores.Certificate(); err != nil {
+	if e.running.votes != nil {
+		e.record.Certificate, err = e.running.votes.Certify(e.record.Votes)
+	} else {
+		e.record.Certificate, err = e.scores.Certificate()
+	}
+	if err != nil {
 		return err
 	}
 	e.record.Bounds = e.scores.Confidence(e.record.Certificate)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,11 +13,23 @@ import (
 	"github.com/rscert/rscert/internal/tabular"
 )
 
-// boundsHeader names the columns of bounds.csv. examples is the number of
-// examples that were sampled, those included that have no row because their class
-// is not certified: whoever counts failures among the rows has to know it. check is
-// the row's checksum.
-const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
+// boundsHeader names the columns of bounds.csv. examples is the number of examples that
+// were sampled, and alpha the failure probability of a row: whoever counts failures
+// among the rows has to know both. certified is 0 where the class is not certified within
+// the radius: lower and upper then bound the score of the label, and an example without a
+// label has no row. check is the row's checksum.
+const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
+
+// Places of columns in both headers, and of one in boundsHeader.
+const (
+	radiusField    = 5
+	examplesField  = 8
+	certifiedField = 9
+)
+
+// certifiedHeader is the header of earlier files, which have the rows of certified classes
+// alone.
+const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv: bounds on the confidence under attack, a row
 // an example and radius, from so many examples.
@@ -48,6 +61,8 @@ func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 		w.Float(x)
 	}
 	w.Int(examples)
+	w.Bool(r.Certified)
+	w.Float(r.Alpha)
 	w.EndRow()
 	_ = w.Flush() // a Buffer takes everything
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
@@ -55,22 +70,33 @@ func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 
 // boundRow is what tells where a row of bounds.csv belongs.
 type boundRow struct {
-	index  int
-	radius float64
+	index     int
+	radius    float64
+	certified bool
+}
+
+// ownBounds is what a bounds.csv holds.
+type ownBounds struct {
+	content[boundRow]
+	header string
 }
 
 // readBounds reads a run folder's own bounds.csv.
-func readBounds(path string) (content[boundRow], error) {
+func readBounds(path string) (ownBounds, error) {
 	f, err := openFile(path)
 	if err != nil {
-		return content[boundRow]{}, err
+		return ownBounds{}, err
 	}
 	defer f.Close()
-	c, err := collect(f, func(l line) (row boundRow, held int, err error) {
+	c := ownBounds{header: boundsHeader}
+	c.content, err = collect(f, func(l line) (row boundRow, held int, err error) {
 		if l.number == 1 {
 			held = noValue
+			if string(l.text) == certifiedHeader {
+				c.header = certifiedHeader
+			}
 		}
-		row, err = decodeBound(l)
+		row, err = decodeBound(l, c.header)
 		return row, held, err
 	})
 	if err != nil {
@@ -79,62 +105,57 @@ func readBounds(path string) (content[boundRow], error) {
 	return c, err
 }
 
-func decodeBound(l line) (row boundRow, err error) {
+func decodeBound(l line, header string) (row boundRow, err error) {
 	if l.torn {
 		return row, tornLine(l.text, sealedCSV)
 	}
 	if l.number == 1 {
-		if string(l.text) != boundsHeader {
-			return row, fmt.Errorf("columns are not %q", boundsHeader)
+		if string(l.text) != header {
+			return row, fmt.Errorf("columns are not %q", header)
 		}
 		return row, nil
 	}
-	text, state := checksum.VerifyCSV([]byte(boundsHeader), l.text)
-	switch state {
-	case checksum.Bad:
-		return row, errChanged
-	case checksum.Absent:
-		if strings.Count(string(text), ",")+1 == strings.Count(boundsHeader, ",") { // all but the checksum
-			return row, errUnsealed
-		}
-		return row, errChanged
-	}
+	text, state := checksum.VerifyCSV([]byte(header), l.text)
 	fields := strings.Split(string(text), ",")
-	if len(fields) < 6 {
+	switch whole := len(fields) == strings.Count(header, ","); { // all but the checksum
+	case state == checksum.Absent && whole:
+		return row, errUnsealed
+	case state != checksum.Good || !whole:
 		return row, errChanged
 	}
 	if row.index, err = strconv.Atoi(fields[0]); err == nil {
-		row.radius, err = strconv.ParseFloat(fields[5], 64)
+		row.radius, err = strconv.ParseFloat(fields[radiusField], 64)
 	}
+	row.certified = header == certifiedHeader || fields[certifiedField] == "1"
 	return row, err
 }
 
-// boundRadii are the radii at which a certified class has bounds on its confidence.
-func (p Parameters) boundRadii(c certify.Certificate) []float64 {
-	var radii []float64
+// boundRows are the rows that the example of a certificate has: of each radius, but those
+// alone at which its class is certified where it has no label, or the file no others.
+func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
+	others := header == boundsHeader && c.Label != certify.UnknownLabel
+	var rows []boundRow
 	for _, r := range p.ConfidenceRadii {
-		if c.Prediction != certify.Abstained && r <= c.Radius {
-			radii = append(radii, r)
+		if certified := c.Prediction != certify.Abstained && r <= c.Radius; certified || others {
+			rows = append(rows, boundRow{c.Index, r, certified})
 		}
 	}
-	return radii
+	return rows
 }
 
 // boundsOf returns how many of the certificates have all their rows, one after the
 // other from the first row on, and the offset behind the last of these rows.
-func (p Parameters) boundsOf(certs []certify.Certificate, rows content[boundRow]) (examples int, end int64) {
+func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {
-		radii := p.boundRadii(c)
-		if at+len(radii) > len(rows.values) {
+		want := p.boundRows(c, rows.header)
+		if at+len(want) > len(rows.values) {
 			return n, end
 		}
-		for i, r := range radii {
-			if rows.values[at+i] != (boundRow{c.Index, r}) {
-				return n, end
-			}
+		if !slices.Equal(rows.values[at:at+len(want)], want) {
+			return n, end
 		}
-		if at += len(radii); at > 0 {
+		if at += len(want); at > 0 {
 			end = rows.ends[at-1]
 		}
 	}

@@ -78,6 +78,9 @@ func Owns(path string) bool {
 	return false
 }
 
+// IsFolder reports whether the path is a run folder, not one of its files.
+func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
+
 // choose returns the path of the evidence of the kind that the run's file of this name
 // holds.
 func (e *Evidence) choose(name string) (string, error) {
@@ -96,6 +99,12 @@ func (e *Evidence) HoldsScores() bool {
 		return e.Run.Parameters.SaveScores
 	}
 	return strings.HasSuffix(e.Path, ".npz")
+}
+
+// Supports reports whether what the run kept is what a method works on: votes always are.
+func (e *Evidence) Supports(m Method) bool {
+	_, byVotes := m.Votes()
+	return byVotes || e.Run.Parameters.SaveScores
 }
 
 // Sealed reports whether the evidence carries checksums: what rscert writes does since
@@ -132,6 +141,16 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 		return nil, fmt.Errorf("%s: no votes", e.Path)
 	}
 	return votes, nil
+}
+
+// OwnVotes returns the votes beside the run's scores, by the order of the examples.
+func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
+	lines, err := e.ownVotes()
+	votes := make([]certify.Votes, len(lines))
+	for i, l := range lines {
+		votes[i] = l.Votes
+	}
+	return votes, err
 }
 
 // ownVotes reads the votes of the run.
@@ -291,6 +310,12 @@ type Bounds struct {
 	// examples that were sampled; 0 in a file from elsewhere.
 	Alpha    float64
 	Examples int
+	// ByVotes tells that the classes are those with the most votes, not with the largest mean
+	// scores; the confidences are mean scores.
+	ByVotes bool
+	// AllExamples tells that the file has rows of every example with a label, not only of
+	// those whose class is certified.
+	AllExamples bool
 	// Label tells that the label was certified, not the predicted class: the bounds
 	// leave out all wrong predictions.
 	Label bool
@@ -325,6 +350,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, fmt.Errorf("%s: the class of example %d was certified by %s, which is not sound", e.Path, c.Index, c.Method)
 		}
 	}
+	all := false
 	if e.Run.sealed() {
 		rows, err := readBounds(path)
 		if err == nil {
@@ -337,17 +363,22 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, hint.New(fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
 				"'rscert certify … --resume' samples it again")
 		}
+		all = rows.header == boundsHeader
 	}
+	_, byVotes := p.Method.Votes()
 	return Bounds{
-		File: path, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
-		Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
+		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
+		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
 		Arithmetic: e.Run.arithmetic(),
 	}, nil
 }
 
+// OfRun reports whether the bounds are of a run, and so on mean scores.
+func (b Bounds) OfRun() bool { return b.Alpha != 0 }
+
 // Sampled settles the alpha and the number of sampled examples that a statement about
-// all bounds rests on. Flags (nil, 0: not given) may be more careful than the run, never
-// less.
+// all bounds rests on; 0 is not known. Flags (nil, 0: not given) may be more careful than
+// the run, never less.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -358,9 +389,6 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 		return 0, 0, fmt.Errorf("--alpha %v: the run's bounds fail with probability up to %v", *alpha, b.Alpha)
 	case examples != 0 && examples < b.Examples:
 		return 0, 0, fmt.Errorf("--examples %d: the run has sampled %d", examples, b.Examples)
-	case alpha == nil && b.Alpha == 0:
-		return 0, 0, hint.New("--delta needs --alpha, the failure probability of each bound in the file",
-			"it is the --alpha that 'rscert confidence' was given")
 	}
 	if alpha != nil {
 		b.Alpha = *alpha
@@ -405,6 +433,26 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 		return t, fmt.Errorf("--sigma %v: want a number above 0", t.Sigma)
 	}
 	return t, nil
+}
+
+// ClassTarget is Target for the class alone: of a run that bounds the confidence too, with
+// the part of its alpha that its certificates have.
+func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
+	t, err := e.Target(g)
+	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {
+		t = t.ClassOnly()
+	}
+	return t, err
+}
+
+// ClassMethod is the method by which votes certify the classes whose confidence is bounded,
+// as the run did; empty where scores do.
+func (e *Evidence) ClassMethod() certify.VoteMethod {
+	if e.Run == nil || !e.Run.Parameters.Scores {
+		return ""
+	}
+	method, _ := e.Run.Parameters.Method.Votes()
+	return method
 }
 
 // Combine is how scores bound a margin: as given, or as the run did.

@@ -33,10 +33,16 @@ func record(i int) Record {
 	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
 		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
-	for k := range i { // from none to several
-		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
-			Index: i, Correct: i%2 == 0, Radius: float64(k), Lower: 0.1, Confidence: 0.75, Upper: 1 - 1/float64(3+k),
-		})
+	if i == 0 { // neither label nor certificate: no rows
+		r.Votes.Label, r.Certificate.Label = certify.UnknownLabel, certify.UnknownLabel
+	}
+	for k := range 4 {
+		if certified := k < i; certified || i != 0 {
+			r.Bounds = append(r.Bounds, certify.ConfidenceBound{
+				Index: i, Label: r.Votes.Label, Correct: i%2 == 0, Certified: certified, Alpha: 0.001,
+				Radius: float64(k), Lower: 0.1, Confidence: 0.75, Upper: 1 - 1/float64(3+k),
+			})
+		}
 	}
 	return r
 }
@@ -93,9 +99,13 @@ func TestResumeEverywhere(t *testing.T) {
 			}
 			// The bounds are somewhere in the next example's rows.
 			bounds := want[BoundsFile]
-			least := strings.Index(bounds, fmt.Sprintf("\n%d,", lines(votes[:cutVotes])))
-			if least < 0 {
-				least = 0
+			least := 0 // example 0 has none
+			switch k := lines(votes[:cutVotes]); k {
+			case 0:
+			case n:
+				least = len(bounds) - 1
+			default:
+				least = strings.Index(bounds, fmt.Sprintf("\n%d,", k))
 			}
 			cutBounds := least + 1 + (cutVotes+cutCerts)%(len(bounds)-least)
 			for name, data := range map[string]string{RunFile: want[RunFile], VotesFile: votes[:cutVotes], CertificatesFile: certs[:cutCerts], BoundsFile: bounds[:cutBounds]} {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
@@ -222,12 +224,16 @@ func copyJSON(line []byte) ([]byte, error) {
 
 // copyRow returns a row of bounds.csv with the number of examples of the merged run.
 func (m merging) copyRow(row []byte) ([]byte, error) {
-	text, state := checksum.VerifyCSV([]byte(boundsHeader), row)
-	end := bytes.LastIndexByte(text, ',')
-	if state != checksum.Good || end < 0 {
-		return nil, errChanged
+	for _, header := range []string{boundsHeader, certifiedHeader} {
+		text, state := checksum.VerifyCSV([]byte(header), row)
+		fields := bytes.Split(text, []byte(","))
+		if state != checksum.Good || len(fields) != strings.Count(header, ",") {
+			continue
+		}
+		fields[examplesField] = strconv.AppendInt(nil, int64(m.run.Data.Selected), 10)
+		return checksum.AppendCSV([]byte(header), bytes.Join(fields, []byte(","))), nil
 	}
-	return checksum.AppendCSV([]byte(boundsHeader), fmt.Appendf(nil, "%s,%d", text[:end], m.run.Data.Selected)), nil
+	return nil, errChanged
 }
 
 // joinScores writes scores.npz, a shard after the other: every sample has its place in the file from the start.

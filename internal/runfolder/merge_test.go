@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
 )
 
@@ -44,8 +45,10 @@ func sample(t *testing.T, f *Folder, place, index int) {
 		Votes:       certify.Votes{Index: index, Label: index % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(index % 11), int64(10 - index%11)}},
 		Certificate: certify.Certificate{Index: index, Label: index % 2, Radius: float64(index%4) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
-	for _, radius := range p.boundRadii(r.Certificate) {
-		r.Bounds = append(r.Bounds, certify.ConfidenceBound{Index: index, Radius: radius, Lower: 0.1, Confidence: 0.75, Upper: 0.9})
+	for _, row := range p.boundRows(r.Certificate, boundsHeader) {
+		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
+			Index: index, Radius: row.radius, Certified: row.certified, Alpha: 0.001, Lower: 0.1, Confidence: 0.75, Upper: 0.9,
+		})
 	}
 	if w := f.Scores(); w != nil {
 		probs := make([]float32, 2*15)
@@ -553,5 +556,20 @@ func TestMergeOut(t *testing.T) {
 	}
 	if data, err := os.ReadFile(taken); err != nil || !bytes.Equal(data, []byte("x")) {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// Rows of either header get the number of examples of the merged run, in its own place.
+func TestCopyRow(t *testing.T) {
+	m := merging{Shards: &Shards{run: Run{Data: Data{Selected: 17}}}}
+	for header, tails := range map[string][2]string{boundsHeader: {",4,0,0.001", ",17,0,0.001"}, certifiedHeader: {",4", ",17"}} {
+		const row = "5,1,1,1,0.9,0.5,0.8,0.95"
+		got, err := m.copyRow(checksum.AppendCSV([]byte(header), []byte(row+tails[0])))
+		if want := checksum.AppendCSV([]byte(header), []byte(row+tails[1])); err != nil || string(got) != string(want) {
+			t.Errorf("%q (%v), want %q", got, err, want)
+		}
+		if _, err := m.copyRow(checksum.AppendCSV([]byte(header), []byte(row))); err == nil {
+			t.Errorf("a row too short for %q, no error", header)
+		}
 	}
 }

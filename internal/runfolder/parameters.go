@@ -44,6 +44,12 @@ type Parameters struct {
 	Shard           Shard                    `json:"shard"`
 }
 
+// TangentSamples is the number of the N samples of an example that fix the guess of the bounds on the confidence
+// (certify.ConfidenceParams.TangentSamples).
+func (p Parameters) TangentSamples() int64 {
+	return certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence}.TangentSamples(p.N0, p.N)
+}
+
 // Selection is which examples Max takes.
 type Selection uint8
 

@@ -102,7 +102,7 @@ func damaged(err error) error {
 type left struct {
 	votes  content[votesLine]
 	certs  content[certify.Certificate]
-	bounds content[boundRow]
+	bounds ownBounds
 }
 
 // readLeft reads the files, up to where a kill or a power cut damaged them. Damage of
@@ -125,6 +125,9 @@ func (f *Folder) readLeft() (l left, err error) {
 	path = f.path(BoundsFile)
 	if l.bounds, err = readBounds(path); err == nil {
 		err = l.bounds.repairable(path)
+	}
+	if missing(err) {
+		l.bounds.header = boundsHeader
 	}
 	if missing(err) {
 		err = nil
@@ -152,6 +155,9 @@ func (f *Folder) recover() error {
 	l, err := f.readLeft()
 	if err != nil {
 		return damaged(err)
+	}
+	if l.bounds.header == certifiedHeader { // what is appended has other columns: begun anew
+		l.bounds = ownBounds{header: boundsHeader}
 	}
 	n, err := l.common(f.path(CertificatesFile))
 	if err != nil {

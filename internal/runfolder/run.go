@@ -49,6 +49,8 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
+	// TangentSamples is Parameters.TangentSamples: what no parameter says by itself.
+	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // Model identifies the ONNX model.

@@ -171,7 +171,7 @@ func (p *shardFolder) check() error {
 	}
 	certs := l.certs.values[:n]
 	for _, c := range certs {
-		p.rows = append(p.rows, len(p.run.Parameters.boundRadii(c)))
+		p.rows = append(p.rows, len(p.run.Parameters.boundRows(c, l.bounds.header)))
 	}
 	var end int64 // of the rows of bounds
 	if len(p.run.Parameters.ConfidenceRadii) > 0 {

@@ -119,26 +119,41 @@ func TestPositionsAreTheDefinition(t *testing.T) {
 }
 
 // boundsContent are rows as if each had ten bytes behind a header of ten.
-func boundsContent(rows ...boundRow) content[boundRow] {
-	c := content[boundRow]{values: rows}
+func boundsContent(header string, rows ...boundRow) ownBounds {
+	c := ownBounds{content[boundRow]{values: rows}, header}
 	for i := range rows {
 		c.lines, c.ends = append(c.lines, i+2), append(c.ends, int64(10*(i+2)))
 	}
 	return c
 }
 
-func TestBoundRadii(t *testing.T) {
+func TestBoundRows(t *testing.T) {
 	p := Parameters{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}
 	for _, tt := range []struct {
 		radius     float64
 		prediction int
-		want       []float64
+		certified  []float64
 	}{
 		{0.25, 3, []float64{0, 0.25}}, {0.2499, 3, []float64{0}}, {2, 0, []float64{0.5, 0, 0.25, 1}},
 		{0, 1, []float64{0}}, {0, certify.Abstained, nil}, {2, certify.Abstained, nil},
 	} {
-		if got := p.boundRadii(certify.Certificate{Prediction: tt.prediction, Radius: tt.radius}); !slices.Equal(got, tt.want) {
-			t.Errorf("class %d certified at %v: rows at %v, want %v", tt.prediction, tt.radius, got, tt.want)
+		var all, certified []boundRow
+		for _, r := range p.ConfidenceRadii {
+			row := boundRow{7, r, slices.Contains(tt.certified, r)}
+			if all = append(all, row); row.certified {
+				certified = append(certified, row)
+			}
+		}
+		c := certify.Certificate{Index: 7, Prediction: tt.prediction, Radius: tt.radius}
+		if got := p.boundRows(c, boundsHeader); !slices.Equal(got, all) {
+			t.Errorf("class %d certified at %v: rows %v, want %v", tt.prediction, tt.radius, got, all)
+		}
+		if got := p.boundRows(c, certifiedHeader); !slices.Equal(got, certified) {
+			t.Errorf("class %d certified at %v, an earlier file: rows %v, want %v", tt.prediction, tt.radius, got, certified)
+		}
+		c.Label = certify.UnknownLabel
+		if got := p.boundRows(c, boundsHeader); !slices.Equal(got, certified) {
+			t.Errorf("class %d certified at %v, no label: rows %v, want %v", tt.prediction, tt.radius, got, certified)
 		}
 	}
 }
@@ -147,7 +162,7 @@ func TestBoundRadii(t *testing.T) {
 func TestBoundsOf(t *testing.T) {
 	p := Parameters{ConfidenceRadii: []float64{0, 0.5}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
-	five, fiveHalf, six := boundRow{5, 0}, boundRow{5, 0.5}, boundRow{6, 0}
+	five, fiveHalf, six := boundRow{5, 0, true}, boundRow{5, 0.5, true}, boundRow{6, 0, true}
 	for _, tt := range []struct {
 		name     string
 		rows     []boundRow
@@ -155,22 +170,63 @@ func TestBoundsOf(t *testing.T) {
 		end      int64
 	}{
 		{"whole", []boundRow{five, fiveHalf, six}, 4, 40},
-		{"more", []boundRow{five, fiveHalf, six, {10, 0}}, 4, 40},
+		{"more", []boundRow{five, fiveHalf, six, {10, 0, true}}, 4, 40},
 		{"none", nil, 1, 0},
 		{"a part of an example", []boundRow{five}, 1, 0},
 		{"one example", []boundRow{five, fiveHalf}, 2, 30},
 		{"another order of radii", []boundRow{fiveHalf, five, six}, 1, 0},
-		{"another example", []boundRow{five, fiveHalf, {7, 0}}, 2, 30},
-		{"another radius", []boundRow{five, fiveHalf, {6, 0.5}}, 2, 30},
-		{"another example's second row", []boundRow{five, {6, 0.5}, six}, 1, 0},
+		{"another example", []boundRow{five, fiveHalf, {7, 0, true}}, 2, 30},
+		{"another radius", []boundRow{five, fiveHalf, {6, 0.5, true}}, 2, 30},
+		{"another example's second row", []boundRow{five, {6, 0.5, true}, six}, 1, 0},
 	} {
-		if n, end := p.boundsOf(certs, boundsContent(tt.rows...)); n != tt.examples || end != tt.end {
+		if n, end := p.boundsOf(certs, boundsContent(certifiedHeader, tt.rows...)); n != tt.examples || end != tt.end {
 			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
 		}
 	}
 	// The last ones that abstain have no rows: nothing is missing.
-	if n, end := p.boundsOf(certs[:1], boundsContent()); n != 1 || end != 0 {
+	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
+	}
+	// With the rows of the others, every one says whether its class is certified.
+	four, fourHalf, sixHalf := boundRow{4, 0, false}, boundRow{4, 0.5, false}, boundRow{6, 0.5, false}
+	if n, end := p.boundsOf(certs[:3], boundsContent(boundsHeader, four, fourHalf, five, fiveHalf, six, sixHalf)); n != 3 || end != 70 {
+		t.Errorf("rows of all: %d up to %d", n, end)
+	}
+	if n, end := p.boundsOf(certs[:3], boundsContent(boundsHeader, four, fourHalf, five, fiveHalf, six, boundRow{6, 0.5, true})); n != 2 || end != 50 {
+		t.Errorf("a row that is certified without a certificate: %d up to %d", n, end)
+	}
+	if n, _ := p.boundsOf(certs[:3], boundsContent(boundsHeader, five, fiveHalf, six)); n != 0 {
+		t.Errorf("rows of certified classes alone: %d", n)
+	}
+}
+
+// An earlier file has the rows of certified classes alone, and is read by its own header.
+func TestEarlierBounds(t *testing.T) {
+	row := func(header, text string) string {
+		return string(checksum.AppendCSV([]byte(header), []byte(text))) + "\n"
+	}
+	const text = "5,1,1,1,0.9,0.5,0.8,0.95,4"
+	for name, tt := range map[string]struct {
+		data   string
+		header string
+		rows   int
+	}{
+		"earlier":               {certifiedHeader + "\n" + row(certifiedHeader, text), certifiedHeader, 1},
+		"now":                   {boundsHeader + "\n" + row(boundsHeader, text+",0,0.001"), boundsHeader, 1},
+		"earlier, a row of now": {certifiedHeader + "\n" + row(boundsHeader, text+",0,0.001"), certifiedHeader, 0},
+		"now, an earlier row":   {boundsHeader + "\n" + row(certifiedHeader, text), boundsHeader, 0},
+	} {
+		path := filepath.Join(t.TempDir(), BoundsFile)
+		if err := os.WriteFile(path, []byte(tt.data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readBounds(path)
+		if err != nil || c.header != tt.header || len(c.values) != tt.rows {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+		if len(c.values) == 1 && c.values[0] != (boundRow{5, 0.5, tt.header == certifiedHeader}) {
+			t.Errorf("%s: %+v", name, c.values[0])
+		}
 	}
 }
 
@@ -304,7 +360,7 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	if c, err := lines(false).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 1 || c.damage != nil {
 		t.Errorf("a line without a checksum: %+v, %v", c, err)
 	}
-	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9" {
+	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
 		t.Errorf("a row without a label is %q", got)
 	}
 }
@@ -358,7 +414,7 @@ func TestSampled(t *testing.T) {
 		{run, some(0.0099), 0, "the run's bounds fail with probability up to 0.01", 0, 0}, {run, nil, 99, "the run has sampled 100", 0, 0},
 		{run, some(0), 0, "between 0 and 1", 0, 0}, {run, some(1), 0, "between 0 and 1", 0, 0}, {run, some(math.NaN()), 0, "between", 0, 0},
 		{run, nil, -1, "at least 1", 0, 0},
-		{elsewhere, nil, 5, "--delta needs --alpha", 0, 0}, {elsewhere, some(0.1), 5, "", 0.1, 5}, {elsewhere, some(0.1), 0, "", 0.1, 0},
+		{elsewhere, nil, 5, "", 0, 5}, {elsewhere, some(0.1), 5, "", 0.1, 5}, {elsewhere, some(0.1), 0, "", 0.1, 0},
 	} {
 		a, n, err := tt.b.Sampled(tt.alpha, tt.examples)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && (a != tt.a || n != tt.n) {
@@ -455,7 +511,7 @@ func TestBoundsOfARun(t *testing.T) {
 			e = begin(tt.change, []Record{record(0), record(1), record(2)}[:tt.n]...)
 		}
 		got, err := e.Bounds()
-		tt.want.File = filepath.Join(e.Path, BoundsFile)
+		tt.want.File, tt.want.AllExamples, tt.want.ByVotes = filepath.Join(e.Path, BoundsFile), true, true
 		if err != nil || got != tt.want {
 			t.Errorf("%+v, %v; want %+v", got, err, tt.want)
 		}

@@ -46,11 +46,12 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {
 		return nil, nil
 	}
-	options := acce.Options{Bins: o.Bins, Solvers: acce.Solvers[:1]}
-	if s.Bounds.Alpha > 0 {
-		options.Dataset = &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples}
-	}
+	options := acce.Options{Bins: o.Bins, Solvers: acce.Solvers[:1], Thresholds: slices.Compact(slices.Sorted(slices.Values(o.Taus))),
+		Dataset: &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples, Optional: true}}
 	study, err := acce.NewStudy(s.Bounds.Table, options)
+	if errors.Is(err, calib.ErrNoneCertified) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,73 +59,42 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Calibrate(results, *s.Bounds, o.Taus)
+	return Calibrate(results)
 }
 
-// Calibrate sums up the results of a study of bounds, exact ones, and adds the confidence-thresholded errors.
-func Calibrate(results []acce.Result, b Bounds, taus []float64) ([]Calibration, error) {
+// Calibrate sums up the results of a study of bounds, exact ones.
+func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
 		if r.CCE == nil {
 			return nil, errors.New("the calibration error was not computed exactly")
 		}
 		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
+		var all *Statement // about every example that was sampled
 		if d := r.Certified; d != nil {
+			var err error
+			if all, err = newStatement(d.Examples, d.Alpha, d.Delta); err != nil {
+				return nil, err
+			}
 			c.Certified = &CertifiedCalibration{Statement{d.Delta, d.Alpha, d.Examples, d.Failures}, d.CBS, *d.CCE}
+		}
+		for _, e := range r.Thresholded {
+			c.Thresholded = append(c.Thresholded, threshold(e, all))
 		}
 		out = append(out, c)
 	}
-	return out, b.addThresholds(out, taus)
+	return out, nil
 }
 
-// addThresholds adds the confidence-thresholded errors; none where nobody says how many examples were sampled: those
-// without bounds may be answered wrongly.
-func (b Bounds) addThresholds(at []Calibration, taus []float64) error {
-	rows := calib.BoundRows{}
-	for name, column := range map[string]*[]float64{
-		"lower": &rows.Lower, "upper": &rows.Upper, "correct": &rows.Correct, "radius": &rows.Radius, "index": &rows.Index, "examples": &rows.Examples,
-	} {
-		*column, _ = b.Table.Column(name)
-	}
-	sampled, err := rows.CountSampled(b.Examples)
-	if errors.Is(err, calib.ErrLeavesOut) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	groups, err := rows.ByRadius(nil)
-	if err != nil {
-		return err
-	}
-	for k := range at {
-		g := groups[slices.IndexFunc(groups, func(g calib.RadiusRows) bool { return at[k].Radius == nil || g.Radius == *at[k].Radius })]
-		for _, tau := range slices.Compact(slices.Sorted(slices.Values(taus))) {
-			at[k].Thresholded = append(at[k].Thresholded,
-				threshold(g.Intervals, sampled.Examples-len(g.Intervals), Decimal(tau), at[k].Certified))
-		}
-	}
-	return nil
-}
-
-// threshold is the certified confidence-thresholded error at τ (Stutz, Hein & Schiele 2020; MATH.md §4) of examples with
-// these bounds, and of others whose class is not certified: nothing is known of those, so each may be answered wrongly
-// with any confidence. The adversary's best is to silence every right answer that is not certain. With up to k of the
-// bounds wrong, (Wrong + k)/(Wrong + Right) is the most: each takes a right answer away and adds a wrong one.
-func threshold(intervals []calib.Bounded, uncertified int, tau *big.Rat, c *CertifiedCalibration) Thresholded {
-	t := Thresholded{Wrong: uncertified}
-	t.Tau, _ = tau.Float64()
-	for _, v := range intervals {
-		switch {
-		case v.Correct && Decimal(v.Lower).Cmp(tau) >= 0:
-			t.Right++
-		case !v.Correct && Decimal(v.Upper).Cmp(tau) >= 0:
-			t.Wrong++
-		}
-	}
+// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; MATH.md §4; calib.Thresholded). The
+// adversary's best is to silence every right answer that is not certain. With up to k bounds wrong, those of examples
+// whose class is not certified among them, (Wrong + k)/(Wrong + Right) is the most.
+func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
+	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = roundUp(t.Rat(0))
-	if c != nil {
-		certified := roundUp(t.Rat(c.Failures))
+	if all != nil {
+		t.Failures = all.Failures
+		certified := roundUp(t.Rat(t.Failures))
 		t.Certified = &certified
 	}
 	return t

@@ -157,7 +157,7 @@ type Class struct {
 // Calibration is how bad calibration can get within a radius (package acce).
 type Calibration struct {
 	Radius *float64 `json:"radius,omitempty"` // nil if the bounds do not say
-	N      int      `json:"n"`                // examples with bounds: those whose class is certified there
+	N      int      `json:"n"`                // examples whose class is certified there
 	Bins   int      `json:"bins"`
 	ECE    *float64 `json:"ece,omitempty"` // of these without attack
 	CBS    float64  `json:"cbs"`           // if every bound holds
@@ -183,6 +183,8 @@ type Thresholded struct {
 	Error float64 `json:"error"` // if every bound holds
 	// Certified holds with probability 1 − δ for these examples; nil if α is not known.
 	Certified *float64 `json:"certified,omitempty"`
+	// Failures are the bounds that may not hold, of all that were sampled.
+	Failures int64 `json:"failures"`
 }
 
 // Reliability are the bins of a reliability diagram: of the shares of the votes as confidences.

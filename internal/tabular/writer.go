@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // Writer writes CSV that Read takes: a header, then rows of numbers, each the shortest decimal that reads back as it.
@@ -55,6 +56,15 @@ func (w *Writer) Bool(x bool) {
 		digit = '1'
 	}
 	w.add(append(w.line, digit))
+}
+
+// Text ends a field with s, quoted where RFC 4180 asks for it.
+func (w *Writer) Text(s string) {
+	var field strings.Builder
+	quoted := csv.NewWriter(&field)
+	_ = quoted.Write([]string{s}) // a Builder takes everything
+	quoted.Flush()
+	w.add(append(w.line, strings.TrimSuffix(field.String(), "\n")...))
 }
 
 // Empty ends a field without a value.

@@ -46,6 +46,23 @@ var errFull = errors.New("disk full")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
+func TestWriterText(t *testing.T) {
+	var b strings.Builder
+	w := NewWriter(&b)
+	w.Header("name", "x")
+	for _, name := range []string{"plain", "a,b", `say "hi"`, ""} {
+		w.Text(name)
+		w.Int(1)
+		w.EndRow()
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "name,x\nplain,1\n\"a,b\",1\n\"say \"\"hi\"\"\",1\n,1\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
 func TestWriterErrors(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -5,6 +5,7 @@
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
 //	go run ./studies/acce residuals           constraint residuals of ADMM by step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
+//	go run ./studies/acce digits RUN          classes certified by votes and by scores, of a run that saved its scores
 //
 // Tables go to stdout as they grow, figures to docs/img.
 package main
@@ -39,6 +40,8 @@ func main() {
 		err = random(*instances)
 	case "residuals":
 		err = residuals(filepath.Join(*images, "acce-residuals.svg"))
+	case "digits":
+		err = digits(flag.Arg(1))
 	case "model":
 		err = model(flag.Args()[1:], filepath.Join(*images, "acce-radius.svg"))
 	default:
@@ -134,11 +137,18 @@ func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err 
 		return f, err
 	}
 	f.exact = worst.Value
-	f.deceTime = seconds(func() { f.dece = p.DECE(ctx, admm.DECESteps, nil).ECE })
-	if pair {
-		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), nil).ECE })
+	f.deceTime = seconds(func() {
+		var e admm.Estimate
+		e, err = p.DECE(ctx, admm.DECEParams{}, admm.Watch{})
+		f.dece = e.ECE
+	})
+	if err != nil {
+		return f, err
 	}
-	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), nil).ECE })
+	if pair {
+		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), admm.Watch{}).ECE })
+	}
+	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), admm.Watch{}).ECE })
 	for _, s := range solvers {
 		if x := s.value(f); x > f.exact {
 			return f, fmt.Errorf("%s %v is above the exact value %v", s.name, x, f.exact)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -45,7 +46,12 @@ func model(args []string, file string) error {
 		return nil
 	}
 	for ; len(args) > 0; args = args[2:] {
-		t, err := tabular.Read(context.Background(), args[0], tabular.Options{Required: []string{"lower", "upper", "correct", "confidence", "radius"}})
+		t, err := tabular.Read(context.Background(), args[0], tabular.Options{
+			Required: []string{"lower", "upper", "correct", "confidence", "radius"}, Optional: []string{"certified"},
+		})
+		if err == nil {
+			t, err = predictions.SelectCertified(t)
+		}
 		if err != nil {
 			return err
 		}

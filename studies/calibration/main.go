@@ -3,9 +3,10 @@
 // and Table 1), how often the Nadaraya–Watson bound is too small with and without
 // its repair, and bounds and AUROC against h on real data.
 //
-//	go run ./studies/calibration                  tables to stdout, figure to docs/img
+//	go run ./studies/calibration                  tables to stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           samples up to 10⁵ only
 //	go run ./studies/calibration -parts real      some of the parts: real, atoms, gaps
+//	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
 // The paper gives the definitions of its four calibration functions in the
 // headings of a figure; these are four of the kinds it describes.
@@ -15,6 +16,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"image/color"
 	"log"
 	"math"
 	"math/rand/v2"
@@ -54,7 +56,7 @@ var functions = []function{
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
 	// Two periods in each of 15 bins: the mean over a bin hides them.
-	{"s+0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
+	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
 // truth is the calibration error and the total variation, on a grid of 10⁶.
@@ -144,10 +146,11 @@ func (c curve) rate() float64 {
 
 func figure3(maxPower int) ([][]curve, error) {
 	curves := make([][]curve, len(functions))
+	fmt.Println("<!-- made: gaps -->")
 	for k, f := range functions {
 		ce, variation := f.truth()
 		curves[k] = make([]curve, len(methods))
-		fmt.Printf("\nη(s) = %s, CE = %.6f, V = %.3f: mean gap of bound and CE\n\n| n |", f.name, ce, variation)
+		fmt.Printf("\n%s\n\n| n |", f.heading(ce, variation))
 		for _, m := range methods {
 			fmt.Printf(" %s |", m)
 		}
@@ -175,6 +178,7 @@ func figure3(maxPower int) ([][]curve, error) {
 			fmt.Println()
 		}
 	}
+	fmt.Print("\n<!-- end: gaps -->\n\n")
 	return curves, nil
 }
 
@@ -188,7 +192,7 @@ func repeat(s string, n int) string {
 
 func table1(curves [][]curve) {
 	paper := map[string]string{"ciosek-nw": "[−0.406, −0.213]", "tv": "[−0.423, −0.164]", "lipschitz": "[−0.574, −0.346]"}
-	fmt.Printf("\nRates (slope of log gap against log n), range over the four functions\n\n| method | rate | in the paper |\n| --- | --- | --- |\n")
+	fmt.Printf("<!-- made: rates -->\n\n| method | rate | in the paper |\n| --- | --- | --- |\n")
 	for m, name := range methods {
 		lo, hi := math.Inf(1), math.Inf(-1)
 		for k := range functions {
@@ -197,6 +201,7 @@ func table1(curves [][]curve) {
 		}
 		fmt.Printf("| %s | [%.3f, %.3f] | %s |\n", name, lo, hi, paper[name])
 	}
+	fmt.Print("\n<!-- end: rates -->\n\n")
 }
 
 // decades are ticks at the powers of ten.
@@ -246,6 +251,9 @@ func drawCurves(curves [][]curve, path string) error {
 		p.Legend.TextStyle.Font.Size = vg.Points(9)
 		panels[k/2][k%2] = p
 	}
+	background := draw.New(canvas)
+	background.SetColor(color.White)
+	background.Fill(background.Rectangle.Path())
 	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2}
 	tiles.PadRight = vg.Centimeter / 2
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
@@ -271,7 +279,7 @@ func atomCoverage(n, trials int) error {
 	for i := range score {
 		score[i] = 0.3
 	}
-	fmt.Printf("\nBounds below the truth, every score 0.3, η = ½, n = %d, %d samples\n\n| δ | ciosek-nw | nw |\n| --- | --- | --- |\n", n, trials)
+	fmt.Print("<!-- made: atoms -->\n\n| δ | ciosek-nw | nw |\n| --- | --- | --- |\n")
 	for _, d := range []float64{0.01, 0.001} {
 		var below [2]int
 		for trial := range uint64(trials) {
@@ -295,6 +303,7 @@ func atomCoverage(n, trials int) error {
 		}
 		fmt.Printf("| %g | %.1f %% | %.1f %% |\n", d, 100*float64(below[0])/float64(trials), 100*float64(below[1])/float64(trials))
 	}
+	fmt.Print("\n<!-- end: atoms -->\n\n")
 	return nil
 }
 
@@ -316,7 +325,7 @@ func realData(path string) error {
 		return err
 	}
 	params := calib.BoundParams{CrossFit: calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}, Variation: 1}
-	fmt.Printf("\nReal scores (%s): n = %d, AUROC %.4f", "testdata/calibration/scores.csv.gz", t.N, before)
+	fmt.Printf("<!-- made: real -->\n\n%d scores, δ = %v, each bound for itself. Before perturbation AUROC %.4f; with V = 1", t.N, delta, before)
 	var smooth []calib.BoundMethod
 	for _, m := range calib.BoundMethods {
 		if m.Assumption == calib.PerturbedScores {
@@ -327,13 +336,13 @@ func realData(path string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf(", %s %s", m.Name, report.Round(b.Value, report.Up, 0, 4))
+		fmt.Printf(", `%s` %s", m.Name, report.Round(b.Value, report.Up, 0, 4))
 	}
 	lower, err := calib.BettingLower(original, delta, 1)
 	if err != nil {
 		return err
 	}
-	fmt.Printf(", lower %s; perturbed:\n\n| h | AUROC |", report.Round(lower.Value, report.Down, 0, 4))
+	fmt.Printf(", lower bound %s.\n\n| h | AUROC |", report.Round(lower.Value, report.Down, 0, 4))
 	for _, m := range smooth {
 		fmt.Printf(" %s |", m.Name)
 	}
@@ -367,6 +376,7 @@ func realData(path string) error {
 		}
 		fmt.Printf(" %s |\n", report.Round(lower.Value, report.Down, 0, 4))
 	}
+	fmt.Print("\n<!-- end: real -->\n\n")
 	return nil
 }
 
@@ -375,16 +385,24 @@ func main() {
 	maxPower := flag.Int("max", 7, "largest sample size is 10 to this power, from 4 on")
 	figure := flag.String("figure", "docs/img/ce-gap.svg", "figure to write")
 	scores := flag.String("scores", "testdata/calibration/scores.csv.gz", "scores of the real classifier")
+	page := flag.String("page", "docs/calibration-error.md", "page with the table of gaps, for -parts figure")
 	parts := flag.String("parts", "real,atoms,gaps", "what to make")
 	flag.Parse()
 	programs := map[string]func() error{
 		"real":  func() error { return realData(*scores) },
 		"atoms": func() error { return atomCoverage(1_000_000, 100) },
-		"gaps":  func() error { return drawGaps(max(4, *maxPower), *figure) },
+		"gaps":  func() error { return measureGaps(max(4, *maxPower)) },
+		"figure": func() error {
+			curves, err := readGaps(*page)
+			if err != nil {
+				return err
+			}
+			return drawCurves(curves, *figure)
+		},
 	}
 	for part := range strings.SplitSeq(*parts, ",") {
 		if programs[part] == nil {
-			log.Fatalf("-parts %s: want real, atoms or gaps", part)
+			log.Fatalf("-parts %s: want real, atoms, gaps or figure", part)
 		}
 		if err := programs[part](); err != nil {
 			log.Fatal(err)
@@ -392,12 +410,12 @@ func main() {
 	}
 }
 
-// drawGaps prints the tables of gaps and rates and draws the figure.
-func drawGaps(maxPower int, figure string) error {
+// measureGaps prints the tables of gaps and rates.
+func measureGaps(maxPower int) error {
 	curves, err := figure3(maxPower)
 	if err != nil {
 		return err
 	}
 	table1(curves)
-	return drawCurves(curves, figure)
+	return nil
 }

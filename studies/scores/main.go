@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -93,6 +94,12 @@ func run(args []string) error {
 			}
 		}
 	}
+	for _, n := range []int{30, 100, 300, 1000} {
+		fmt.Fprintf(&b, "\n## width of the label's confidence interval without selection samples, n = %d\n\n", n)
+		if err := s.tangentWidths(n); err != nil {
+			return err
+		}
+	}
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 
@@ -163,7 +170,12 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 		return certify.Certificate{}, nil, err
 	}
 	cert, err := a.Certificate()
-	return cert, a.Confidence(cert), err
+	return cert, certified(a.Confidence(cert)), err
+}
+
+// certified are the bounds on certified classes: one a radius up to that of the certificate.
+func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
+	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
 // votes are the votes of the same samples.

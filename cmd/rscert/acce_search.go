@@ -1,0 +1,105 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// searchOptions are the flags of the searches of acce, admm and dece.
+type searchOptions struct {
+	admm       admm.ParamGrid
+	dece       admm.DECEParams
+	trace      string
+	traceEvery int
+}
+
+// addSearchFlags adds them.
+func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
+	f := cmd.Flags()
+	paper, dece := admm.PaperGrid(), admm.DECEParams{}.Complete()
+	first := paper.Runs(true)[0]
+	textListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, "admm: `confidences` to start from: clean, brier")
+	f.Float64SliceVar(&o.admm.RatesZ, "admm-learning-rate-z", paper.RatesZ, "admm: learning `rates` of the confidences")
+	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "admm: learning `rates` of the assignment to bins")
+	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: penalty ρ at the start")
+	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` on ρ after each step")
+	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: ρ does not grow above it")
+	f.IntVar(&o.admm.Steps, "admm-steps", paper.Steps, "admm: steps of each run; the runs are all combinations")
+	textListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), "dece: `confidences` to start from: clean, brier")
+	f.IntVar(&o.dece.Random, "dece-random-starts", 0, "dece: further starts, uniform within the bounds")
+	f.Uint64Var(&o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")
+	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "dece: learning rate at the start; it falls to 0")
+	f.IntVar(&o.dece.Steps, "dece-steps", dece.Steps, "dece: steps from each start")
+	f.StringVar(&o.trace, "trace", "", "CSV `file` for the residuals of admm and dece by step")
+	f.IntVar(&o.traceEvery, "trace-every", 10, "keep every `k`-th step in --trace")
+}
+
+// mostRandomStarts is above what anybody waits for.
+const mostRandomStarts = 10_000
+
+// check refuses values that no search can have, and flags of a search that is not asked for.
+func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
+	asks := func(name string) bool {
+		return slices.ContainsFunc(solvers, func(s acce.Solver) bool { return s.Name == name })
+	}
+	var idle error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		solver, _, _ := strings.Cut(f.Name, "-")
+		if (solver == "admm" || solver == "dece") && !asks(solver) && idle == nil {
+			idle = hint.Add(badInputf("--%s is for the solver %s", f.Name, solver), "add --solver exact,%s", solver)
+		}
+	})
+	if idle != nil {
+		return idle
+	}
+	if (o.trace != "" || cmd.Flags().Changed("trace-every")) && !asks("admm") && !asks("dece") {
+		return hint.Add(badInputf("--trace is for the solvers admm and dece"), "add --solver exact,admm,dece")
+	}
+	if err := o.checkNumbers(); err != nil {
+		return err
+	}
+	switch {
+	case o.admm.MaxRho < o.admm.Rho:
+		return hint.Add(badInputf("--admm-rho-max %v: is below --admm-rho %v", o.admm.MaxRho, o.admm.Rho), "ρ grows from --admm-rho to --admm-rho-max")
+	case o.dece.Random < 0 || o.dece.Random > mostRandomStarts:
+		return badInputf("--dece-random-starts %d: want 0 to %d", o.dece.Random, mostRandomStarts)
+	}
+	for flag, x := range map[string]int{"admm-steps": o.admm.Steps, "dece-steps": o.dece.Steps, "trace-every": o.traceEvery} {
+		if x < 1 {
+			return badInputf("--%s %d: want at least 1", flag, x)
+		}
+	}
+	return nil
+}
+
+// checkNumbers refuses rates, penalties and growths that are no such numbers.
+func (o searchOptions) checkNumbers() error {
+	for _, c := range []struct {
+		flag   string
+		values []float64
+	}{
+		{"admm-learning-rate-z", o.admm.RatesZ}, {"admm-learning-rate-a", o.admm.RatesA}, {"dece-learning-rate", []float64{o.dece.Rate}},
+		{"admm-rho", []float64{o.admm.Rho}}, {"admm-rho-max", []float64{o.admm.MaxRho}}, {"admm-rho-growth", o.admm.Growths},
+	} {
+		if len(c.values) == 0 {
+			return badInputf("--%s: want at least one number", c.flag)
+		}
+		for _, x := range c.values {
+			switch {
+			case !(x > 0) || math.IsInf(x, 1):
+				return badInputf("--%s %v: want a number above 0", c.flag, x)
+			case c.flag == "admm-rho-growth" && x < 1:
+				return hint.Add(badInputf("--%s %v: want a factor from 1", c.flag, x), "a factor of 1 keeps ρ as it is")
+			}
+		}
+	}
+	return nil
+}

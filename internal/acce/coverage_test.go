@@ -1,0 +1,261 @@
+package acce_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// A row is an example of two classes whose score of class 0 is high where a linear function
+// of the noise is above a threshold, else low. So z = low + (high − low)p, p the share of votes
+// for class 0, and an attack of radius R moves p to Φ(Φ⁻¹(p) ± R/σ) and no further.
+type row struct {
+	label, p  float64
+	low, high float64
+}
+
+// worst returns whether an attack can make the row a wrong answer with confidence ≥ τ, and
+// whether it is a right one with confidence ≥ τ whatever the attack.
+func (r row) worst(shift, tau float64) (wrong, right bool) {
+	moved := func(by float64) (share, score float64) {
+		q := normal(inverseNormal(r.p) + by)
+		return q, r.low + (r.high-r.low)*q
+	}
+	share, score := moved(-shift) // the least votes and score of class 0
+	if r.label == 1 {
+		share, score = moved(shift)
+		share, score = 1-share, 1-score
+	}
+	return share <= 0.5 && 1-score >= tau, share > 0.5 && score >= tau
+}
+
+func normal(z float64) float64        { return math.Erfc(-z/math.Sqrt2) / 2 }
+func inverseNormal(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+
+// truth is the largest confidence-thresholded error of the rows that an attack attains.
+func truth(rows []row, shift, tau float64) float64 {
+	wrong, right := 0.0, 0.0
+	for _, r := range rows {
+		w, c := r.worst(shift, tau)
+		if w {
+			wrong++
+		} else if c {
+			right++
+		}
+	}
+	if wrong == 0 {
+		return 0
+	}
+	return wrong / (wrong + right)
+}
+
+// dataset is a set of rows that are hard to tell from better ones at τ: votes that tie, or
+// confidences that reach τ or its other side, within the radius of the attack.
+func dataset(kind int, n int, shift, tau float64) []row {
+	var rows []row
+	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // comes down to q
+	for i := range n {
+		r := row{low: 0.25, high: 0.9375, p: 0.97}
+		switch hard := (tau - r.low) / (r.high - r.low); {
+		case i%3 == 2: // clearly right, as long as there are some
+		case kind == 0: // the votes tie
+			r.p = edge(0.5)
+		case kind == 1 && hard > 0.02 && hard < 0.98: // the confidence comes down to just below τ
+			r.p = edge(hard) - 1e-9
+		case kind == 2: // the label is class 1, and the certified class is wrong
+			r.label, r.p = 1, edge(0.6)
+		case kind == 3: // a wrong class comes up to τ
+			r.p = edge(max(0.02, (1-tau-r.low)/(r.high-r.low)))
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// sampleBounds is the bounds.csv of the rows, as certify makes it.
+func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *rand.Rand) string {
+	t.Helper()
+	params := certify.ScoreParams{
+		Target: certify.Target{Alpha: alpha, Sigma: 1}, ClassByVotes: true,
+		Confidence: certify.ConfidenceParams{Radii: []float64{shift}, Method: certify.ConfidenceStandard, Bound: certify.Hoeffding},
+	}
+	scores, err := certify.NewScoreCertifier(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes, err := certify.NewVoteCertifier(certify.VoteParams{Target: params.ClassTarget(), Method: certify.ClopperPearson})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bounds []certify.ConfidenceBound
+	for i, x := range rows {
+		v := certify.Votes{Index: i, Label: int(x.label), N0: int64(n0), N: int64(n), Counts0: make([]int64, 2), Counts: make([]int64, 2)}
+		draw := func(k int, counts []int64) (probs []float32) {
+			for range k {
+				if r.Float64() < x.p {
+					counts[0]++
+					probs = append(probs, float32(x.high), float32(1-x.high))
+				} else {
+					counts[1]++
+					probs = append(probs, float32(x.low), float32(1-x.low))
+				}
+			}
+			return probs
+		}
+		a, err := scores.Start(certify.ScoreExample{Index: i, Label: v.Label, Classes: 2, N0: v.N0, N: v.N})
+		if err == nil {
+			err = a.Selection(draw(n0, v.Counts0))
+		}
+		var class int
+		if err == nil {
+			class, err = v.Elected(certify.Predicted)
+		}
+		if err == nil {
+			err = a.Choose(class)
+		}
+		if err == nil {
+			err = a.Estimation(draw(n, v.Counts))
+		}
+		var cert certify.Certificate
+		if err == nil {
+			cert, err = votes.Certify(v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		bounds = append(bounds, a.Confidence(cert)...)
+	}
+	var b bytes.Buffer
+	if err := runfolder.WriteBounds(&b, bounds, len(rows)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// certifiedErrors are what acce certifies of bounds at each τ with probability 1 − δ; 1
+// where nothing is certified at all.
+func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
+	t.Helper()
+	opt := acce.Columns()
+	opt.Input = strings.NewReader(bounds)
+	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errors := make([]float64, len(taus))
+	study, err := acce.NewStudy(table, acce.Options{Bins: 1, Thresholds: taus, Dataset: &acce.Dataset{Delta: delta}})
+	if err != nil {
+		for i := range errors {
+			errors[i] = 1
+		}
+		return errors
+	}
+	results, err := study.Solve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range results[0].Thresholded {
+		errors[i] = *e.Certified
+	}
+	return errors
+}
+
+// judge returns the share of statements that fail relative to δ, and reports an error if they are too many for chance.
+func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
+	t.Helper()
+	share := float64(failures) / float64(trials) / delta
+	t.Logf("δ = %v, %s: %d of %d statements fail, %.2f δ", delta, what, failures, trials, share)
+	if binomial.Tail(int64(trials), failures, delta).Upper < 1e-6 {
+		t.Errorf("δ = %v, %s: %d of %d statements fail", delta, what, failures, trials)
+	}
+	return share
+}
+
+// checkThresholdedCoverage samples datasets, from the noise to what acce certifies, and counts how often an attack does
+// worse at any τ. It returns the largest share of failures relative to δ.
+func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
+	t.Helper()
+	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
+	taus := []float64{0.3, 0.45, 0.6, 0.8}
+	informative := 0
+	for _, delta := range deltas {
+		for kind := range 4 {
+			r := rand.New(rand.NewPCG(uint64(kind), 7))
+			failures := int64(0)
+			for range trials {
+				failed := false
+				rows := make([][]row, len(taus))
+				for i, tau := range taus {
+					rows[i] = dataset(kind, examples, shift, tau)
+				}
+				// Each τ has the rows that are hard at it; the τ that is hard takes turns.
+				hard := r.IntN(len(taus))
+				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
+					failed = failed || e < truth(rows[hard], shift, taus[i])
+					if e < 1 {
+						informative++
+					}
+				}
+				if failed {
+					failures++
+				}
+			}
+			worst = max(worst, judge(t, fmt.Sprintf("datasets of kind %d", kind), failures, trials, delta))
+		}
+	}
+	if informative == 0 {
+		t.Error("nothing is certified")
+	}
+	return worst
+}
+
+// checkWorstRows makes tables whose bounds fail with probability α exactly and say, where they fail, the most that is
+// wrong: that an example which an attack makes a wrong answer is surely right. It returns the largest share of failures
+// relative to δ.
+func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
+	t.Helper()
+	const hard, clear = 60, 2
+	r := rand.New(rand.NewPCG(8, 1))
+	for _, delta := range deltas {
+		for _, alpha := range []float64{0.001, 0.02, 0.3} {
+			failures := int64(0)
+			for range trials {
+				var b strings.Builder
+				fmt.Fprintln(&b, "lower,upper,correct,certified,alpha,examples")
+				for i := range hard + clear {
+					if i >= hard || r.Float64() < alpha {
+						fmt.Fprintf(&b, "0.9,1,1,1,%v,%d\n", alpha, hard+clear)
+					} else {
+						fmt.Fprintf(&b, "0,1,1,0,%v,%d\n", alpha, hard+clear)
+					}
+				}
+				if certifiedErrors(t, b.String(), []float64{0.5}, delta)[0] < hard/float64(hard+clear) {
+					failures++
+				}
+			}
+			worst = max(worst, judge(t, fmt.Sprintf("the worst rows at α = %v", alpha), failures, trials, delta))
+		}
+	}
+	return worst
+}
+
+func TestThresholdedCoverage(t *testing.T) {
+	trials, rows := 100, 2000
+	if testing.Short() {
+		trials, rows = 20, 500
+	}
+	worst := max(checkThresholdedCoverage(t, trials, []float64{0.05, 0.5}), checkWorstRows(t, rows, []float64{0.05, 0.2, 0.5}))
+	t.Logf("largest share of failures: %.2f of δ", worst)
+	if worst < 0.4 {
+		t.Errorf("the worst rows fail in only %.2f of δ: the simulation is too kind", worst)
+	}
+}

@@ -1,0 +1,101 @@
+package acce
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/predictions"
+)
+
+// Dataset asks for a statement about all bounds at once.
+type Dataset struct {
+	Delta    float64 // its failure probability
+	Alpha    float64 // that of each bound; 0: as the table says
+	Examples int     // that were sampled; 0: as the table says
+	// Optional: there is no statement where the table does not say what it rests on.
+	Optional bool
+}
+
+// A ThresholdedError bounds the share of wrong answers under attack of a classifier that
+// answers only where its confidence is at least Tau (calib.Thresholded).
+type ThresholdedError struct {
+	Tau   float64 `json:"tau"`
+	Wrong int     `json:"wrong"` // examples that an attack may have answered wrongly
+	Right int     `json:"right"` // that are answered rightly whatever the attack
+	Error float64 `json:"error"` // if every bound holds
+	// Certified holds with probability 1 − δ, as Result.Certified.
+	Certified *float64 `json:"certified_error,omitempty"`
+}
+
+// Clean is the calibration without attack of all examples, those too whose class is not
+// certified.
+type Clean struct {
+	N   int     `json:"n"`
+	ECE float64 `json:"ece"`
+}
+
+// settleDataset finds out how many examples were sampled and at which alpha.
+func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
+	d := Dataset{Optional: true}
+	if s.options.Dataset != nil {
+		d = *s.options.Dataset
+	}
+	if s.sampled, err = countSampled(s.table, rows, d.Examples); err != nil {
+		if d.Optional && len(s.options.Thresholds) == 0 {
+			s.sampled, err = calib.Sampled{}, nil
+		}
+		return err
+	}
+	if s.options.Dataset == nil {
+		return nil
+	}
+	stated, err := rows.StatedAlpha()
+	switch {
+	case err != nil:
+		return predictions.LocateRow(s.table, err)
+	case d.Alpha != 0 && d.Alpha < stated:
+		return fmt.Errorf("--alpha %v: the bounds of %s fail with probability up to %v", d.Alpha, s.table.Path, stated)
+	case d.Alpha == 0 && stated == 0 && !d.Optional:
+		return hint.New("--delta needs --alpha, the failure probability of each bound in the file",
+			"it is the --alpha that 'rscert confidence' was given")
+	}
+	s.alpha = max(d.Alpha, stated)
+	return nil
+}
+
+// count notes of r how many examples there are, and how their predictions are calibrated
+// without attack.
+func (s *Study) count(g group, r *Result) {
+	r.Quantity = s.options.Quantity
+	if s.sampled.Examples > 0 && !s.sampled.Assumed {
+		left := s.sampled.Examples - r.N
+		r.Examples, r.LeftOut = s.sampled.Examples, &left
+	}
+	_, every := s.table.Column("certified")
+	if confidence, correct := g.Answers(); every && confidence != nil && !s.options.SameExamples {
+		r.Clean = &Clean{len(confidence), s.bins.ECE(confidence, func(i int) bool { return correct[i] })}
+	}
+}
+
+// threshold bounds the errors of a classifier that answers only when confident.
+func (s *Study) threshold(g group, r *Result) error {
+	failures := int64(0)
+	if r.Certified != nil { // of all examples: bounds of uncertified classes can fail, too, so not r.Certified.Failures
+		var err error
+		if failures, err = binomial.FailureQuantile(int64(s.sampled.Examples), s.alpha, s.options.Dataset.Delta); err != nil {
+			return err
+		}
+	}
+	for _, tau := range s.options.Thresholds {
+		t := g.Threshold(tau, s.sampled.Examples-len(g.Intervals)-len(g.Uncertified))
+		e := ThresholdedError{Tau: tau, Wrong: t.Wrong, Right: t.Right, Error: t.Error(0)}
+		if r.Certified != nil {
+			all := t.Error(failures)
+			e.Certified = &all
+		}
+		r.Thresholded = append(r.Thresholded, e)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package acce
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rscert/rscert/internal/admm"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// traceRun is what a run of a search is told by.
+type traceRun struct {
+	start                string
+	rateZ, rateA, growth float64 // the last two only of ADMM
+}
+
+// trace is what the runs of one search passed.
+type trace struct {
+	radius *float64
+	solver string
+	runs   []traceRun
+	steps  [][]admm.Residuals // by run
+}
+
+// trace begins the trace of a search, if traces are kept.
+func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
+	if s.options.TraceEvery == 0 {
+		return admm.Watch{}
+	}
+	steps := make([][]admm.Residuals, len(runs))
+	s.traces = append(s.traces, trace{g.radius, solver, runs, steps})
+	return admm.Watch{
+		Every: s.options.TraceEvery,
+		Trace: func(run int, r admm.Residuals) { steps[run] = append(steps[run], r) },
+	}
+}
+
+// WriteTrace writes the residuals of the searches' runs, a row each of a step: how far ADMM is from each constraint of
+// the program (admm.Residuals), as sums over all predictions and bins and as largest ones, the relaxed calibration
+// error and that of the projected confidences. Of dECE the relaxed one is the differentiable error; it has no
+// constraints. It needs Options.TraceEvery.
+func (s *Study) WriteTrace(out io.Writer) error {
+	w := tabular.NewWriter(out)
+	var radius []string
+	if slices.ContainsFunc(s.traces, func(t trace) bool { return t.radius != nil }) {
+		radius = []string{"radius"}
+	}
+	w.Header(append(radius, "solver", "run", "start", "learning_rate_z", "learning_rate_a", "rho_growth", "step", "rho", "relaxed_ece", "projected_ece",
+		"confidence_sum", "confidence_max", "binary_sum", "binary_max", "one_bin_sum", "one_bin_max",
+		"in_reach_sum", "in_reach_max", "box_sum", "box_max", "sphere")...)
+	for _, t := range s.traces {
+		for run, steps := range t.steps {
+			for _, r := range steps {
+				t.write(w, run, r)
+			}
+		}
+	}
+	return w.Flush()
+}
+
+func (t trace) write(w *tabular.Writer, run int, r admm.Residuals) {
+	if t.radius != nil {
+		w.Float(*t.radius)
+	}
+	of := t.runs[run]
+	w.Text(t.solver)
+	w.Int(run)
+	w.Text(of.start)
+	w.Float(of.rateZ)
+	constrained := t.solver == "admm"
+	number := func(x float64) {
+		if constrained {
+			w.Float(x)
+		} else {
+			w.Empty()
+		}
+	}
+	number(of.rateA)
+	number(of.growth)
+	w.Int(r.Step)
+	number(r.Rho)
+	w.Float(r.SoftECE)
+	w.Float(r.ProjectedECE)
+	for _, n := range []admm.Norms{r.Confidence, r.Binary, r.Unique, r.Valid, r.Box} {
+		number(n.Sum)
+		number(n.Max)
+	}
+	number(r.Sphere)
+	w.EndRow()
+}
+
+// checkStarts reports a search that could start nowhere.
+func (o Options) checkStarts(t *tabular.Table, haveClean bool) error {
+	for _, s := range o.Solvers {
+		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Random == 0 {
+			return hint.New(fmt.Sprintf("%s: no column confidence for --%s-starts clean", t.Path, s.Name), "start from brier")
+		}
+	}
+	return nil
+}

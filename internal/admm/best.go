@@ -1,0 +1,69 @@
+package admm
+
+import (
+	"context"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Watch says what a search of several runs tells while it goes on. Its functions are called from several goroutines,
+// and may be nil.
+type Watch struct {
+	Progress func(steps int, ece float64) // the steps done since the last call, and the best value at them
+	Every    int                          // Trace is told of every so many-th step
+	Trace    func(run int, r Residuals)   // the runs are counted from 0; those of one run come in order
+}
+
+// step tells of one step of a run.
+func (w Watch) step(run int, r Residuals) {
+	if w.Progress != nil {
+		w.Progress(1, r.ProjectedECE)
+	}
+	if w.traces(r.Step) {
+		w.Trace(run, r)
+	}
+}
+
+func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
+
+// every is Every, if anybody is told.
+func (w Watch) every() int {
+	if w.Trace == nil {
+		return 0
+	}
+	return w.Every
+}
+
+// Best runs ADMM with each of the parameters, in parallel, and returns the run
+// with the largest calibration error (of equal ones the first). When ctx ends,
+// the result is the best so far.
+func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
+	return bestRun(len(grid), func(run int) Estimate {
+		return p.ADMM(ctx, grid[run], w.every(), func(r Residuals) { w.step(run, r) })
+	})
+}
+
+// bestRun does runs in parallel and returns the one with the largest calibration error, the first of equal ones.
+// It was interrupted if one of them was.
+func bestRun(runs int, do func(run int) Estimate) Estimate {
+	found := make([]Estimate, runs)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for run := range runs {
+		group.Go(func() error {
+			found[run] = do(run)
+			return nil
+		})
+	}
+	_ = group.Wait() // no run returns an error
+	best := found[0]
+	for _, e := range found[1:] {
+		interrupted := best.Interrupted || e.Interrupted
+		if e.ECE > best.ECE {
+			best = e
+		}
+		best.Interrupted = interrupted
+	}
+	return best
+}

@@ -1,0 +1,136 @@
+package admm
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Start says from which confidences a search begins.
+type Start int
+
+const (
+	FromClean Start = iota // the observed ones, without an adversary
+	FromBrier              // those with the largest Brier score
+)
+
+var startNames = []string{FromClean: "clean", FromBrier: "brier"}
+
+func (s Start) String() string { return startNames[s] }
+
+// MarshalText gives the name.
+func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes a name.
+func (s *Start) UnmarshalText(text []byte) error {
+	for k, name := range startNames {
+		if string(text) == name {
+			*s = Start(k)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q: want clean or brier", text)
+}
+
+// Steps is the number of steps of a run; the paper's always converged in fewer.
+const Steps = 3000
+
+// Params are the settings of a run of ADMM.
+type Params struct {
+	Start  Start
+	RateZ  float64 // learning rate of the confidences, α_z
+	RateA  float64 // learning rate of the assignment, α_a
+	Growth float64 // factor on every ρ after each step, from 1
+	Steps  int
+	Rho    float64 // every ρ at the start; 0: 0.01 (appendix G.2)
+	MaxRho float64 // from which ρ does not grow; 0: 10 ("we stop increasing ρ at 10")
+}
+
+func (p Params) complete() Params {
+	p.Rho, p.MaxRho = cmp.Or(p.Rho, 0.01), cmp.Or(p.MaxRho, 10)
+	return p
+}
+
+// ParamGrid is a set of runs of ADMM: every combination of its lists. What is empty or 0 is the paper's.
+type ParamGrid struct {
+	Starts      []Start
+	RatesZ      []float64
+	RatesA      []float64
+	Growths     []float64
+	Steps       int
+	Rho, MaxRho float64
+}
+
+// PaperGrid are the 16 runs of Emde et al. appendix I.1, the best of which they report.
+func PaperGrid() ParamGrid {
+	return ParamGrid{
+		Starts: []Start{FromClean, FromBrier},
+		RatesZ: []float64{0.001, 0.01}, RatesA: []float64{0.01, 0.1}, Growths: []float64{1.004, 1.01},
+		Steps: Steps,
+	}
+}
+
+// Runs are the runs: of those from the clean confidences none if these are not known.
+func (g ParamGrid) Runs(haveClean bool) []Params {
+	paper := PaperGrid()
+	var runs []Params
+	for _, start := range known(orElse(g.Starts, paper.Starts), haveClean) {
+		for _, rateZ := range orElse(g.RatesZ, paper.RatesZ) {
+			for _, rateA := range orElse(g.RatesA, paper.RatesA) {
+				for _, growth := range orElse(g.Growths, paper.Growths) {
+					runs = append(runs, Params{start, rateZ, rateA, growth, cmp.Or(g.Steps, paper.Steps), g.Rho, g.MaxRho}.complete())
+				}
+			}
+		}
+	}
+	return runs
+}
+
+// Grid returns the runs of PaperGrid, or the 8 that start from the Brier confidences.
+func Grid(haveClean bool) []Params { return PaperGrid().Runs(haveClean) }
+
+// DECEParams are the settings of DECE. What is empty or 0 is the default.
+type DECEParams struct {
+	Starts []Start // default: the Brier confidences, and the clean ones where they are known
+	// Random is a number of further starts, uniform in the intervals; the k-th, from 0, is drawn by Seed and k.
+	Random int
+	Seed   uint64
+	Rate   float64 // learning rate at the start, 0.01; it falls to 0 along a half cosine
+	Steps  int     // from each start, DECESteps
+}
+
+// Complete puts the defaults in the place of what is 0.
+func (p DECEParams) Complete() DECEParams {
+	p.Rate, p.Steps = cmp.Or(p.Rate, ascentRate), cmp.Or(p.Steps, DECESteps)
+	return p
+}
+
+// StartsFrom are the starts of DECE's first runs, without the clean confidences where they are not known; the Random
+// ones follow.
+func (p DECEParams) StartsFrom(haveClean bool) []Start {
+	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
+}
+
+// NoStartError means that a search starts only from clean confidences, which are not known.
+type NoStartError struct{}
+
+func (NoStartError) Error() string {
+	return "the clean confidences are not known, and there is no other start"
+}
+
+// known leaves out the clean confidences where they are not known.
+func known(starts []Start, haveClean bool) []Start {
+	var out []Start
+	for _, s := range starts {
+		if s != FromClean || haveClean {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func orElse[T any](values, otherwise []T) []T {
+	if len(values) == 0 {
+		return otherwise
+	}
+	return values
+}

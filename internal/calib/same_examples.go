@@ -1,0 +1,53 @@
+package calib
+
+import (
+	"errors"
+	"slices"
+)
+
+// ErrNoIndex means that the rows do not say of which examples they are.
+var ErrNoIndex = errors.New("the examples of the rows are not known")
+
+// ErrNoSameExample means that no example has a row at every radius.
+var ErrNoSameExample = errors.New("no example has a row at every radius")
+
+// SameExamples leaves at each of the radii the rows of the examples that have one at all of them, in their order: the
+// constant subset by which Emde et al. 2025, Figure 16(b), compare the Brier score under attack at growing radii, which
+// otherwise is of fewer and more certain predictions at each. radii come from b.ByRadius.
+//
+// The subset depends on the samples. Bounds that hold for a row hold for it in any subset, and a statement for all rows
+// counts the failures of all examples that were sampled (StateForAll), so it stays true.
+func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
+	if b.Index == nil {
+		return nil, ErrNoIndex
+	}
+	at := map[float64]int{} // radii at which an example has a row
+	for _, g := range radii {
+		seen := map[float64]bool{}
+		for _, i := range g.Rows {
+			if x := b.Index[i]; seen[x] {
+				return nil, &RowError{i, "its example has two rows at one radius"}
+			}
+			seen[b.Index[i]] = true
+			at[b.Index[i]]++
+		}
+	}
+	out := make([]RadiusRows, len(radii))
+	for j, g := range radii {
+		out[j].Radius = g.Radius
+		for k, i := range g.Rows {
+			if at[b.Index[i]] < len(radii) {
+				continue
+			}
+			out[j].Rows = append(out[j].Rows, i)
+			out[j].Intervals = append(out[j].Intervals, g.Intervals[k])
+			if g.Confidence != nil {
+				out[j].Confidence = append(out[j].Confidence, g.Confidence[k])
+			}
+		}
+	}
+	if slices.ContainsFunc(out, func(g RadiusRows) bool { return len(g.Rows) == 0 }) {
+		return nil, ErrNoSameExample
+	}
+	return out, nil
+}

@@ -1,0 +1,204 @@
+package reliability
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/picture"
+)
+
+// Attack pictures calibration under attack: for each of some radii the bins without attack
+// and under the worst one, and measures of calibration by radius.
+type Attack struct {
+	Title    string // shortened to fit; may be empty
+	Diagrams []AttackDiagram
+	Measures []Measure
+	Size     picture.Size // zero: by the number of diagrams
+}
+
+// AttackDiagram is the reliability diagram of one radius.
+type AttackDiagram struct {
+	Title           string
+	Clean, Attacked []calib.Bin // empty ones are left out
+}
+
+// Measure is a measure of calibration at ascending radii.
+type Measure struct {
+	Name          string
+	Radius, Value []float64
+	Brier         bool // a Brier score, not a calibration error
+	ForAll        bool // of all examples at once, not if every bound holds
+}
+
+// panelSize is the size of one panel in centimetres; three stand side by side.
+var panelSize = picture.Size{Width: 7, Height: 7}
+
+const panelsInRow = 3
+
+// Draw draws the picture.
+func (a Attack) Draw(format picture.Format) ([]byte, error) {
+	var panels []*plot.Plot
+	for _, d := range a.Diagrams {
+		panels = append(panels, d.plot())
+	}
+	panels = append(panels, a.byRadius())
+	columns := min(len(panels), panelsInRow)
+	if len(panels) == 4 { // two rows of two
+		columns = 2
+	}
+	rows := (len(panels) + columns - 1) / columns
+	size := a.Size
+	if size == (picture.Size{}) {
+		size = picture.Size{Width: float64(columns) * panelSize.Width, Height: float64(rows)*panelSize.Height + 1.5}
+	}
+	grid := make([][]*plot.Plot, rows)
+	for i := range rows * columns {
+		var p *plot.Plot
+		if i < len(panels) {
+			p = panels[i]
+		}
+		grid[i/columns] = append(grid[i/columns], p)
+	}
+	alt := "Calibration under attack. " + a.Title + ". Reliability diagrams without attack and under the worst one, and CBS and CCE by radius."
+	return picture.Draw(format, size, alt, func(dc draw.Canvas) {
+		style := panels[0].Title.TextStyle
+		style.Font.Size = vg.Points(10)
+		title := picture.Shorten(a.Title, func(s string) bool { return style.Width(s) <= 0.9*(dc.Max.X-dc.Min.X) })
+		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
+		dc.FillText(style, vg.Point{X: dc.Center().X, Y: dc.Max.Y}, title)
+		dc.Max.Y -= vg.Points(18)
+		drawLegend(dc, panels[0].Legend.TextStyle)
+		dc.Max.Y -= vg.Points(18)
+		tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(10), PadY: vg.Points(10)}
+		for i, row := range plot.Align(grid, tiles, dc) {
+			for k, c := range row {
+				if grid[i][k] != nil {
+					grid[i][k].Draw(c)
+				}
+			}
+		}
+	})
+}
+
+// The bins without attack and under it, and the diagonal.
+var (
+	cleanGaps    = gaps{color: blue, shape: draw.CircleGlyph{}}
+	attackedGaps = gaps{color: red, shape: draw.BoxGlyph{}}
+	diagonalLine = draw.LineStyle{Color: grey, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+)
+
+// drawLegend draws what all diagrams show in one line at the top of dc.
+func drawLegend(dc draw.Canvas, style draw.TextStyle) {
+	const glyph, space = 18, 14 // points
+	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
+	entries := []struct {
+		name string
+		draw plot.Thumbnailer
+	}{
+		{"bins without attack", cleanGaps}, {"under the worst attack", attackedGaps}, {"calibrated", &plotter.Line{LineStyle: diagonalLine}},
+	}
+	var width vg.Length
+	for _, e := range entries {
+		width += vg.Points(glyph+space) + style.Width(e.name)
+	}
+	at := dc.Center().X - width/2
+	for _, e := range entries {
+		box := dc
+		box.Min, box.Max = vg.Point{X: at, Y: dc.Max.Y - vg.Points(10)}, vg.Point{X: at + vg.Points(glyph-4), Y: dc.Max.Y}
+		e.draw.Thumbnail(&box)
+		dc.FillText(style, vg.Point{X: at + vg.Points(glyph), Y: dc.Max.Y - vg.Points(5)}, e.name)
+		at += vg.Points(glyph+space) + style.Width(e.name)
+	}
+}
+
+// plot is the diagram of one radius.
+func (d AttackDiagram) plot() *plot.Plot {
+	p := picture.NewPlot(d.Title, "confidence", "accuracy")
+	p.Title.TextStyle.Font.Size = vg.Points(9)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
+	diagonal.Samples = 2
+	diagonal.LineStyle = diagonalLine
+	clean, attacked := cleanGaps, attackedGaps
+	clean.bins, attacked.bins = d.Clean, d.Attacked
+	p.Add(diagonal, attacked, clean)
+	return p
+}
+
+// byRadius is the plot of the measures.
+func (a Attack) byRadius() *plot.Plot {
+	p := picture.NewPlot("by radius", "radius", "at most")
+	p.Title.TextStyle.Font.Size = vg.Points(9)
+	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 0
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)
+	p.Legend.Padding = vg.Points(2)
+	top := 0.0
+	for _, m := range a.Measures {
+		xy := make(plotter.XYs, len(m.Value))
+		for i := range xy {
+			xy[i] = plotter.XY{X: m.Radius[i], Y: m.Value[i]}
+			top = max(top, m.Value[i])
+		}
+		style := draw.LineStyle{Color: red, Width: vg.Points(1.2)}
+		glyph := draw.GlyphStyle{Color: red, Radius: vg.Points(2.5), Shape: draw.BoxGlyph{}}
+		if m.Brier {
+			style.Color, glyph.Color, glyph.Shape = blue, blue, draw.CircleGlyph{}
+		}
+		if m.ForAll {
+			style.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+			glyph.Shape = hollow(m.Brier)
+		}
+		line := &plotter.Line{XYs: xy, LineStyle: style}
+		points := &plotter.Scatter{XYs: xy, GlyphStyle: glyph}
+		p.Add(line, points)
+		p.Legend.Add(m.Name, line, points)
+	}
+	p.X.Max *= 1.05
+	p.Y.Max = math.Max(1.45*top, 0.01) // room for the legend
+	return p
+}
+
+// hollow is the glyph of a Brier score or of a calibration error, without its filling.
+func hollow(brier bool) draw.GlyphDrawer {
+	if brier {
+		return draw.RingGlyph{}
+	}
+	return draw.SquareGlyph{}
+}
+
+// gaps draws each bin as a glyph at its confidence and accuracy, the larger the more
+// examples it has, with its gap from the diagonal.
+type gaps struct {
+	bins  []calib.Bin
+	color color.Color
+	shape draw.GlyphDrawer
+}
+
+// Plot implements plot.Plotter.
+func (g gaps) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for _, b := range g.bins {
+		if b.N == 0 {
+			continue
+		}
+		at := x(b.Confidence)
+		c.StrokeLines(draw.LineStyle{Color: g.color, Width: vg.Points(1)},
+			[]vg.Point{{X: at, Y: y(b.Confidence)}, {X: at, Y: y(b.Accuracy)}})
+		g.draw(c, vg.Point{X: at, Y: y(b.Accuracy)}, b.Weight)
+	}
+}
+
+// Thumbnail implements plot.Thumbnailer.
+func (g gaps) Thumbnail(c *draw.Canvas) { g.draw(*c, c.Center(), 0.2) }
+
+func (g gaps) draw(c draw.Canvas, at vg.Point, weight float64) {
+	radius := vg.Points(1.5 + 3*math.Sqrt(weight))
+	c.DrawGlyph(draw.GlyphStyle{Color: g.color, Radius: radius, Shape: g.shape}, at)
+}

@@ -1,0 +1,78 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// polls are the votes beside saved scores: those of the run, or of the samples' largest
+// probabilities in a file from elsewhere.
+type polls struct {
+	certifier *certify.VoteCertifier // nil: scores certify the classes
+	run       []certify.Votes        // of a run, else nil
+	turn      int
+}
+
+// poll are the votes of one example.
+type poll struct {
+	certifier *certify.VoteCertifier
+	votes     certify.Votes
+	given     bool // nothing is left to count
+}
+
+func (q SavedScores) newPolls() (*polls, error) {
+	p := &polls{}
+	if q.Votes == "" {
+		return p, nil
+	}
+	var err error
+	if p.certifier, err = certify.NewVoteCertifier(certify.VoteParams{Target: q.Params.ClassTarget(), Method: q.Votes}); err != nil {
+		return nil, err
+	}
+	if q.Evidence.Run != nil && q.N0 == 0 {
+		p.run, err = q.Evidence.OwnVotes()
+	}
+	return p, err
+}
+
+// next returns the votes of the next example, nil where scores certify the classes.
+func (p *polls) next(e certify.ScoreExample) (*poll, error) {
+	if p.certifier == nil {
+		return nil, nil
+	}
+	if p.run == nil {
+		v := certify.Votes{
+			Index: e.Index, Label: e.Label, N0: e.N0, N: e.N, Counts: make([]int64, e.Classes), Quantisation: e.Quantisation,
+		}
+		if e.N0 > 0 {
+			v.Counts0 = make([]int64, e.Classes)
+		}
+		return &poll{certifier: p.certifier, votes: v}, nil
+	}
+	if p.turn++; p.turn > len(p.run) || p.run[p.turn-1].Index != e.Index {
+		return nil, fmt.Errorf("example %d has scores and no votes", e.Index)
+	}
+	return &poll{p.certifier, p.run[p.turn-1], true}, nil
+}
+
+// count counts the votes of samples [k·m].
+func (p *poll) count(probs []float32, selection bool) {
+	if p.given {
+		return
+	}
+	m := len(p.votes.Counts)
+	counts, none := p.votes.Counts, &p.votes.None
+	if selection {
+		counts, none = p.votes.Counts0, &p.votes.None0
+	}
+	for ; len(probs) >= m; probs = probs[m:] {
+		// A sample whose output was no answer is saved as zeros.
+		if k := smoothing.Vote(probs[:m]); k < 0 || probs[k] == 0 {
+			*none++
+		} else {
+			counts[k]++
+		}
+	}
+}

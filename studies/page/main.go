@@ -1,0 +1,87 @@
+// Page puts what a study prints into a page of docs. The study marks it,
+//
+//	<!-- made: NAME -->
+//	…
+//	<!-- end: NAME -->
+//
+// and what stands between the same marks in the page is replaced:
+//
+//	go run ./studies/calibration -parts real | go run ./studies/page docs/calibration-error.md
+//
+// Lines outside marks are passed by. A page without the marks is an error, and is left as it was.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/rscert/rscert/internal/durable"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: page PAGE <OUTPUT")
+	}
+	if err := update(os.Args[1], os.Stdin); err != nil {
+		log.Fatal("page: ", err)
+	}
+}
+
+func update(path string, output io.Reader) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	made, err := io.ReadAll(output)
+	if err != nil {
+		return err
+	}
+	text, err := replace(string(page), string(made))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return durable.WriteFile(path, []byte(text))
+}
+
+const (
+	mark = "<!-- made: "
+	shut = " -->"
+)
+
+// replace puts every marked part of made into page.
+func replace(page, made string) (string, error) {
+	parts := 0
+	for {
+		_, rest, found := strings.Cut(made, mark)
+		if !found {
+			break
+		}
+		name, rest, found := strings.Cut(rest, shut+"\n")
+		if !found {
+			return "", errors.New("a mark has no end")
+		}
+		end := "<!-- end: " + name + shut
+		body, rest, found := strings.Cut(rest, end)
+		if !found {
+			return "", fmt.Errorf("%s is cut off", name)
+		}
+		made = rest
+		begin := mark + name + shut + "\n"
+		before, after, found := strings.Cut(page, begin)
+		_, after, closed := strings.Cut(after, end)
+		if !found || !closed {
+			return "", fmt.Errorf("no place for %s", name)
+		}
+		page = before + begin + "\n" + strings.Trim(body, "\n") + "\n\n" + end + after
+		parts++
+	}
+	if parts == 0 {
+		return "", errors.New("nothing is marked")
+	}
+	return page, nil
+}

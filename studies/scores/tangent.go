@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// tangentWidths prints the mean width of the confidence intervals of the label, where there are no selection samples:
+// by standard, and by tangent with the first k of the n samples for its guess and the others for its mean. It is over
+// the examples that all n samples certify at the radius.
+func (s study) tangentWidths(n int) error {
+	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
+	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}
+	standard, err := certify.NewScoreCertifier(params)
+	if err != nil {
+		return err
+	}
+	params.Confidence.Method = certify.ConfidenceTangent
+	tangent, err := certify.NewScoreCertifier(params)
+	if err != nil {
+		return err
+	}
+	all := temperedAll(s.examples, n, 1)
+	certs := make([]certify.Certificate, len(all))
+	counts := make([]int, len(widthRadii))
+	for i, e := range all {
+		e.selection = nil
+		if certs[i], _, err = e.certify(standard); err != nil {
+			return err
+		}
+		for j, r := range widthRadii {
+			if certs[i].Radius >= r && certs[i].Prediction != certify.Abstained {
+				counts[j]++
+			}
+		}
+	}
+	row := func(name string, c *certify.ScoreCertifier, k int) error {
+		widths := make([]float64, len(widthRadii))
+		for i, e := range all {
+			bounds, err := e.bound(c, k, certs[i])
+			if err != nil {
+				return err
+			}
+			for j, b := range bounds {
+				widths[j] += b.Upper - b.Lower
+			}
+		}
+		line := "| " + name
+		for j, w := range widths {
+			line += fmt.Sprintf(" | %.4f", w/math.Max(1, float64(counts[j])))
+		}
+		fmt.Fprintln(s, line+" |")
+		return nil
+	}
+	header := "| method | k |"
+	for _, r := range widthRadii {
+		header += fmt.Sprintf(" R = %g |", r)
+	}
+	fmt.Fprintln(s, header)
+	fmt.Fprintln(s, "| --- | ---: |"+strings.Repeat(" ---: |", len(widthRadii)))
+	if err := row("standard+betting | 0", standard, 0); err != nil {
+		return err
+	}
+	for _, k := range []int{1, 2, 3, 5, 10, 20, 30, 50, 100, 200} {
+		if 2*k >= n {
+			break
+		}
+		if err := row(fmt.Sprintf("tangent+betting | %d", k), tangent, k); err != nil {
+			return err
+		}
+	}
+	line := "| examples |"
+	for _, k := range counts {
+		line += fmt.Sprintf(" | %d", k)
+	}
+	fmt.Fprintln(s, line+" |")
+	return nil
+}
+
+// bound returns the bounds at the radii that cert certifies, with the first k samples for the selection.
+func (e example) bound(c *certify.ScoreCertifier, k int, cert certify.Certificate) ([]certify.ConfidenceBound, error) {
+	m := e.classes
+	n := len(e.estimation)/m - k
+	a, err := c.Start(certify.ScoreExample{Index: e.index, Label: e.label, Classes: m, N0: int64(k), N: int64(n)})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(a.Selection(e.estimation[:k*m]), a.Estimation(e.estimation[k*m:])); err != nil {
+		return nil, err
+	}
+	return certified(a.Confidence(cert)), nil
+}
