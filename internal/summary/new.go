@@ -99,7 +99,11 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	var err error
 	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		out.Dataset, err = newStatement(out.Examples, *c.Alpha, o.Delta)
+		examples := out.Examples
+		if s.Run != nil && len(s.Run.Data.Shards) > 0 {
+			examples = out.Selected // who leaves out shards may have seen them: all failures may be among the others
+		}
+		out.Dataset, err = newStatement(examples, *c.Alpha, o.Delta)
 	}
 	if err == nil {
 		out.Reliability, err = s.reliability(o)
