@@ -22,6 +22,7 @@ import (
 // reportOptions are the flags of report.
 type reportOptions struct {
 	gateOptions
+	page     pageOptions
 	summary  summary.Options
 	names    []string
 	format   tables.Format
@@ -47,6 +48,10 @@ Several runs stand side by side, with their upper envelope.
 A RUN is a run folder, a certificates.jsonl, or a log with the columns idx, label,
 predict, radius and correct (Cohen et al. 2019).
 
+--html writes a page that holds all of it in one file: the curves, a table of the
+examples with pictures of the inputs (--data), the parameters, and what each number
+means.
+
 Two things are said beyond the samples. The interval of an accuracy is about the
 population that the examples are drawn from (Clopper–Pearson, at --level). The
 column "with probability" is about these examples: as many of the certificates as
@@ -65,6 +70,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
+  rscert report run-0.25 run-0.5 --html runs.html --data mnist/
   rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
   rscert report run --curve calibration --plot calibration.svg
   rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
@@ -97,6 +103,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "the curve's title")
 	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
+	pageFlags(cmd, &o.page)
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
@@ -109,6 +116,9 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	}
 	inputs := append(slices.Clone(paths), o.baseline)
 	if err := o.check(inputs...); err != nil {
+		return err
+	}
+	if err := o.page.check(inputs...); err != nil {
 		return err
 	}
 	switch {
@@ -156,6 +166,9 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		}
 	}
 	if err := o.draw(formats, runs); err != nil {
+		return nil, err
+	}
+	if err := o.page.write(ctx, runs); err != nil {
 		return nil, err
 	}
 	return r.Requirements, r.Write(s.out, o.format)
