@@ -101,6 +101,7 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 	v := view{
 		Title: p.title(), Lead: p.lead(), Cautions: p.cautions(),
 		Measures: p.measures(), Charts: p.charts(), Classes: p.classTables(),
+		Parameters:  group{Caption: "Parameters of the run", Rows: p.parameters(), Plain: true},
 		Legend:      p.legend(),
 		Assumptions: p.assumptions(),
 		Style:       template.CSS(chartStyle + style),

@@ -40,6 +40,33 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestParts finds every part of the page, and a number and a sentence of each.
+func TestParts(t *testing.T) {
+	p := manyExamples(t, 40)
+	p.ClassNames = nil
+	file := summary.File{File: "cnn.onnx", SHA256: strings.Repeat("ab", 32)}
+	p.Runs[1].Conditions.Model = &file
+	p.Runs[1].Calibration = []summary.Calibration{{Radius: new(float64), N: 7, Bins: 15, CBS: 0.0123, CCE: 0.0456,
+		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Delta: 0.05}, CBS: 0.1234, CCE: 0.2345},
+		Thresholded: []summary.Thresholded{{Tau: 0.8, Error: 0.4321}}}}
+	var page bytes.Buffer
+	if err := p.Write(t.Context(), &page); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(page.String(), "\u00a0", " ")
+	for _, want := range []string{
+		"<th scope=\"row\">radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
+		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
+		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
+		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 5 classes</summary>",
+		"of σ = 0.5 are wrong.", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
 // TestAccuracyChart compares the curve, the band and the best of the runs with the summaries.
 func TestAccuracyChart(t *testing.T) {
 	p := manyExamples(t, 500)
