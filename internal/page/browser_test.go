@@ -16,6 +16,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
@@ -301,6 +302,13 @@ func TestBrowser(t *testing.T) {
 	after := eval[string](b, `document.activeElement.getAttribute("aria-valuetext")`)
 	if before == after || !strings.Contains(after, "radius (L2) 2") || !strings.Contains(after, "0.0\u00a0%") {
 		t.Errorf("the slider says %q, then %q", before, after)
+	}
+
+	// And by pointing at them.
+	at := eval[[]float64](b, `(r => [r.left + r.width / 4, r.top + 20])(document.querySelector(".u-over").getBoundingClientRect())`)
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
+	if said := eval[string](b, `document.querySelector(".chart .at").textContent`); said != "radius (L2) 0.5" {
+		t.Errorf("a quarter of the way from 0 to 2 the chart says %q", said)
 	}
 	b.do(chromedp.Click(chromedp.CSS(`.chart details summary`)))
 	b.until(`document.querySelectorAll(".chart details tbody tr").length > 20`)
