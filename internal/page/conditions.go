@@ -163,7 +163,7 @@ func (p Page) assumptions() []assumption {
 			return append(all, assumption{"What do the bounds on calibration rest on?", "On an interval of each " +
 				"certified example's confidence under every attack within the radius. The adversary then chooses " +
 				"the worst confidence within each interval; examples whose class is not certified are left " +
-				"out, but count as wrong in the error of confident answers."})
+				"out. In the error of confident answers they count as wrong unless their bounds rule that out."})
 		}
 	}
 	return all

@@ -237,7 +237,7 @@ func (p Page) thresholded() []measure {
 		m := measure{Name: fmt.Sprintf("Confidence of at least %v", tau),
 			Meaning: "The most that the share of wrong ones among the answers of such a confidence can become, " +
 				"whatever the attack within the radius, if every bound holds. An example whose class is not " +
-				"certified counts as a wrong answer."}
+				"certified counts as wrong unless its bounds rule that out."}
 		for _, key := range p.calibrationKeys() {
 			m.Lines = append(m.Lines, p.across(key.String(), func(s summary.Summary) cell {
 				return thresholdCell(calibrationAt(s, key), tau)

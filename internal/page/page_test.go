@@ -128,8 +128,8 @@ func TestSheets(t *testing.T) {
 	r := p.Runs[0]
 	r.Draw = func(index int) (input, noisy image.Image, err error) {
 		fill := func(c color.Color) image.Image {
-			picture := image.NewRGBA(image.Rect(0, 0, 20, 30))
-			for y := range 30 {
+			picture := image.NewRGBA(image.Rect(0, 0, 20, 40))
+			for y := range 40 {
 				for x := range 20 {
 					picture.Set(x, y, c)
 				}
@@ -143,7 +143,7 @@ func TestSheets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Drawn != 250 || len(e.Sheets) != 2 || e.Width != 20 || e.Height != 30 || e.Scale != 2 || e.Pitch != [2]int{32, 32} {
+	if e.Drawn != 250 || len(e.Sheets) != 2 || e.Width != 20 || e.Height != 40 || e.Scale != 1 || e.Pitch != [2]int{32, 48} {
 		t.Fatalf("%d of %d×%d by %d, every %v, on %d sheets", e.Drawn, e.Width, e.Height, e.Scale, e.Pitch, len(e.Sheets))
 	}
 	each := e.Columns * e.Rows
@@ -155,7 +155,7 @@ func TestSheets(t *testing.T) {
 		place := i % each
 		for right, want := range []color.RGBA{{uint8(i / 2), uint8(i / 2), uint8(i / 2), 255}, {200, uint8(i / 2), 0, 255}} {
 			x, y := (2*(place%e.Columns)+right)*e.Pitch[0], place/e.Columns*e.Pitch[1]
-			for _, corner := range []image.Point{{x, y}, {x + 19, y + 29}} {
+			for _, corner := range []image.Point{{x, y}, {x + 19, y + 39}} {
 				got := color.RGBAModel.Convert(sheet.At(corner.X, corner.Y)).(color.RGBA)
 				if far(got.R, want.R) || far(got.G, want.G) || far(got.B, want.B) {
 					t.Fatalf("example %d, picture %d: %v, want %v", i, right, got, want)
