@@ -39,6 +39,11 @@ onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); with DEVI
 openvino: build
 	@bin/rscert setup --device openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
 
+# The test of the HTML page skips where there is no browser to be had.
+.PHONY: browser
+browser: ## install Chromium (apt-get) and axe-core (npm) for the test of the HTML page
+	@scripts/browser.sh || echo 'make: the test of the HTML page in a browser is left out' >&2
+
 .PHONY: build
 build: tools ## build bin/rscert
 	$(GO) build -o bin/rscert ./cmd/rscert
@@ -49,7 +54,7 @@ demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print
 	bin/rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 10000 --max 100 --seed 1 --out out/demo-$$(date +%Y%m%d-%H%M%S)
 
 .PHONY: test
-test: onnxruntime openvino check test-race test-plain ## everything that must pass, in about ten minutes on two cores
+test: onnxruntime openvino browser check test-race test-plain ## everything that must pass, in about ten minutes on two cores
 
 .PHONY: check
 check: tools

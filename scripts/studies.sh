@@ -55,3 +55,13 @@ go run ./studies/page docs/metrics.md <"$runs/metrics.txt"
 go run ./studies/calibration >"$runs/calibration.txt"
 go run ./studies/page docs/calibration-error.md <"$runs/calibration.txt"
 go run ./studies/calibration -parts figure
+
+# README.md, docs/report.md
+report() {
+	"$rscert" report "$@" >>"$runs/report.txt"
+}
+: >"$runs/report.txt"
+report "$runs/acce-0.25" "$runs/acce-0.5" "$runs/acce-1" --names 'σ = 0.25,σ = 0.5,σ = 1' \
+	--title 'bundled CNN on 1,000 MNIST digits, 95 % intervals' --plot docs/img/certified-accuracy.svg
+report "$runs/acce-0.25" "$runs/acce-0.5" "$runs/acce-1" --names 'σ = 0.25,σ = 0.5,σ = 1' --curve radii --plot docs/img/radii.svg
+report "$runs/acce-0.5" --curve calibration --title '' --plot docs/img/calibration-radius.svg

@@ -15,8 +15,9 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
-	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -32,7 +33,8 @@ type acceOptions struct {
 	search      searchOptions
 	out         string
 	plots       []string
-	plotSize    *reliability.Size // nil: by the number of panels
+	plotSize    *picture.Size // nil: by the number of panels
+	gate        gateOptions
 	json, quiet bool
 
 	byVotes bool // the classes of the run have the most votes, not the largest mean scores
@@ -49,7 +51,7 @@ type statementOptions struct {
 func newACCE(s streams) *cobra.Command {
 	var o acceOptions
 	var alpha float64
-	var size reliability.Size
+	var size picture.Size
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
 		Short: "Bound the calibration under attack: CBS, exact CCE, ADMM, dECE",
@@ -97,7 +99,8 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
   rscert acce bounds.csv --delta 0.05 --alpha 0.001 --examples 1000 --json
   rscert acce bounds.csv --same-examples
   rscert acce bounds.csv --solver exact,admm --admm-learning-rate-a 0.001 --trace trace.csv
-  rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv`,
+  rscert acce bounds.csv --radius 0.25 --solver exact,admm,dece,brier --out attack.csv
+  rscert acce run --require 'certified:cce@0.25<=0.15' --require 'cbs@0.25<=0.05'`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.statement.alpha = given(cmd, "alpha", &alpha)
@@ -121,8 +124,9 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds; default: the run's or the file's")
 	f.IntVar(&o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
 	f.StringSliceVar(&o.plots, "plot", nil, "write reliability diagrams, without attack and under the worst, and CBS and CCE\nby radius to this .svg, .png or .pdf `file`")
-	f.TextVar(&size, "plot-size", reliability.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
+	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
 	f.BoolVar(&o.same, "same-examples", false, "at every radius take only the examples that are at all of them: curves of one set")
+	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -151,7 +155,7 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 	alpha, examples, err := bounds.Sampled(st.alpha, st.examples)
 	study := acce.Options{
 		Bins: o.bins, Solvers: o.solvers, Radii: o.radii, Adaptive: o.adaptive, Attack: o.out != "" || len(o.plots) > 0,
-		Thresholds:   o.thresholds,
+		Thresholds:   slices.Concat(o.thresholds, o.gate.taus()),
 		Dataset:      &acce.Dataset{Delta: st.delta, Alpha: alpha, Examples: examples, Optional: !st.wanted},
 		SameExamples: o.same, ADMM: o.search.admm, DECE: o.search.dece,
 		Progress: func(radius *float64, solver string, steps int) (acce.Progress, func()) {
@@ -172,28 +176,36 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.gate.check(path); err != nil {
+		return err
+	}
+	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
+}
+
+// solve prints the study of the bounds and returns the outcome of what is required of them.
+func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o.byVotes = bounds.ByVotes
 	options, err := o.study(s, bounds)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	start := time.Now()
 	table, err := readTable(ctx, s, bounds.File, o.quiet, acce.Columns())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	study, err := acce.NewStudy(table, options)
 	if err != nil {
-		return badInput(err)
+		return nil, badInput(err)
 	}
 	reading := time.Since(start).Seconds()
 	results, err := study.Solve(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range results {
 		r.Seconds["read"] = reading
@@ -202,17 +214,20 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	if ctx.Err() == nil {
 		err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace), o.draw(formats, study, results, path))
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := printStudy(s, o, results, study.Radii()); err != nil {
-		return err
+		return nil, err
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return o.gate.checkStudy(path, bounds, results)
 }
 
 // checkFiles checks the files to write, beside the input, and returns the formats of the pictures.
-func (o acceOptions) checkFiles(input string) ([]reliability.Format, error) {
+func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"trace", o.search.trace}} {
 		if err := checkOutput(f.flag, f.path, input); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/reliability"
 )
 
@@ -12,13 +13,13 @@ import (
 const mostDiagrams = 5
 
 // draw writes the files of --plot.
-func (o acceOptions) draw(formats []reliability.Format, study *acce.Study, results []acce.Result, path string) error {
+func (o acceOptions) draw(formats []picture.Format, study *acce.Study, results []acce.Result, path string) error {
 	if len(formats) == 0 {
 		return nil
 	}
-	picture := reliability.Attack{Title: filepath.Base(displayPath(path)) + ": calibration under attack", Measures: measures(results)}
+	attack := reliability.Attack{Title: filepath.Base(displayPath(path)) + ": calibration under attack", Measures: measures(results)}
 	if o.plotSize != nil {
-		picture.Size = *o.plotSize
+		attack.Size = *o.plotSize
 	}
 	for i := range min(len(results), mostDiagrams) {
 		k := i
@@ -33,9 +34,9 @@ func (o acceOptions) draw(formats []reliability.Format, study *acce.Study, resul
 		if r := results[k].Radius; r != nil {
 			title = fmt.Sprintf("radius %v: ", *r) + title
 		}
-		picture.Diagrams = append(picture.Diagrams, reliability.AttackDiagram{Title: title, Clean: clean, Attacked: attacked})
+		attack.Diagrams = append(attack.Diagrams, reliability.AttackDiagram{Title: title, Clean: clean, Attacked: attacked})
 	}
-	return writePictures(o.plots, formats, picture.Draw)
+	return writePictures(o.plots, formats, attack.Draw)
 }
 
 // measures are CCE, or the largest estimate of it, and CBS by radius.

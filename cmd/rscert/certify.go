@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -18,6 +20,7 @@ import (
 // certifyOptions are the flags of certify.
 type certifyOptions struct {
 	run.Plan
+	gate        gateOptions
 	check       bool
 	checkImage  string
 	quiet, json bool
@@ -50,7 +53,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert certify --model cnn.onnx --denoiser denoiser.onnx --data mnist/ --sigma 0.5 --out denoised
-  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated`,
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, idle := range o.Settle() {
@@ -75,6 +79,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
+	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -147,15 +152,38 @@ func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	o.Version = version()
 	if o.check {
+		if o.gate.given() {
+			return badInputf("--require: --check certifies nothing")
+		}
 		return runCheck(ctx, s, o)
 	}
-	outcome, err := run.Certify(ctx, o.Plan, s.console(o.quiet))
-	if err != nil {
+	if err := errors.Join(o.gate.check(o.Model, o.Data), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
 		return err
 	}
-	if o.json {
-		return report.WriteJSON(s.out, outcome)
-	}
+	return o.gate.decide(s, func() ([]gate.Outcome, error) {
+		outcome, err := run.Certify(ctx, o.Plan, s.console(o.quiet))
+		if err != nil {
+			return nil, err
+		}
+		met, err := o.gate.checkPath(ctx, o.Out)
+		if err != nil {
+			return nil, err
+		}
+		if o.json {
+			return met, report.WriteJSON(s.out, certifyReport{outcome, met})
+		}
+		return met, o.print(s, outcome)
+	})
+}
+
+// certifyReport is what certify --json prints.
+type certifyReport struct {
+	run.Outcome                 // embedded: its fields appear beside the others
+	Requirements []gate.Outcome `json:"requirements,omitempty"`
+}
+
+// print prints what a run found.
+func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
 		fmt.Fprintf(s.out, "classifier: %s\n\n", o.Classifier(outcome.Denoiser))
 	}

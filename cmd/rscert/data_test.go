@@ -139,6 +139,29 @@ func putImages(put func(string, []byte), list []digit) {
 	put("test.parquet", parquetFile.Bytes())
 }
 
+// shellBlock is a block of shell commands of a document, pipelineStep a command of a CI system in one of YAML.
+var (
+	shellBlock   = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	pipelineStep = regexp.MustCompile("(?m)^ +- (?:run: )?(sh .*)$")
+)
+
+// steps is the script command 'steps FILE': it writes what the document FILE has its reader do, the shell blocks and then
+// the steps of pipelines, to steps.sh.
+func steps(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: steps file")
+	}
+	text, err := os.ReadFile(args[0])
+	ts.Check(err)
+	var script bytes.Buffer
+	found := append(shellBlock.FindAllSubmatch(text, -1), pipelineStep.FindAllSubmatch(text, -1)...)
+	for _, m := range found {
+		fmt.Fprintf(&script, "%s\n", bytes.TrimSpace(m[1]))
+	}
+	ts.Logf("%d steps", len(found))
+	ts.Check(os.WriteFile(ts.MkAbs("steps.sh"), script.Bytes(), 0o666))
+}
+
 // certifyCommand is a command of a document, in which MODEL stands for what all have in common.
 var certifyCommand = regexp.MustCompile(`(?m)^    rscert certify MODEL (--data .*)$`)
 

@@ -5,13 +5,14 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/reliability"
 )
 
 // diagramOptions say how a reliability diagram looks.
 type diagramOptions struct {
 	title *string // nil: one is made
-	size  reliability.Size
+	size  picture.Size
 	curve curveKind
 }
 
@@ -51,14 +52,14 @@ func (c curveKind) line(d pictured) *reliability.Curve {
 }
 
 // pictureFormats checks the files of --plot.
-func pictureFormats(plots []string, input string) ([]reliability.Format, error) {
-	formats := make([]reliability.Format, len(plots))
+func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) {
+	formats := make([]picture.Format, len(plots))
 	for k, plot := range plots {
-		if err := checkOutput("plot", plot, input); err != nil {
+		if err := checkOutput("plot", plot, inputs...); err != nil {
 			return nil, err
 		}
 		var err error
-		if formats[k], err = reliability.FormatOf(plot); err != nil {
+		if formats[k], err = picture.FormatOf(plot); err != nil {
 			return nil, badInput(fmt.Errorf("--plot: %w", err))
 		}
 	}
@@ -66,23 +67,23 @@ func pictureFormats(plots []string, input string) ([]reliability.Format, error) 
 }
 
 // drawDiagrams writes the files of --plot.
-func (o metricsOptions) drawDiagrams(formats []reliability.Format, d pictured, bands [][2]float64, title string) error {
+func (o metricsOptions) drawDiagrams(formats []picture.Format, d pictured, bands [][2]float64, title string) error {
 	if len(o.plots) == 0 {
 		return nil
 	}
 	if o.diagram.title != nil {
 		title = *o.diagram.title
 	}
-	picture := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.level,
+	diagram := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.level,
 		Bins: d.bins, Bands: bands, Curve: o.diagram.curve.line(d), Size: o.diagram.size}
 	if d.ranked.Quantity() == calib.ClassOneQuantity {
-		picture.Confidence, picture.Accuracy = "score of class 1", "share of class 1"
+		diagram.Confidence, diagram.Accuracy = "score of class 1", "share of class 1"
 	}
-	return writePictures(o.plots, formats, picture.Draw)
+	return writePictures(o.plots, formats, diagram.Draw)
 }
 
 // writePictures draws each file of --plot in its format.
-func writePictures(plots []string, formats []reliability.Format, draw func(reliability.Format) ([]byte, error)) error {
+func writePictures(plots []string, formats []picture.Format, draw func(picture.Format) ([]byte, error)) error {
 	for k, plot := range plots {
 		content, err := draw(formats[k])
 		if err != nil {

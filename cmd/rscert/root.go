@@ -96,6 +96,7 @@ met; 130 interrupted.`,
 		newMetrics(s),
 		newPerturb(s),
 		newRadius(s),
+		newReport(s),
 		newSetup(s),
 		newTemperature(s),
 	)
@@ -146,6 +147,10 @@ func exitCode(err error) int {
 	var input run.InputError
 	if errors.As(err, &input) {
 		return exitUsage
+	}
+	var unmet requirementError
+	if errors.As(err, &unmet) {
+		return exitRequirement
 	}
 	return exitFailed
 }

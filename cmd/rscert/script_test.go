@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": writeDigits, "commands": commands,
+			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": writeDigits, "commands": commands, "steps": steps,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {

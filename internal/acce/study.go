@@ -185,8 +185,7 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 		}
 	}
 	s.count(g, &r)
-	s.threshold(g, &r)
-	return r, nil
+	return r, s.threshold(g, &r)
 }
 
 // search runs the solvers. The attack is that of the largest value: the exact one, where it is known.

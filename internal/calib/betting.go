@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// bettingInterval is a confidence interval at level 1−α for the mean of n
+// MeanInterval is a confidence interval at level 1−α for the mean of n
 // independent x(i) ∈ [0, 1] of one law (Waudby-Smith & Ramdas 2024, "hedged
 // capital", for a fixed n).
 //
@@ -21,7 +21,7 @@ import (
 // examples are kept as a histogram: an example counts in part at both ends of its
 // cell, which makes ln(1 ± λ(x−m)), concave in x, smaller. So the interval only
 // grows by that, relatively by 1/cells at most.
-func bettingInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
+func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
@@ -29,6 +29,16 @@ func bettingInterval(n int, x func(i int) float64, alpha float64, seed uint64) (
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
+}
+
+// MeanPValue is a p-value of the hypothesis that the mean of n independent x(i) ∈ [0, 1] of one law is m, two-sided, by
+// the bets of MeanInterval at level 1−α: under the hypothesis both products have expectation 1, so the larger is 2/p or
+// more with probability p at most (Markov). 0 < m < 1.
+func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
+	rounds := dealRounds(n, x, seed)
+	stakes := rounds.stakes(n, math.Log(2/alpha))
+	most := max(rounds.logCapital(stakes, m, false), rounds.logCapital(stakes, 1-m, true))
+	return min(1, 2*math.Exp(-most))
 }
 
 // bisect returns the largest m ∈ [0, 1) found at which refuted still holds, 0 if there is none: refuted holds up to

@@ -204,7 +204,7 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 }
 
 // BrierEstimate is the mean of (confidence − correct)². Its terms are in [0, 1]:
-// without weights the interval is bettingInterval's, with weights deviation's.
+// without weights the interval is MeanInterval's, with weights deviation's.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
@@ -214,7 +214,7 @@ func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {
 	if p.Weight == nil {
-		low, high := bettingInterval(p.N(), func(i int) float64 { return f(i) / most }, 1-level, seed)
+		low, high := MeanInterval(p.N(), func(i int) float64 { return f(i) / most }, 1-level, seed)
 		return Estimate{value, min(value, most*low), max(value, most*high), Betting}
 	}
 	a, squares := p.shares(func(i int) float64 { return f(i) / most })

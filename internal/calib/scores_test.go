@@ -176,7 +176,7 @@ func TestBettingIntervalCovers(t *testing.T) {
 					for i := range x {
 						x[i] = clamp01(law.draw())
 					}
-					low, high := bettingInterval(n, func(i int) float64 { return x[i] }, alpha, trial)
+					low, high := MeanInterval(n, func(i int) float64 { return x[i] }, alpha, trial)
 					length += (high - low) / float64(trials)
 					if law.mean < low-1e-9 || law.mean > high+1e-9 {
 						misses++
@@ -353,4 +353,28 @@ func TestEvidenceFromTheFormula(t *testing.T) {
 	}
 	want = (want + product + single) / 4
 	near(t, "E", math.Exp(p.logEvidence())/want, 1, 1e-9)
+}
+
+// The interval holds the means that the p-value does not refute at the same level, and no others.
+func TestMeanPValueInvertsInterval(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for trial := range uint64(50) {
+		n := 20 + rng.IntN(400)
+		shift := 0.6 * rng.Float64()
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = shift + 0.4*rng.Float64()
+		}
+		at := func(i int) float64 { return x[i] }
+		const alpha = 0.05
+		low, high := MeanInterval(n, at, alpha, trial)
+		for m, refuted := range map[float64]bool{low - 1e-6: true, low + 1e-6: false, high - 1e-6: false, high + 1e-6: true, shift + 0.2: false} {
+			if m <= 0 || m >= 1 || (m == shift+0.2 && (m < low || m > high)) {
+				continue
+			}
+			if p := MeanPValue(n, at, m, alpha, trial); (p <= alpha) != refuted {
+				t.Errorf("n %d: p = %v at %v, interval [%v, %v]", n, p, m, low, high)
+			}
+		}
+	}
 }

@@ -31,26 +31,44 @@ func readClassNames(path string) (*classNames, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, size, err := openRegular(path)
+	text, classes, err := readAliases(path)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	if size > maxNames {
-		return nil, fmt.Errorf("%s: %d bytes; a file of class names has at most %d", path, size, maxNames)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, size))
-	if err != nil {
-		return nil, fileError(err)
-	}
-	classes, err := parseClassNames(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	sum := sha256.Sum256(text)
 	c := newClassNames(path, classes)
 	c.sum = hex.EncodeToString(sum[:])
 	return c, nil
+}
+
+// ReadClassNames returns one name of each class of a file of class names: of several the last one, which in ImageNet's
+// lists is the one for people.
+func ReadClassNames(path string) ([]string, error) {
+	_, classes, err := readAliases(path)
+	var names []string
+	for _, aliases := range classes {
+		names = append(names, aliases[len(aliases)-1])
+	}
+	return names, quote.Error(err)
+}
+
+// readAliases reads a file of class names, and what every class is called.
+func readAliases(path string) (text []byte, classes [][]string, err error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if size > maxNames {
+		return nil, nil, fmt.Errorf("%s: %d bytes; a file of class names has at most %d", path, size, maxNames)
+	}
+	if text, err = io.ReadAll(io.LimitReader(f, size)); err != nil {
+		return nil, nil, fileError(err)
+	}
+	if classes, err = parseClassNames(text); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, classes, nil
 }
 
 // newClassNames makes every alias of a class find it.

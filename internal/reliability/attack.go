@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/picture"
 )
 
 // Attack pictures calibration under attack: for each of some radii the bins without attack
@@ -18,7 +19,7 @@ type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
 	Measures []Measure
-	Size     Size // zero: by the number of diagrams
+	Size     picture.Size // zero: by the number of diagrams
 }
 
 // AttackDiagram is the reliability diagram of one radius.
@@ -36,12 +37,12 @@ type Measure struct {
 }
 
 // panelSize is the size of one panel in centimetres; three stand side by side.
-var panelSize = Size{7, 7}
+var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3
 
 // Draw draws the picture.
-func (a Attack) Draw(format Format) ([]byte, error) {
+func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, d := range a.Diagrams {
 		panels = append(panels, d.plot())
@@ -53,8 +54,8 @@ func (a Attack) Draw(format Format) ([]byte, error) {
 	}
 	rows := (len(panels) + columns - 1) / columns
 	size := a.Size
-	if size == (Size{}) {
-		size = Size{float64(columns) * panelSize.Width, float64(rows)*panelSize.Height + 1.5}
+	if size == (picture.Size{}) {
+		size = picture.Size{Width: float64(columns) * panelSize.Width, Height: float64(rows)*panelSize.Height + 1.5}
 	}
 	grid := make([][]*plot.Plot, rows)
 	for i := range rows * columns {
@@ -64,13 +65,11 @@ func (a Attack) Draw(format Format) ([]byte, error) {
 		}
 		grid[i/columns] = append(grid[i/columns], p)
 	}
-	return render(size, format, func(dc draw.Canvas, width vg.Length) {
+	alt := "Calibration under attack. " + a.Title + ". Reliability diagrams without attack and under the worst one, and CBS and CCE by radius."
+	return picture.Draw(format, size, alt, func(dc draw.Canvas) {
 		style := panels[0].Title.TextStyle
 		style.Font.Size = vg.Points(10)
-		title := shorten(a.Title, func(s string) bool { return style.Width(s) <= 0.9*width })
-		if format == PDF {
-			title = singleBytes(title)
-		}
+		title := picture.Shorten(a.Title, func(s string) bool { return style.Width(s) <= 0.9*(dc.Max.X-dc.Min.X) })
 		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
 		dc.FillText(style, vg.Point{X: dc.Center().X, Y: dc.Max.Y}, title)
 		dc.Max.Y -= vg.Points(18)
@@ -120,10 +119,8 @@ func drawLegend(dc draw.Canvas, style draw.TextStyle) {
 
 // plot is the diagram of one radius.
 func (d AttackDiagram) plot() *plot.Plot {
-	p := newPlot()
-	p.Title.Text = d.Title
+	p := picture.NewPlot(d.Title, "confidence", "accuracy")
 	p.Title.TextStyle.Font.Size = vg.Points(9)
-	p.X.Label.Text, p.Y.Label.Text = "confidence", "accuracy"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
 	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
 	diagonal.Samples = 2
@@ -136,10 +133,8 @@ func (d AttackDiagram) plot() *plot.Plot {
 
 // byRadius is the plot of the measures.
 func (a Attack) byRadius() *plot.Plot {
-	p := newPlot()
-	p.Title.Text = "by radius"
+	p := picture.NewPlot("by radius", "radius", "at most")
 	p.Title.TextStyle.Font.Size = vg.Points(9)
-	p.X.Label.Text, p.Y.Label.Text = "radius", "at most"
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 0
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), vg.Points(-4)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/picture"
 )
 
 // attackOf has so many diagrams.
@@ -38,7 +39,7 @@ func attackOf(t *testing.T, diagrams int) Attack {
 func TestDrawAttack(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "14x8.5", 2: "21x8.5", 3: "14x15.5", 4: "21x15.5", 5: "21x15.5"} {
 		a := attackOf(t, diagrams)
-		svg, err := a.Draw(SVG)
+		svg, err := a.Draw(picture.SVG)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,31 +47,31 @@ func TestDrawAttack(t *testing.T) {
 			"three &lt;examples&gt;", "bins without attack", "under the worst attack", "calibrated", "by radius",
 			"CCE", "CCE, for all", "CBS", "CBS, for all", fmt.Sprintf("diagram %d", diagrams-1),
 		} {
-			if !bytes.Contains(svg, []byte(">"+text+"<")) {
+			if !bytes.Contains(svg, []byte("\n"+text+"\n")) {
 				t.Errorf("%d diagrams: the SVG has no text %q", diagrams, text)
 			}
 		}
-		if n := strings.Count(string(svg), ">confidence<"); n != diagrams {
+		if n := strings.Count(string(svg), "\nconfidence\n"); n != diagrams {
 			t.Errorf("%d diagrams: %d axes of confidences", diagrams, n)
 		}
-		var size Size
+		var size picture.Size
 		if err := size.UnmarshalText([]byte(want)); err != nil {
 			t.Fatal(err)
 		}
 		a.Size = size
-		if again, err := a.Draw(SVG); err != nil || !bytes.Equal(svg, again) {
+		if again, err := a.Draw(picture.SVG); err != nil || !bytes.Equal(svg, again) {
 			t.Errorf("%d diagrams: not of the size %s (%v)", diagrams, want, err)
 		}
 	}
 	a := attackOf(t, 2)
 	a.Diagrams[1].Clean = nil // not known
-	for format, first := range map[Format]string{PNG: "\x89PNG", PDF: "%PDF-"} {
-		picture, err := a.Draw(format)
-		if err != nil || !bytes.HasPrefix(picture, []byte(first)) {
-			t.Errorf("format %d: %v, %.10q", format, err, picture)
+	for format, first := range map[picture.Format]string{picture.PNG: "\x89PNG", picture.PDF: "%PDF-"} {
+		drawn, err := a.Draw(format)
+		if err != nil || !bytes.HasPrefix(drawn, []byte(first)) {
+			t.Errorf("format %d: %v, %.10q", format, err, drawn)
 		}
-		if format == PNG {
-			if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
+		if format == picture.PNG {
+			if _, err := png.Decode(bytes.NewReader(drawn)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -79,7 +80,7 @@ func TestDrawAttack(t *testing.T) {
 
 // The colours and the shapes tell the two apart: circles and dashes too, for those who see no colours.
 func TestAttackWithoutColours(t *testing.T) {
-	svg, err := attackOf(t, 1).Draw(SVG)
+	svg, err := attackOf(t, 1).Draw(picture.SVG)
 	if err != nil {
 		t.Fatal(err)
 	}

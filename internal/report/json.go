@@ -17,6 +17,7 @@ func (x Number) MarshalJSON() ([]byte, error) {
 // WriteJSON prints v as one indented document.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // radius>=0.5 stays readable
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

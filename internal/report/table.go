@@ -104,15 +104,14 @@ type Table struct {
 // AddRow adds a row.
 func (t *Table) AddRow(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 
-// WriteText prints the table for a terminal: columns two spaces apart, with a header if a column has a name.
-func (t *Table) WriteText(w io.Writer) error {
-	var lines [][]string
-	header := make([]string, len(t.Columns))
+// lines are the cells as text, the header first if a column has a name.
+func (t *Table) lines() (lines [][]string, header bool) {
+	names := make([]string, len(t.Columns))
 	for j, c := range t.Columns {
-		header[j] = c.Name
+		names[j] = c.Name
 	}
-	if strings.Join(header, "") != "" {
-		lines = append(lines, header)
+	if header = strings.Join(names, "") != ""; header {
+		lines = append(lines, names)
 	}
 	for _, row := range t.Rows {
 		line := make([]string, len(t.Columns))
@@ -124,6 +123,12 @@ func (t *Table) WriteText(w io.Writer) error {
 		}
 		lines = append(lines, line)
 	}
+	return lines, header
+}
+
+// WriteText prints the table for a terminal: columns two spaces apart, with a header if a column has a name.
+func (t *Table) WriteText(w io.Writer) error {
+	lines, _ := t.lines()
 	width := make([]int, len(t.Columns))
 	for _, line := range lines {
 		for j, s := range line {

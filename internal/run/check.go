@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"image"
-	"image/color"
 	"image/png"
-	"math"
 	"time"
 
 	"github.com/rscert/rscert/internal/durable"
@@ -81,7 +78,7 @@ func (c Check) Duration() string {
 // drawNoisy writes the run's first example with noise, as an image, clipped to [0,1].
 func (r *running) drawNoisy(path string) error {
 	shape := r.inputs.data.Shape()
-	if len(shape) != 3 || (shape[0] != 1 && shape[0] != 3) {
+	if !drawable(shape) {
 		return badInputf("--check-image %s: examples of shape %v are no images of 1 or 3 channels", path, shape)
 	}
 	example, err := r.inputs.data.Example(r.positions[0])
@@ -89,44 +86,14 @@ func (r *running) drawNoisy(path string) error {
 		return BadInput(err)
 	}
 	values := make([]float32, len(example.Values))
-	if err := r.noisyValues(values, example.Values); err != nil {
+	p := r.plan
+	if err := r.inputs.noise.perturb(values, example.Values, p.Sigma, smoothing.NewStream(p.Seed, 0, smoothing.Selection)); err != nil {
 		return err
 	}
-	h, w := shape[1], shape[2]
-	picture := image.NewRGBA(image.Rect(0, 0, w, h))
-	for i := range h * w {
-		pixel := func(c int) uint8 {
-			return uint8(math.Round(255 * min(max(float64(values[c%shape[0]*h*w+i]), 0), 1)))
-		}
-		picture.SetRGBA(i%w, i/w, color.RGBA{pixel(0), pixel(1), pixel(2), 255})
-	}
+	picture := drawRGB(values, shape)
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture); err != nil {
 		return err
 	}
 	return durable.WriteFile(path, b.Bytes())
-}
-
-// noisyValues sets dst to an example with noise, in the data's own order and units.
-func (r *running) noisyValues(dst, example []float32) error {
-	s := smoothing.NewStream(r.plan.Seed, 0, smoothing.Selection)
-	plain := *r.inputs.noise
-	if plain.lattice == nil {
-		scale := make([]float32, len(example))
-		for d := range scale {
-			scale[d] = float32(r.plan.Sigma)
-		}
-		smoothing.FloatInput{Values: example, Scale: scale}.Perturb(dst, s, 0)
-		return nil
-	}
-	plain.channel = func(int) int { return 0 }
-	if err := plain.prepare(r.plan.Sigma, []float64{0}, []float64{1}); err != nil {
-		return BadInput(err)
-	}
-	integers, _ := plain.integers(example)
-	input, err := plain.lattice.Input(integers, plain.channel)
-	if err == nil {
-		input.Perturb(dst, s, 0)
-	}
-	return err
 }

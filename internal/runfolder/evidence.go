@@ -61,6 +61,13 @@ func Find(path string) (*Evidence, error) {
 	return e, nil
 }
 
+// Whole is the evidence of the run that e belongs to, by whichever file e was found.
+func (e *Evidence) Whole() *Evidence {
+	whole := *e
+	whole.file = ""
+	return &whole
+}
+
 // Owns reports whether path is a file of a run folder.
 func Owns(path string) bool {
 	switch filepath.Base(path) {

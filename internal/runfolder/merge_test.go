@@ -206,7 +206,16 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	gap := s.Gaps()
+	if f, err := lockFolder(dirs[5], splitRun); err == nil {
+		f.unlock()
+		t.Error("another can write to a shard that is open")
+	}
 	s.Close()
+	f, err := lockFolder(dirs[5], splitRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.unlock()
 	if gap == nil || gap.Examples != 13 || gap.Of != 23 || !slices.Equal(gap.Missing, []Shard{{1, 7}, {3, 7}, {4, 7}, {6, 7}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
@@ -243,6 +252,17 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("a run with gaps is resumed: %v", err)
 	}
 
+	if rows := strings.Split(allFiles(t, out)[BoundsFile], "\n"); !strings.Contains(rows[1], ",23,crc32c:") {
+		t.Errorf("a row of the bounds is %q, want 23 examples", rows[1])
+	}
+	more, err := merge(t, []string{out, dirs[3]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := Read(more); err != nil || !slices.Equal(run.Data.Shards, []Shard{{0, 7}, {2, 7}, {3, 7}, {5, 7}}) {
+		t.Errorf("shards %v, %v", run.Data.Shards, err)
+	}
+
 	all, err := merge(t, []string{dirs[1], dirs[3], out, dirs[4], dirs[6]})
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +275,15 @@ func TestMergeGaps(t *testing.T) {
 	}
 	defer s.Close()
 	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{3, 4}}) {
+		t.Errorf("the gap is %+v", gap)
+	}
+
+	large, err := OpenShards([]string{sampleShard(t, votesRun, Shard{1, 2}, 0), sampleShard(t, votesRun, Shard{0, 4}, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	if gap := large.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{2, 4}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
 

@@ -7,10 +7,9 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -90,7 +89,7 @@ func drawCurves(curves []curve, file string) error {
 	var panels [][]*plot.Plot
 	for i, c := range curves {
 		p := newPlot(c.title, "certified radius", "calibration error")
-		p.Legend.Left = true
+		var lines []picture.Line
 		for k, l := range []struct {
 			name  string
 			value func(found) float64
@@ -101,16 +100,14 @@ func drawCurves(curves []curve, file string) error {
 			{"Brier confidences", func(f found) float64 { return f.brier }},
 			{"no attack", func(f found) float64 { return f.clean }},
 		} {
-			var xy plotter.XYs
+			line := picture.Line{Name: l.name, Style: k, Marks: true}
 			for j, f := range c.found {
-				xy = append(xy, plotter.XY{X: c.radii[j], Y: l.value(f)})
+				line.Add(c.radii[j], l.value(f))
 			}
-			if err := addLine(p, l.name, xy, k, true); err != nil {
-				return err
-			}
+			lines = append(lines, line)
 		}
+		picture.AddLines(p, lines...)
 		p.X.Min, p.Y.Min = 0, 0
-		p.Y.Max *= 1.3 // room for the legend
 		if i%2 == 0 {
 			panels = append(panels, nil)
 		}
@@ -119,5 +116,6 @@ func drawCurves(curves []curve, file string) error {
 	if len(curves)%2 == 1 {
 		panels[len(panels)-1] = append(panels[len(panels)-1], nil)
 	}
-	return save(panels, 24*vg.Centimeter, vg.Length(len(panels))*9*vg.Centimeter, file)
+	return save(panels, picture.Size{Width: 24, Height: 9 * float64(len(panels))},
+		"Calibration error under attack by certified radius: exact, ADMM, dECE, Brier confidences and without attack.", file)
 }

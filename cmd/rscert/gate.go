@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// gateOptions are the flags of requirements, of every command that has them.
+type gateOptions struct {
+	required    []gate.Requirement
+	drop        gate.Drop // of report
+	junit       string
+	annotations annotations
+}
+
+// annotations say for which CI system outcomes are marked in the log.
+type annotations string
+
+const (
+	annotateAuto   annotations = "auto"
+	annotateGitHub annotations = "github"
+	annotateNone   annotations = "none"
+)
+
+// MarshalText implements encoding.TextMarshaler.
+func (a annotations) MarshalText() ([]byte, error) { return []byte(a), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *annotations) UnmarshalText(text []byte) error {
+	switch k := annotations(text); k {
+	case annotateAuto, annotateGitHub, annotateNone:
+		*a = k
+		return nil
+	}
+	return fmt.Errorf("want auto, github or none, not %q", text)
+}
+
+// github reports whether workflow commands are written.
+func (a annotations) github() bool {
+	return a == annotateGitHub || a == annotateAuto && os.Getenv("GITHUB_ACTIONS") == "true"
+}
+
+// requirementList is the value of --require: one a flag, because a requirement has commas in it.
+type requirementList struct{ list *[]gate.Requirement }
+
+func (l requirementList) Set(s string) error {
+	r, err := gate.Parse(s)
+	if err == nil {
+		*l.list = append(*l.list, r)
+	}
+	return err
+}
+
+func (l requirementList) String() string {
+	if l.list == nil { // pflag asks a zero value for its text
+		return ""
+	}
+	var all []string
+	for _, r := range *l.list {
+		all = append(all, r.String())
+	}
+	return strings.Join(all, " ")
+}
+
+func (requirementList) Type() string { return "requirement" }
+
+// gateFlags adds the flags to a command.
+func gateFlags(cmd *cobra.Command, o *gateOptions) {
+	f := cmd.Flags()
+	f.Var(requirementList{&o.required}, "require", "a `requirement`, such as certified-accuracy@0.5>=0.60: exit code 3 where it is not met; repeatable (docs/gate.md)")
+	f.StringVar(&o.junit, "junit", "", "write each requirement as a test to this JUnit XML `file`")
+	o.annotations = annotateAuto
+	f.TextVar(&o.annotations, "annotations", annotateAuto, "mark each requirement for a CI `system` on stderr: github, none or auto (github where GITHUB_ACTIONS=true)")
+}
+
+// given reports whether anything is required.
+func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
+
+// check refuses flags that cannot be carried out, before any work.
+func (o gateOptions) check(inputs ...string) error {
+	if o.junit != "" && !o.given() {
+		return badInputf("--junit: there is nothing to report on without --require")
+	}
+	return checkOutput("junit", o.junit, inputs...)
+}
+
+// names are the requirements as the tests of a JUnit file.
+func (o gateOptions) names() []string {
+	var names []string
+	for _, r := range o.required {
+		names = append(names, r.String())
+	}
+	if o.drop.Given() {
+		names = append(names, "max-drop")
+	}
+	return names
+}
+
+// taus are the thresholds that the requirements need.
+func (o gateOptions) taus() (taus []float64) {
+	for _, r := range o.required {
+		if tau, ok := r.Tau(); ok {
+			taus = append(taus, tau)
+		}
+	}
+	return taus
+}
+
+// errDidNotFinish stands in the JUnit file until the work is done.
+var errDidNotFinish = errors.New("rscert did not finish")
+
+// decide does the work and says whether its outcomes are met. Work that fails is neither met nor failed: the JUnit file
+// says from the start that the tests did not run.
+func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
+	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
+		return err
+	}
+	outcomes, err := work()
+	if err != nil {
+		if o.annotations.github() && o.given() {
+			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(err.Error())))
+		}
+		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), err)))
+	}
+	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
+		return err
+	}
+	for _, outcome := range outcomes {
+		if o.annotations.github() {
+			fmt.Fprintln(s.err, quote.Line(outcome.GitHub()))
+		}
+		if !outcome.Met {
+			fmt.Fprintln(s.err, quote.Line(outcome.Line()))
+		}
+	}
+	if n := gate.Unmet(outcomes); n > 0 {
+		return requirementError{n, len(outcomes)}
+	}
+	return nil
+}
+
+func (o gateOptions) writeJUnit(doc []byte, err error) error {
+	if o.junit == "" || err != nil {
+		return err
+	}
+	return durable.WriteFile(o.junit, doc)
+}
+
+// requirementError ends the process with exit code 3.
+type requirementError struct{ unmet, of int }
+
+func (e requirementError) Error() string {
+	if e.of == 1 {
+		return "the requirement is not met"
+	}
+	return fmt.Sprintf("%d of %d requirements are not met", e.unmet, e.of)
+}
+
+// checkSummary says which requirements a run meets.
+func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
+	outcomes, err := gate.Check(o.required, all...)
+	return outcomes, badInput(err)
+}
+
+// checkPath says which requirements the run at a path meets.
+func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
+	if len(o.required) == 0 {
+		return nil, nil
+	}
+	source, err := summary.Read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	options := summary.Default()
+	options.Taus = append(options.Taus, o.taus()...)
+	s, err := summary.New(source, options)
+	if err != nil {
+		return nil, err
+	}
+	return o.checkSummary(s)
+}
+
+// checkStudy says which requirements the results of acce meet.
+func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.Result) ([]gate.Outcome, error) {
+	if len(o.required) == 0 {
+		return nil, nil
+	}
+	at, err := summary.Calibrate(results)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--require: %w", err))
+	}
+	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
+	if b.Alpha > 0 { // of a run: all its classes were certified soundly
+		sound := true
+		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
+	}
+	return o.checkSummary(s)
+}
+
+// needRadii refuses requirements on bounds at radii that a run will not have.
+func (o gateOptions) needRadii(radii []float64) error {
+	for _, r := range o.required {
+		if radius, ok := r.Radius(); ok && r.OfBounds() && !slices.Contains(radii, radius) {
+			return hint.Add(badInputf("--require %s: the run will have no bounds on the confidence at radius %v", r, radius),
+				"add --confidence-radii %v", radius)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/curves"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/tables"
+)
+
+// reportOptions are the flags of report.
+type reportOptions struct {
+	gateOptions
+	page     pageOptions
+	summary  summary.Options
+	names    []string
+	format   tables.Format
+	json     bool
+	classes  bool
+	baseline string
+	plots    []string
+	curve    curves.Curve
+	look     curves.Options
+}
+
+func newReport(s streams) *cobra.Command {
+	o := reportOptions{summary: summary.Default(), format: tables.Text}
+	var title string
+	cmd := &cobra.Command{
+		Use:   "report RUN…",
+		Short: "Tables of runs, a comparison with a baseline, and requirements for CI",
+		Long: `Report sums up what runs say: certified accuracy by radius, clean and smoothed
+accuracy, average certified radius, abstentions, and, where there are bounds on the
+confidence, calibration under attack and the certified error of confident answers.
+Several runs stand side by side, with their upper envelope.
+
+A RUN is a run folder, a certificates.jsonl, or a log with the columns idx, label,
+predict, radius and correct (Cohen et al. 2019).
+
+--html writes a page that holds all of it in one file: the curves, a table of the
+examples with pictures of the inputs (--data), the parameters, and what each number
+means.
+
+Two things are said beyond the samples. The interval of an accuracy is about the
+population that the examples are drawn from (Clopper–Pearson, at --level). The
+column "with probability" is about these examples: as many of the certificates as
+can be wrong, at 1 − delta, are taken off.
+
+With --require the exit code is 3 where a requirement is not met:
+
+` + gate.Help() + `
+with >= or <=, on the value; with certified: in front, on what holds with probability
+1 − delta. A record that is not sound, or idealised, meets no certified: requirement.
+Numbers are compared exactly: 59 of 100 meets >=0.59. Input that is damaged or does
+not say what is required is exit code 2, never 3.
+
+With --baseline each RUN is compared with another one, example by example, on the
+same data; --max-drop limits the loss of certified accuracy at every radius.`,
+		Example: `  rscert report run
+  rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
+  rscert report run --radii 0.25,0.5 --json
+  rscert report run-0.25 run-0.5 --html runs.html --data mnist/
+  rscert report run-0.25 run-0.5 run-1 --plot accuracy.svg --plot accuracy.pdf
+  rscert report run --curve calibration --plot calibration.svg
+  rscert report run --require 'certified:certified-accuracy@0.5>=0.60' --require 'clean-accuracy>=0.95' --junit gate.xml
+  rscert report new --baseline released --max-drop 0.01 --radii 0.25,0.5`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("want one run or more")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.look.Title = given(cmd, "title", &title)
+			return runReport(cmd.Context(), s, args, o)
+		},
+	}
+	cmd.SetFlagErrorFunc(explainFlag)
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.TextVar(&o.format, "format", tables.Text, "`format` of the tables: text, markdown, latex, csv or json")
+	f.BoolVar(&o.json, "json", false, "print JSON: --format json")
+	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
+	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in their order; default: those of their folders or files")
+	f.BoolVar(&o.classes, "classes", false, "print a table by true class, too")
+	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
+	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of what is said of all examples at once")
+	f.IntVar(&o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))
+	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "the curve's title")
+	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
+	pageFlags(cmd, &o.page)
+	gateFlags(cmd, &o.gateOptions)
+	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
+	return cmd
+}
+
+func runReport(ctx context.Context, s streams, paths []string, o reportOptions) error {
+	if o.json {
+		o.format = tables.JSON
+	}
+	inputs := append(slices.Clone(paths), o.baseline)
+	if err := o.check(inputs...); err != nil {
+		return err
+	}
+	if err := o.page.check(inputs...); err != nil {
+		return err
+	}
+	switch {
+	case o.drop.Given() && o.baseline == "":
+		return badInputf("--max-drop %v: there is no --baseline", textOf(o.drop))
+	case len(o.names) > 0 && len(o.names) != len(paths):
+		return badInputf("--names: %d names for %d runs", len(o.names), len(paths))
+	}
+	formats, err := pictureFormats(o.plots, inputs...)
+	if err != nil {
+		return err
+	}
+	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })
+}
+
+// report reads the runs, checks what is required of them and prints them.
+func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
+	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
+	runs, baseline, err := o.read(ctx, paths)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	r := tables.Report{Runs: runs, Classes: o.classes}
+	if len(runs) > 1 && o.look.Envelope {
+		r.Envelope = summary.Envelope(runs)
+	}
+	if r.Requirements, err = o.checkSummary(runs...); err != nil {
+		return nil, err
+	}
+	if baseline != nil {
+		for _, run := range runs {
+			c, err := gate.Compare(*baseline, run)
+			if err != nil {
+				return nil, badInput(err)
+			}
+			r.Comparisons = append(r.Comparisons, c)
+			if o.drop.Given() {
+				r.Requirements = append(r.Requirements, o.drop.Check(c)...)
+			}
+		}
+	}
+	for _, run := range runs {
+		if run.Selected > run.Examples {
+			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", run.Path, run.Examples, run.Selected)
+		}
+	}
+	if err := o.draw(formats, runs); err != nil {
+		return nil, err
+	}
+	if err := o.page.write(ctx, runs); err != nil {
+		return nil, err
+	}
+	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// draw writes the files of --plot.
+func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) error {
+	if o.look.Size == (picture.Size{}) {
+		o.look.Size = o.curve.DefaultSize(len(runs))
+	}
+	for k, plot := range o.plots {
+		content, err := o.curve.Draw(formats[k], runs, o.look)
+		if err != nil {
+			return badInput(fmt.Errorf("--curve %s: %w", textOf(o.curve), err))
+		}
+		if err := durable.WriteFile(plot, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read sums up the runs, and the baseline if there is one, all at the same radii.
+func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
+	if o.baseline != "" {
+		paths = append(slices.Clone(paths), o.baseline)
+	}
+	var sources []summary.Source
+	var certs [][]certify.Certificate
+	for _, path := range paths {
+		source, err := summary.Read(ctx, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources, certs = append(sources, source), append(certs, source.Certificates)
+	}
+	if len(o.summary.Radii) == 0 {
+		o.summary.Radii = certify.SummaryRadii(certs...)
+	}
+	names := nameRuns(paths)
+	copy(names, o.names)
+	for k, source := range sources {
+		options := o.summary
+		options.Name = names[k]
+		sum, err := summary.New(source, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs = append(runs, sum)
+	}
+	if o.baseline != "" {
+		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
+	}
+	return runs, baseline, nil
+}
+
+// nameRuns are the last parts of the paths, or, where two are alike, the paths.
+func nameRuns(paths []string) []string {
+	names := make([]string, len(paths))
+	seen := map[string]int{}
+	for k, path := range paths {
+		names[k] = filepath.Base(path)
+		seen[names[k]]++
+	}
+	for k, path := range paths {
+		if seen[names[k]] > 1 {
+			names[k] = path
+		}
+	}
+	return names
+}

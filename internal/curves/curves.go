@@ -1,0 +1,353 @@
+// Package curves draws what summaries of runs say: certified accuracy and calibration against the radius, radii, and
+// reliability diagrams.
+package curves
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/reliability"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Curve is a chart by its name.
+type Curve string
+
+// Curves, the default first.
+const (
+	Accuracy    Curve = "certified-accuracy"
+	Calibration Curve = "calibration"
+	Reliability Curve = "reliability"
+	Radii       Curve = "radii"
+)
+
+// Names are the names of all of them.
+func Names() []string {
+	return []string{string(Accuracy), string(Calibration), string(Reliability), string(Radii)}
+}
+
+// MarshalText gives the name.
+func (c Curve) MarshalText() ([]byte, error) { return []byte(c), nil }
+
+// UnmarshalText takes a name.
+func (c *Curve) UnmarshalText(text []byte) error {
+	if !slices.Contains(Names(), string(text)) {
+		return fmt.Errorf("%.40q: want one of %s", text, strings.Join(Names(), ", "))
+	}
+	*c = Curve(text)
+	return nil
+}
+
+// DefaultSize is the size of a chart of so many runs in centimetres.
+func (c Curve) DefaultSize(runs int) picture.Size {
+	switch c {
+	case Reliability:
+		return reliability.DefaultSize
+	case Radii:
+		return picture.Size{Width: 15, Height: min(100, 2+5*float64(max(1, runs)))}
+	}
+	return picture.Size{Width: 15, Height: 10}
+}
+
+// Options say how a chart looks.
+type Options struct {
+	Title *string // nil: one is made
+	Size  picture.Size
+	// Envelope draws the upper envelope of several runs.
+	Envelope bool
+}
+
+// title is the one given, or the one made.
+func (o Options) title(made string) string {
+	if o.Title != nil {
+		return *o.Title
+	}
+	return made
+}
+
+// Draw draws a chart of the runs.
+func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	switch c {
+	case Calibration:
+		return drawCalibration(format, runs, o)
+	case Reliability:
+		return drawReliability(format, runs, o)
+	case Radii:
+		return drawRadii(format, runs, o)
+	}
+	return drawAccuracy(format, runs, o)
+}
+
+// names lists the runs in words.
+func names(runs []summary.Summary) string {
+	var all []string
+	for _, s := range runs {
+		all = append(all, s.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// examples says how many there are, where all runs have as many.
+func examples(runs []summary.Summary) string {
+	for _, s := range runs {
+		if s.Examples != runs[0].Examples {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%d examples, ", runs[0].Examples)
+}
+
+// maxSteps is how many steps of a curve are drawn one by one; with more of them it is drawn at so many radii.
+const maxSteps = 300
+
+// grid are the radii at which the curves are drawn: where one falls, or many equally spaced.
+func grid(s summary.Summary, until float64) []float64 {
+	radii := append([]float64{0}, s.Steps()...)
+	radii = slices.Compact(radii)
+	if len(radii) <= maxSteps {
+		return radii
+	}
+	radii = radii[:0]
+	for k := range maxSteps + 1 {
+		radii = append(radii, until*float64(k)/maxSteps)
+	}
+	return radii
+}
+
+// accuracyLine is the certified accuracy of a run with its intervals: a fall at each step.
+func accuracyLine(s summary.Summary, style int) picture.Line {
+	l := picture.Line{Name: s.Name, Style: style}
+	add := func(r float64, a summary.Share) {
+		l.X, l.Y = append(l.X, r), append(l.Y, a.Value)
+		l.Low, l.High = append(l.Low, a.Low), append(l.High, a.High)
+	}
+	steps := s.Steps()
+	largest := 0.0
+	if len(steps) > 0 {
+		largest = steps[len(steps)-1]
+	}
+	for _, r := range grid(s, largest) {
+		at := s.At(r).Accuracy
+		if len(l.X) > 0 {
+			add(r, at) // from the step before
+		}
+		add(r, s.At(math.Nextafter(r, math.Inf(1))).Accuracy)
+		if len(l.X) == 1 {
+			l.Y[0], l.Low[0], l.High[0] = at.Value, at.Low, at.High
+			add(r, s.At(math.Nextafter(r, math.Inf(1))).Accuracy)
+		}
+	}
+	return l
+}
+
+// envelopeLine is the upper envelope.
+func envelopeLine(lines []picture.Line, runs []summary.Summary) picture.Line {
+	var radii []float64
+	for _, l := range lines {
+		radii = append(radii, l.X...)
+	}
+	grey := picture.Halo
+	e := picture.Line{Name: "upper envelope", Color: &grey, Solid: true, Width: vg.Points(6)}
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(radii))) {
+		for _, x := range []float64{r, math.Nextafter(r, math.Inf(1))} {
+			e.X, e.Y = append(e.X, r), append(e.Y, summary.EnvelopeAt(runs, x).Accuracy.Value)
+		}
+	}
+	return e
+}
+
+func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	var lines []picture.Line
+	for k, s := range runs {
+		if s.Labelled == 0 {
+			return nil, fmt.Errorf("%s: the examples have no labels", s.Path)
+		}
+		lines = append(lines, accuracyLine(s, k))
+	}
+	drawn := lines
+	if o.Envelope && len(runs) > 1 {
+		drawn = append([]picture.Line{envelopeLine(lines, runs)}, lines...)
+	}
+	p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(runs), 100*runs[0].Level)), "L2 radius", "certified accuracy")
+	p.Add(picture.Grid())
+	picture.AddLines(p, drawn...)
+	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
+	return drawPlot(format, p, o, "Certified accuracy against the L2 radius, with intervals: "+names(runs)+".")
+}
+
+// drawPlot draws one plot.
+func drawPlot(format picture.Format, p *plot.Plot, o Options, alt string) ([]byte, error) {
+	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) {
+		picture.Fit(p, 0.9*(c.Max.X-c.Min.X))
+		p.Draw(c)
+	})
+}
+
+// ErrNoBounds means that no run has bounds on the confidence.
+var ErrNoBounds = errors.New("no run has bounds on the confidence under attack")
+
+func drawCalibration(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	var lines []picture.Line
+	single := len(runs) == 1
+	for k, s := range runs {
+		var x, cce, cbs, cceAll, cbsAll []float64
+		for _, c := range s.Calibration {
+			if c.Radius == nil {
+				continue
+			}
+			x, cce, cbs = append(x, *c.Radius), append(cce, c.CCE), append(cbs, c.CBS)
+			if c.Certified != nil {
+				cceAll, cbsAll = append(cceAll, c.Certified.CCE), append(cbsAll, c.Certified.CBS)
+			}
+		}
+		if len(x) == 0 {
+			continue
+		}
+		prefix, style := s.Name+": ", k
+		if single {
+			prefix = ""
+		}
+		add := func(name string, y []float64, style, dash int) {
+			color := picture.Palette[style%len(picture.Palette)]
+			lines = append(lines, picture.Line{Name: prefix + name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
+		}
+		other := style
+		if single {
+			other = 1
+		}
+		held := ""
+		if single {
+			held = " if every bound holds"
+		}
+		add("CCE"+held, cce, style, 0)
+		add("CBS"+held, cbs, other, 1)
+		if single && len(cceAll) == len(x) {
+			chance := fmt.Sprintf(" with probability %g", 1-s.Calibration[0].Certified.Delta)
+			add("CCE"+chance, cceAll, style, 2)
+			add("CBS"+chance, cbsAll, other, 3)
+		}
+	}
+	if len(lines) == 0 {
+		return nil, ErrNoBounds
+	}
+	made := "calibration under attack"
+	if !single {
+		made += ", if every bound holds"
+	}
+	p := picture.NewPlot(o.title(made), "L2 radius", "CCE, CBS")
+	p.Add(picture.Grid())
+	picture.AddLines(p, lines...)
+	p.X.Min, p.Y.Min = 0, 0
+	p.Y.Max *= 1.08
+	p.X.Max *= 1.03
+	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the L2 radius: "+names(runs)+".")
+}
+
+func drawReliability(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	if len(runs) != 1 {
+		return nil, fmt.Errorf("a reliability diagram is of one run, not of %d", len(runs))
+	}
+	s := runs[0]
+	if s.Reliability == nil {
+		return nil, fmt.Errorf("%s: has no votes of labelled examples", s.Path)
+	}
+	r := s.Reliability
+	return reliability.Diagram{
+		Title: o.title(fmt.Sprintf("%s: %d examples, ECE %.4f", s.Name, s.Examples, r.ECE)), Confidence: "share of the votes", Accuracy: "accuracy",
+		Level: r.Level, Bins: r.Bins, Bands: r.Bands, Size: o.Size,
+	}.Draw(format)
+}
+
+// bars is the number of bars of a histogram of radii.
+const bars = 30
+
+// drawRadii draws a histogram of the radii for each run, one above the other on one axis.
+func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	largest := 0.0
+	for _, s := range runs {
+		for _, r := range s.Rows {
+			if !r.Unbounded {
+				largest = max(largest, r.Radius)
+			}
+		}
+	}
+	if largest == 0 {
+		return nil, errors.New("no example has a radius")
+	}
+	var panels []*plot.Plot
+	for k, s := range runs {
+		x := ""
+		if k == len(runs)-1 {
+			x = "L2 radius"
+		}
+		panels = append(panels, radiusPanel(s, largest, x, o.title(s.Name)))
+	}
+	alt := "How the certified radii of right and of wrong predictions are distributed: " + names(runs) + "."
+	var rows [][]*plot.Plot
+	for _, p := range panels {
+		rows = append(rows, []*plot.Plot{p})
+	}
+	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) { picture.Panels(c, rows) })
+}
+
+// radiusPanel is the histogram of one run: right predictions, and on top of them wrong ones.
+func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot {
+	var right, wrong [bars]float64
+	abstentions, wrongs := 0, 0
+	for _, r := range s.Rows {
+		bar := int(min(r.Radius/largest*bars, bars-1))
+		switch {
+		case r.Correct:
+			right[bar]++
+		case r.Prediction < 0:
+			abstentions++
+		default:
+			wrong[bar]++
+			wrongs++
+		}
+	}
+	p := picture.NewPlot(fmt.Sprintf("%s: %d examples, %d wrong, %d abstained", title, s.Examples, wrongs, abstentions), x, "examples")
+	p.Add(picture.Grid())
+	width := largest / bars
+	var named [2]picture.Line // the tops of the highest bars, for the labels
+	filled := picture.Line{Hidden: true}
+	highest := 0.0
+	for k := range right {
+		left, end, top := float64(k)*width, float64(k+1)*width, right[k]+wrong[k]
+		p.Add(bar(left, end, 0, right[k], 0), bar(left, end, right[k], top, 1))
+		filled.X = append(filled.X, left, left, (left+end)/2, (left+end)/2, end, end)
+		filled.Y = append(filled.Y, 0, top, top, 0, 0, top)
+		highest = max(highest, top)
+		if right[k] > 0 && (named[0].Y == nil || right[k] > named[0].Y[0]) {
+			named[0] = picture.Line{Name: "right", X: []float64{left, end}, Y: []float64{right[k], right[k]}, Width: vg.Points(0.8), Solid: true}
+		}
+		if wrong[k] > 0 && (named[1].Y == nil || top > named[1].Y[0]) {
+			named[1] = picture.Line{Name: "wrong", Style: 1, X: []float64{left, end}, Y: []float64{top, top}, Width: vg.Points(0.8), Solid: true}
+		}
+	}
+	picture.AddLines(p, named[0], named[1], filled)
+	p.X.Min, p.X.Max, p.Y.Min = 0, largest, 0
+	p.Y.Tick.Marker = picture.Ticks(4)
+	p.Y.Max = max(1, highest*1.25)
+	return p
+}
+
+// bar is a box in the k-th colour.
+func bar(left, right, low, high float64, k int) *plotter.Polygon {
+	if high == low {
+		right = left // nothing to be seen
+	}
+	tint := picture.Palette[k]
+	line := draw.LineStyle{Color: tint, Width: vg.Points(0.8)}
+	tint.A = map[int]uint8{0: 0x50, 1: 0xd0}[k]
+	return &plotter.Polygon{XYs: []plotter.XYs{{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}}}, Color: tint, LineStyle: line}
+}

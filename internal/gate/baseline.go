@@ -1,0 +1,272 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Comparison is how a run differs from a baseline on the same examples.
+type Comparison struct {
+	Run      string  `json:"run"`
+	Baseline string  `json:"baseline"`
+	Examples int     `json:"examples"`
+	Level    float64 `json:"level"` // of each interval
+	// Accuracy at each radius.
+	Accuracy []AccuracyChange `json:"certified_accuracy"`
+	Radius   RadiusChange     `json:"average_certified_radius"`
+	// ByHash: the data of both have one SHA-256; else their indices and labels are equal, and nothing else is known.
+	ByHash bool `json:"same_data_by_hash"`
+}
+
+// AccuracyChange is the change of the certified accuracy at a radius.
+type AccuracyChange struct {
+	Radius   float64 `json:"radius"`
+	Baseline float64 `json:"baseline"`
+	This     float64 `json:"this"`
+	Lost     int     `json:"lost"`   // certified right by the baseline alone
+	Gained   int     `json:"gained"` // certified right by this run alone
+	Change   float64 `json:"change"` // (Gained − Lost)/Examples
+	// Low to High is a betting interval of the change over the population.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// P is McNemar's exact test, two-sided (binomial.McNemar).
+	P float64 `json:"p"`
+}
+
+// drop is the loss of accuracy, exactly.
+func (a AccuracyChange) drop(examples int) *big.Rat {
+	return big.NewRat(int64(a.Lost-a.Gained), int64(examples))
+}
+
+// RadiusChange is the change of the average certified radius.
+type RadiusChange struct {
+	Baseline float64 `json:"baseline"`
+	This     float64 `json:"this"`
+	Change   float64 `json:"change"`
+	// Low to High is a betting interval of the mean difference of an example's radii, and P the p-value of a mean of 0 by
+	// the same bets; nil where the largest possible radius of a run is not known beforehand.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	P    *float64 `json:"p,omitempty"`
+}
+
+// IncomparableError says what two runs differ in that a comparison of them would mistake for the model's doing.
+type IncomparableError struct {
+	Run, Baseline string
+	Differences   []string
+}
+
+func (e *IncomparableError) Error() string {
+	return fmt.Sprintf("%s cannot be compared with the baseline %s: %s", e.Run, e.Baseline, strings.Join(e.Differences, "; "))
+}
+
+// Hint says what to do.
+func (*IncomparableError) Hint() string {
+	return "certify both on the same examples under the same conditions; 'rscert report A B' shows any runs side by side"
+}
+
+// dealSeed deals the examples of a betting interval.
+const dealSeed = 1
+
+// Compare compares a run with a baseline, example by example.
+func Compare(baseline, this summary.Summary) (Comparison, error) {
+	for _, s := range []summary.Summary{baseline, this} {
+		if s.Selected > s.Examples {
+			return Comparison{}, &UnfinishedError{s.Path, s.Examples, s.Selected}
+		}
+	}
+	if d := differences(baseline, this); len(d) > 0 {
+		return Comparison{}, &IncomparableError{this.Path, baseline.Path, d}
+	}
+	before, after := byIndex(baseline.Rows), byIndex(this.Rows)
+	c := Comparison{Run: this.Name, Baseline: baseline.Name, Examples: this.Examples, Level: this.Level,
+		ByHash: baseline.Run != nil && this.Run != nil}
+	for _, p := range this.Curve {
+		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
+	}
+	c.Radius = c.radius(before, after, baseline.AverageRadius, this.AverageRadius)
+	change := new(big.Rat).Sub(this.SumOfRadii(0), baseline.SumOfRadii(0))
+	c.Radius.Change = summary.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
+	return c, nil
+}
+
+func byIndex(rows []summary.Row) []summary.Row {
+	return slices.SortedFunc(slices.Values(rows), func(a, b summary.Row) int { return cmp.Compare(a.Index, b.Index) })
+}
+
+// accuracy compares the certified accuracies at a radius.
+func (c Comparison) accuracy(before, after []summary.Row, radius float64) AccuracyChange {
+	right := func(r summary.Row) bool { return r.Correct && r.Radius >= radius }
+	a := AccuracyChange{Radius: radius}
+	was, is := 0, 0
+	changes := make([]float64, len(before))
+	for i := range before {
+		b, n := right(before[i]), right(after[i])
+		switch {
+		case b && !n:
+			a.Lost++
+			changes[i] = -1
+		case n && !b:
+			a.Gained++
+			changes[i] = 1
+		}
+		if b {
+			was++
+		}
+		if n {
+			is++
+		}
+	}
+	a.Baseline, a.This = float64(was)/float64(len(before)), float64(is)/float64(len(after))
+	a.Change = float64(a.Gained-a.Lost) / float64(len(before))
+	a.Low, a.High = meanChange(changes, 1, 1, 1-c.Level)
+	a.P = binomial.McNemar(int64(a.Lost), int64(a.Gained))
+	return a
+}
+
+// radius compares the radii of each example.
+func (c Comparison) radius(before, after []summary.Row, was, is summary.Average) RadiusChange {
+	r := RadiusChange{Baseline: was.Value, This: is.Value}
+	changes := make([]float64, len(before))
+	for i := range before {
+		changes[i] = after[i].CertifiedRadius() - before[i].CertifiedRadius()
+	}
+	if was.Largest == nil || is.Largest == nil {
+		return r
+	}
+	low, high := meanChange(changes, *was.Largest, *is.Largest, 1-c.Level)
+	p := calib.MeanPValue(len(changes), unitScale(changes, *was.Largest, *is.Largest), *was.Largest/(*was.Largest+*is.Largest), 1-c.Level, dealSeed)
+	r.Low, r.High, r.P = &low, &high, &p
+	return r
+}
+
+// unitScale maps changes from [−down, up] to [0, 1].
+func unitScale(changes []float64, down, up float64) func(i int) float64 {
+	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
+}
+
+// meanChange is an interval at level 1 − alpha for the mean of changes in [−down, up], independent and of one law, by
+// betting: the pairs are one sample, so what the runs have in common cancels. Widened by what the mapping rounds.
+func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
+	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
+	const rounding = 1e-12
+	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
+}
+
+// differences names what the runs differ in, the model aside.
+func differences(baseline, this summary.Summary) (d []string) {
+	differ := func(what string, then, now any) {
+		if !reflect.DeepEqual(then, now) {
+			d = append(d, fmt.Sprintf("%s: %s there, %s here", what, show(then), show(now)))
+		}
+	}
+	a, b := baseline.Conditions, this.Conditions
+	if baseline.Run != nil && this.Run != nil {
+		if x, y := a.Data.SHA256, b.Data.SHA256; x != y {
+			d = append(d, fmt.Sprintf("data: %s (SHA-256 %.12s…) there, %s (%.12s…) here", a.Data.File, x, b.Data.File, y))
+		}
+		differ("how the data are read", baseline.Run.Data.Options, this.Run.Data.Options)
+		p, q := baseline.Run.Parameters, this.Run.Parameters
+		for _, f := range []struct {
+			flag      string
+			then, now any
+		}{
+			{"--class", p.Class, q.Class}, {"--n", p.N, q.N}, {"--n0", p.N0, q.N0}, {"--stop", p.Stop, q.Stop},
+			{"--scores", p.Scores, q.Scores}, {"--combine", p.Combine, q.Combine}, {"--noise", runfolder.NoiseKind(p.Noise), q.Noise},
+		} {
+			differ(f.flag, f.then, f.now)
+		}
+	} else {
+		differ("kind of evidence", baseline.Kind, this.Kind)
+		differ("n", a.N, b.N)
+	}
+	differ("method", a.Method, b.Method)
+	differ("margin", a.MarginKind, b.MarginKind)
+	differ("sigma", a.Sigma, b.Sigma)
+	differ("alpha", a.Alpha, b.Alpha)
+	differ("sound", a.Sound, b.Sound)
+	differ("arithmetic", a.Arithmetic, b.Arithmetic)
+	differ("lipschitz", a.Lipschitz, b.Lipschitz)
+	return append(d, exampleDifference(baseline.Rows, this.Rows)...)
+}
+
+func show(v any) string {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && !p.IsNil() {
+		v = p.Elem().Interface()
+	}
+	if s := fmt.Sprint(v); s != "" && s != "<nil>" {
+		return s
+	}
+	return "nothing"
+}
+
+// exampleDifference names the first example that one run lacks or has another label for.
+func exampleDifference(baseline, this []summary.Row) []string {
+	before, after := byIndex(baseline), byIndex(this)
+	for i := range min(len(before), len(after)) {
+		switch b, a := before[i], after[i]; {
+		case b.Index < a.Index:
+			return []string{fmt.Sprintf("examples: %d is there and not here", b.Index)}
+		case b.Index > a.Index:
+			return []string{fmt.Sprintf("examples: %d is here and not there", a.Index)}
+		case b.Label != a.Label:
+			return []string{fmt.Sprintf("labels: example %d has %d there and %d here", a.Index, b.Label, a.Label)}
+		}
+	}
+	if len(before) != len(after) {
+		return []string{fmt.Sprintf("examples: %d there, %d here", len(before), len(after))}
+	}
+	return nil
+}
+
+// Drop is how much certified accuracy may be lost, at most, at every radius of a comparison.
+type Drop struct {
+	text string
+	most *big.Rat
+}
+
+// UnmarshalText reads a share, as 0.01.
+func (d *Drop) UnmarshalText(text []byte) error {
+	most, err := parseNumber(string(text))
+	if err == nil && most.Cmp(big.NewRat(1, 1)) > 0 {
+		err = fmt.Errorf("%s is a share from 0 to 1: one point is 0.01", text)
+	}
+	if err == nil {
+		*d = Drop{string(text), most}
+	}
+	return err
+}
+
+// MarshalText is the share as it was written.
+func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
+
+// Given reports whether it was given at all.
+func (d Drop) Given() bool { return d.most != nil }
+
+// Check says at which radii the loss is not above it: the loss on these examples, which is exact.
+func (d Drop) Check(c Comparison) []Outcome {
+	var outcomes []Outcome
+	for _, a := range c.Accuracy {
+		drop := a.drop(c.Examples)
+		near, _ := drop.Float64()
+		off := new(big.Rat).Sub(drop, d.most)
+		o := Outcome{Requirement: fmt.Sprintf("drop of certified-accuracy@%v below %s<=%s", a.Radius, c.Baseline, d.text),
+			Run: c.Run, Met: off.Sign() <= 0, Value: &near,
+			Says: fmt.Sprintf("%s (%d lost, %d gained of %d, McNemar's p = %.2g)",
+				decimals(drop, places(off)), a.Lost, a.Gained, c.Examples, a.P)}
+		if !o.Met {
+			o.Says += ", " + decimals(off, places(off)) + " too much"
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}

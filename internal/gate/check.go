@@ -1,0 +1,164 @@
+package gate
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Outcome is whether a run meets a requirement.
+type Outcome struct {
+	Requirement string `json:"requirement"`
+	Run         string `json:"run"`
+	Met         bool   `json:"met"`
+	// Value is to the nearest float64, for reading: the comparison is exact. Nil where nothing is certified.
+	Value *float64 `json:"value"`
+	// Says is the value and by how much it fails, in a line.
+	Says string `json:"says"`
+}
+
+// NotKnownError means that the results do not say whether a requirement is met.
+type NotKnownError struct {
+	Requirement, Run string
+	err              error
+}
+
+func (e *NotKnownError) Error() string {
+	return fmt.Sprintf("%s: --require %s: %v", e.Run, e.Requirement, e.err)
+}
+
+func (e *NotKnownError) Unwrap() error { return e.err }
+
+// Hint says what to do.
+func (e *NotKnownError) Hint() string {
+	if e.err == errNoBounds {
+		return "bound the confidence at this radius: rscert certify --confidence-radii"
+	}
+	return "a requirement is on what the run holds: see 'rscert report " + e.Run + "'"
+}
+
+// Check says which requirements each run meets, run by run. A run that is not finished, or that does not say what is
+// required, is an error: neither met nor failed.
+func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
+	var outcomes []Outcome
+	for _, s := range runs {
+		if len(requirements) > 0 && s.Selected > s.Examples {
+			return nil, &UnfinishedError{s.Path, s.Examples, s.Selected}
+		}
+		for _, r := range requirements {
+			o, err := r.check(s)
+			if err != nil {
+				return nil, &NotKnownError{r.text, s.Path, err}
+			}
+			outcomes = append(outcomes, o)
+		}
+	}
+	return outcomes, nil
+}
+
+// UnfinishedError means that a run has not certified all its examples yet.
+type UnfinishedError struct {
+	Run            string
+	Done, Selected int
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("%s: the run is not finished: it has %d of %d examples", e.Run, e.Done, e.Selected)
+}
+
+// Hint says what to do.
+func (*UnfinishedError) Hint() string {
+	return "finish it with 'rscert certify … --resume', or merge all its shards"
+}
+
+func (r Requirement) check(s summary.Summary) (Outcome, error) {
+	o := Outcome{Requirement: r.text, Run: s.Name}
+	if r.certified {
+		nothing, err := r.uncertified(s)
+		if err != nil {
+			return o, err
+		}
+		if nothing != "" {
+			o.Says = "nothing is certified: " + nothing
+			return o, nil
+		}
+	}
+	v, err := r.metric.value(s, r)
+	if err != nil {
+		return o, err
+	}
+	near := summary.Float(v.Rat)
+	o.Value = &near
+	off := new(big.Rat).Sub(r.bound, v.Rat) // how much is missing
+	if r.atMost {
+		off.Neg(off)
+	}
+	o.Met = off.Sign() <= 0
+	o.Says = decimals(v.Rat, places(off))
+	if v.detail != "" {
+		o.Says += " (" + v.detail + ")"
+	}
+	if !o.Met {
+		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
+	}
+	return o, nil
+}
+
+// uncertified says why a run certifies nothing, if it does not.
+func (r Requirement) uncertified(s summary.Summary) (string, error) {
+	c := s.Conditions
+	switch {
+	case c.Sound == nil:
+		return "nobody says that the evidence is sound", nil
+	case !*c.Sound:
+		return fmt.Sprintf("the method %s is not sound", c.Method), nil
+	case c.Arithmetic != certify.Exact:
+		return "the arithmetic is idealised, not that of the noise that was run", nil
+	}
+	if !r.OfBounds() {
+		if s.Dataset == nil {
+			return "the certificates do not say their alpha", nil
+		}
+		return "", nil
+	}
+	at, err := calibrationAt(s, r)
+	if err == nil && at.Certified == nil {
+		return "nobody says the alpha of the bounds", nil
+	}
+	return "", err
+}
+
+// places is how many decimals show that off is not 0: 4, or two more than the first that is not 0.
+func places(off *big.Rat) int {
+	const usual, most = 4, 60
+	for p := usual; p < most; p++ {
+		if off.Sign() == 0 || strings.ContainsAny(off.FloatString(p-1), "123456789") {
+			return p
+		}
+	}
+	return most
+}
+
+// decimals is x with so many decimals at most.
+func decimals(x *big.Rat, places int) string {
+	s := x.FloatString(places)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// Unmet counts the outcomes that are not met.
+func Unmet(outcomes []Outcome) (n int) {
+	for _, o := range outcomes {
+		if !o.Met {
+			n++
+		}
+	}
+	return n
+}
+
+// Line is the outcome in one line.
+func (o Outcome) Line() string {
+	return fmt.Sprintf("%s %s: %s: %s", map[bool]string{true: "met", false: "not met"}[o.Met], o.Run, o.Requirement, o.Says)
+}

@@ -1,0 +1,170 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// metric is a value that can be required.
+type metric struct {
+	name    string
+	example string
+	what    string
+	radius  bool // it is one of a radius
+	tau     bool // and of a threshold
+	share   bool // it is in [0, 1]
+	upper   bool // what is certified of it bounds it from above
+	// certifiable: there is a statement with probability 1 − δ.
+	certifiable bool
+	ofBounds    bool
+	value       func(s summary.Summary, r Requirement) (value, error)
+}
+
+// value is what a metric is, and what was counted.
+type value struct {
+	*big.Rat
+	detail string // for a reader; may be empty
+}
+
+// metrics are all of them.
+var metrics = []metric{
+	{name: "certified-accuracy", example: "certified-accuracy@0.5>=0.60", what: "share that is certified right within the radius",
+		radius: true, share: true, certifiable: true, value: certifiedAccuracy},
+	{name: "clean-accuracy", example: "clean-accuracy>=0.95", what: "accuracy of the model without noise",
+		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Clean) }},
+	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the class with the most votes",
+		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Smoothed) }},
+	{name: "acr", example: "acr>=0.45", what: "average certified radius", certifiable: true, value: averageRadius},
+	{name: "abstain-rate", example: "abstain-rate<=0.05", what: "share without a certificate",
+		share: true, upper: true, value: func(s summary.Summary, _ Requirement) (value, error) {
+			if s.Examples == 0 {
+				return value{}, errNoCertificates
+			}
+			return shareOf(&s.Abstained)
+		}},
+	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score", radius: true, share: true, upper: true, certifiable: true,
+		ofBounds: true, value: calibrationValue(
+			func(c summary.Calibration) float64 { return c.CBS }, func(c summary.CertifiedCalibration) float64 { return c.CBS })},
+	{name: "cce", example: "cce@0.25<=0.10", what: "certified calibration error", radius: true, share: true, upper: true, certifiable: true,
+		ofBounds: true, value: calibrationValue(
+			func(c summary.Calibration) float64 { return c.CCE }, func(c summary.CertifiedCalibration) float64 { return c.CCE })},
+	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified error among answers with confidence ≥ TAU",
+		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
+}
+
+// Names are the names of what can be required.
+func Names() []string {
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Help is a line for each name.
+func Help() string {
+	text := ""
+	for _, m := range metrics {
+		text += fmt.Sprintf("  %-34s %s\n", m.example, m.what)
+	}
+	return text
+}
+
+var (
+	errNoCertificates = errors.New("there are no certificates")
+	errNoLabels       = errors.New("the examples have no labels")
+	errNotKnown       = errors.New("the evidence does not say: it has no votes with the model's class without noise, or no labels")
+	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
+)
+
+func shareOf(s *summary.Share) (value, error) {
+	if s == nil {
+		return value{}, errNotKnown
+	}
+	return value{s.Rat(), fmt.Sprintf("%d of %d", s.Count, s.Of)}, nil
+}
+
+func labelled(s summary.Summary) error {
+	switch {
+	case s.Examples == 0:
+		return errNoCertificates
+	case s.Labelled == 0:
+		return errNoLabels
+	}
+	return nil
+}
+
+func certifiedAccuracy(s summary.Summary, r Requirement) (value, error) {
+	if err := labelled(s); err != nil {
+		return value{}, err
+	}
+	count := s.CertifiedAt(r.radius)
+	detail := fmt.Sprintf("%d of %d", count, s.Examples)
+	failures := int64(0)
+	if r.certified {
+		failures = s.Dataset.Failures
+		detail += mayBeWrong(failures)
+	}
+	return value{big.NewRat(max(0, int64(count)-failures), int64(s.Examples)), detail}, nil
+}
+
+func mayBeWrong(failures int64) string { return fmt.Sprintf(", %d of which may be wrong", failures) }
+
+func averageRadius(s summary.Summary, r Requirement) (value, error) {
+	if err := labelled(s); err != nil {
+		return value{}, err
+	}
+	v := value{detail: fmt.Sprintf("over %d examples", s.Examples)}
+	failures := int64(0)
+	if r.certified {
+		failures = s.Dataset.Failures
+		v.detail += mayBeWrong(failures)
+	}
+	v.Rat = new(big.Rat).Quo(s.SumOfRadii(failures), big.NewRat(int64(s.Examples), 1))
+	return v, nil
+}
+
+// calibrationAt finds what is known at the radius of a requirement.
+func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error) {
+	for _, c := range s.Calibration {
+		if c.Radius != nil && summary.Decimal(*c.Radius).Cmp(r.radius) == 0 {
+			return c, nil
+		}
+	}
+	return summary.Calibration{}, errNoBounds
+}
+
+func calibrationValue(point func(summary.Calibration) float64, certified func(summary.CertifiedCalibration) float64) func(summary.Summary, Requirement) (value, error) {
+	return func(s summary.Summary, r Requirement) (value, error) {
+		c, err := calibrationAt(s, r)
+		if err != nil {
+			return value{}, err
+		}
+		v := value{summary.Decimal(point(c)), fmt.Sprintf("%d examples", c.N)}
+		if r.certified {
+			v = value{summary.Decimal(certified(*c.Certified)), v.detail + mayBeWrong(c.Certified.Failures)}
+		}
+		return v, nil
+	}
+}
+
+func thresholdedError(s summary.Summary, r Requirement) (value, error) {
+	c, err := calibrationAt(s, r)
+	if err != nil {
+		return value{}, err
+	}
+	for _, t := range c.Thresholded {
+		if summary.Decimal(t.Tau).Cmp(r.tau) != 0 {
+			continue
+		}
+		v := value{t.Rat(0), fmt.Sprintf("%d of %d", t.Wrong, t.Wrong+t.Right)}
+		if r.certified {
+			v = value{t.Rat(t.Failures), v.detail + mayBeWrong(t.Failures)}
+		}
+		return v, nil
+	}
+	return value{}, fmt.Errorf("the error at the threshold %s was not computed", r.tau.FloatString(4))
+}

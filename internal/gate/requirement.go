@@ -1,0 +1,157 @@
+// Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60, and says so in the forms
+// that CI systems show: lines, JUnit XML, annotations. It is pure: summaries in, outcomes out.
+//
+// Numbers are compared exactly. A share is a fraction of counts; every other value is the decimal that the JSON of the
+// results shows; the bound of a requirement is the decimal that was written. So 59 of 100 meets >=0.59.
+package gate
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Requirement is what a value has to be.
+type Requirement struct {
+	text      string // as it was written
+	metric    *metric
+	certified bool // on what holds with probability 1 − δ, not on the point value
+	radius    *big.Rat
+	tau       *big.Rat
+	atMost    bool // <=; else >=
+	bound     *big.Rat
+}
+
+// Syntax is how a requirement is written.
+const Syntax = "[certified:]NAME[@RADIUS[,TAU]]>=VALUE or <=VALUE"
+
+// number is a decimal without a sign or an exponent, short enough to be compared at once.
+var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
+
+// UnmarshalText reads a requirement.
+func (r *Requirement) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err == nil {
+		*r = parsed
+	}
+	return err
+}
+
+// MarshalText is the requirement as it was written.
+func (r Requirement) MarshalText() ([]byte, error) { return []byte(r.text), nil }
+
+func (r Requirement) String() string { return r.text }
+
+// Parse reads a requirement. Spaces around the comparison are allowed.
+func Parse(text string) (Requirement, error) {
+	r := Requirement{text: strings.TrimSpace(text)}
+	what, bound, ok := strings.Cut(r.text, ">=")
+	if !ok {
+		if what, bound, ok = strings.Cut(r.text, "<="); !ok {
+			return r, fmt.Errorf("%s: want %s, as in certified-accuracy@0.5>=0.60", quote.Field(text), Syntax)
+		}
+		r.atMost = true
+	}
+	what, bound = strings.TrimSpace(what), strings.TrimSpace(bound)
+	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
+	what, r.certified = strings.CutPrefix(what, "certified:")
+	name, where, at := strings.Cut(what, "@")
+	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+	if k < 0 {
+		return r, fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
+	}
+	r.metric = &metrics[k]
+	var err error
+	if r.bound, err = parseNumber(bound); err != nil {
+		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	if err := r.parseWhere(where, at); err != nil {
+		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	if err := r.meaningful(); err != nil {
+		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
+	return r, nil
+}
+
+func parseNumber(text string) (*big.Rat, error) {
+	if !number.MatchString(text) {
+		return nil, fmt.Errorf("%s: want a number such as 0.60", quote.Field(text))
+	}
+	x, _ := new(big.Rat).SetString(text) // the expression allows nothing else
+	return x, nil
+}
+
+// parseWhere reads RADIUS or RADIUS,TAU.
+func (r *Requirement) parseWhere(where string, given bool) error {
+	switch {
+	case given && !r.metric.radius:
+		return fmt.Errorf("%s has no radius", r.metric.name)
+	case !given && r.metric.radius:
+		return fmt.Errorf("%s needs a radius, as in %s", r.metric.name, r.metric.example)
+	case !given:
+		return nil
+	}
+	radius, tau, ok := strings.Cut(where, ",")
+	if ok != r.metric.tau {
+		return fmt.Errorf("want %s", r.metric.example)
+	}
+	var err error
+	if r.radius, err = parseExact(radius); err == nil && r.metric.tau {
+		r.tau, err = parseExact(tau)
+	}
+	return err
+}
+
+// parseExact reads a number that is looked up among float64s: one of more digits than they have is none of them.
+func parseExact(text string) (*big.Rat, error) {
+	x, err := parseNumber(text)
+	if err != nil {
+		return nil, err
+	}
+	if f, _ := x.Float64(); summary.Decimal(f).Cmp(x) != 0 {
+		return nil, fmt.Errorf("%s: has more digits than are kept", text)
+	}
+	return x, nil
+}
+
+// meaningful refuses requirements that cannot be meant.
+func (r *Requirement) meaningful() error {
+	one := big.NewRat(1, 1)
+	switch {
+	case r.metric.share && r.bound.Cmp(one) > 0:
+		return fmt.Errorf("%s is a share from 0 to 1: 60 %% is 0.60", r.metric.name)
+	case r.tau != nil && r.tau.Cmp(one) > 0:
+		return fmt.Errorf("a confidence is from 0 to 1")
+	case r.certified && !r.metric.certifiable:
+		return fmt.Errorf("nothing is certified of %s", r.metric.name)
+	case r.certified && r.atMost != r.metric.upper:
+		return fmt.Errorf("what is certified of %s is a bound from %s", r.metric.name, map[bool]string{true: "above: want <=", false: "below: want >="}[r.metric.upper])
+	}
+	return nil
+}
+
+// Radius is that of the requirement; false if it has none.
+func (r Requirement) Radius() (float64, bool) { return floatOf(r.radius) }
+
+// Tau is the threshold of the requirement; false if it has none.
+func (r Requirement) Tau() (float64, bool) { return floatOf(r.tau) }
+
+func floatOf(x *big.Rat) (float64, bool) {
+	if x == nil {
+		return 0, false
+	}
+	f, _ := x.Float64()
+	return f, true
+}
+
+// OfBounds reports whether the requirement is on the confidence under attack, for which bounds at its radius are needed.
+func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
+
+// Certified reports whether the requirement is on what holds with probability 1 − δ.
+func (r Requirement) Certified() bool { return r.certified }

@@ -1,0 +1,204 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// parameters are the conditions of the runs; those that no run says are left out.
+func (p Page) parameters() []measure {
+	var rows []measure
+	add := func(name, meaning string, of func(c summary.Conditions) string) {
+		said := false
+		m := p.single(name, meaning, func(s summary.Summary) cell {
+			value := of(s.Conditions)
+			if value == "" {
+				return none
+			}
+			said = true
+			return cell{Value: value}
+		})
+		if said {
+			rows = append(rows, m)
+		}
+	}
+	file := func(f *summary.File) string {
+		if f == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(f.File), f.SHA256)
+	}
+	add("Model", "The file of the classifier f, and the digest of its "+
+		"bytes.", func(c summary.Conditions) string { return file(c.Model) })
+	add("Data set", "Where the examples are from, and the digest of their labels and "+
+		"values.", func(c summary.Conditions) string { return file(c.Data) })
+	add("σ", "The standard deviation of the Gaussian noise, in the units of the data (images: values in "+
+		"[0,1]).", func(c summary.Conditions) string { return optional(c.Sigma) })
+	add("α", "Each certificate may be wrong with this probability, over the noise that was "+
+		"drawn.", func(c summary.Conditions) string { return optional(c.Alpha) })
+	add("Method", "The statistical bound that the certificates rest "+
+		"on.", func(c summary.Conditions) string { return c.Method })
+	add("Margin", "Which margin between the classes is bounded.", func(c summary.Conditions) string { return c.MarginKind })
+	add("Certified class", "predicted: the class of most selection samples; label: the true "+
+		"one.", func(c summary.Conditions) string { return c.Class })
+	add("n", "Noisy samples of each example from which its certificate is computed; the most of them with a "+
+		"stopping rule.", func(c summary.Conditions) string { return whole(c.N) })
+	add("n₀", "Separate samples of each example from which its class is "+
+		"chosen.", func(c summary.Conditions) string { return whole(c.N0) })
+	add("Stopping rule", "Sampling of an example ends early by this rule, which the certificates allow "+
+		"for.", func(c summary.Conditions) string { return c.Stop })
+	add("Samples", "Estimation samples of all examples.", func(c summary.Conditions) string { return whole(c.Samples) })
+	add("Soundness", "Whether each certificate is true with probability 1 − α, by a theorem with all its "+
+		"conditions.", soundness)
+	add("Arithmetic", "exact: for the noise that was drawn; idealised: for a Gaussian of real numbers, which "+
+		"floats only come close to.",
+		func(c summary.Conditions) string { return c.Arithmetic.String() })
+	add("Precision", "The numbers that the model computes in, which are part of what is "+
+		"certified.", func(c summary.Conditions) string { return c.Precision })
+	add("Quantisation", "At most this has been taken off a radius, because inputs are rounded to a "+
+		"lattice.", func(c summary.Conditions) string {
+		if c.Quantisation == 0 {
+			return ""
+		}
+		return report.Round(c.Quantisation, report.Up, 0, 6)
+	})
+	add("Noise", "lattice: integers added to those of the data; float: rounded sums of "+
+		"floats.", func(c summary.Conditions) string { return c.Noise })
+	add("Seed", "The noise is a function of it: the same seed gives the same run.", func(c summary.Conditions) string {
+		if c.Seed == nil {
+			return ""
+		}
+		return fmt.Sprint(*c.Seed)
+	})
+	add("Lipschitz constant", "Given by the user; radii may rest on it.", func(c summary.Conditions) string {
+		if c.Lipschitz == 0 {
+			return ""
+		}
+		return fmt.Sprint(c.Lipschitz)
+	})
+	add("Shard", "The run is this part of another one.", func(c summary.Conditions) string { return c.Shard })
+	add("Device", "What the model ran on.", func(c summary.Conditions) string {
+		if c.Provider == "" {
+			return ""
+		}
+		return c.Provider + ", " + c.Device
+	})
+	add("rscert", "The version of the program that sampled.", func(c summary.Conditions) string { return c.Version })
+	return rows
+}
+
+func optional(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprint(*x)
+}
+
+func whole(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func soundness(c summary.Conditions) string {
+	switch {
+	case c.Sound == nil:
+		return ""
+	case *c.Sound:
+		return "sound"
+	}
+	return "not sound"
+}
+
+// cautions are what a reader must know before any number.
+func (p Page) cautions() (lines []string) {
+	for _, r := range p.Runs {
+		add := func(format string, args ...any) { lines = append(lines, r.Name+": "+fmt.Sprintf(format, args...)) }
+		c := r.Conditions
+		if r.Selected > r.Examples {
+			add("the run is not finished: %d of %d examples.", r.Examples, r.Selected)
+		}
+		switch {
+		case r.Kind == summary.LogKind:
+			add("a log from elsewhere, which does not say its σ, its α or its method: nothing here is certified by " +
+				"rscert.")
+		case c.Sound != nil && !*c.Sound:
+			add("the method is not sound: nothing is certified.")
+		case c.Sound == nil:
+			add("nobody says whether the method is sound.")
+		case c.Arithmetic != certify.Exact:
+			add("the arithmetic is idealised: the certificates hold for noise of real numbers, not for the noise " +
+				"that was run.")
+		}
+	}
+	return lines
+}
+
+// assumption is a question and its answer.
+type assumption struct{ Question, Answer string }
+
+func (p Page) assumptions() []assumption {
+	all := []assumption{
+		{"What is certified?", "The smoothed classifier, which answers with the class that is most probable under " +
+			"the noise, not the model by itself. A deployment has to sample the same noise."},
+		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
+			"input of an L2 norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
+			"down." + p.exceptions()},
+		{"What may be wrong?", p.failures()},
+		{"What is “population”?", "Where the examples are a random sample of the inputs to come, the interval " +
+			"contains the accuracy on those with the stated confidence, each interval for itself (Clopper & " +
+			"Pearson 1934; of the average radius Waudby-Smith & Ramdas 2024). It has nothing to do with the " +
+			"noise."},
+		{"What is assumed?", "That the random numbers are as good as independent ones, and that the model gives " +
+			"the same answer to the same input. Nothing is assumed of the model, the data or the attack, beyond " +
+			"its L2 norm."},
+	}
+	for _, r := range p.Runs {
+		if len(r.Calibration) > 0 {
+			return append(all, assumption{"What do the bounds on calibration rest on?", "On an interval of each " +
+				"certified example's confidence under every attack within the radius. The adversary then chooses " +
+				"the worst confidence within each interval; examples whose class is not certified are left " +
+				"out. In the error of confident answers they count as wrong unless their bounds rule that out."})
+		}
+	}
+	return all
+}
+
+// exceptions are the runs whose radii say less.
+func (p Page) exceptions() string {
+	text := ""
+	for _, r := range p.Runs {
+		switch c := r.Conditions; {
+		case c.Sound == nil:
+			text += fmt.Sprintf(" Of %s nobody says that this holds.", r.Name)
+		case !*c.Sound:
+			text += fmt.Sprintf(" Of %s it does not hold: the method is not sound.", r.Name)
+		case c.Arithmetic != certify.Exact:
+			text += fmt.Sprintf(" Of %s it holds for noise of real numbers only, which is not what was run.", r.Name)
+		}
+	}
+	return text
+}
+
+// failures says how many certificates may be wrong.
+func (p Page) failures() string {
+	text := "Each certificate may fail with probability α, independently of the others. What stands after ≥ or ≤ " +
+		"allows for that:"
+	said := false
+	for _, r := range p.Runs {
+		if d := r.Dataset; d != nil {
+			text += fmt.Sprintf(" with probability %s at most %d of the %d certificates of %s are "+
+				"wrong.", complement(d.Delta), d.Failures, d.Examples, r.Name)
+			said = true
+		}
+	}
+	if !said {
+		return "Nobody says how many of the certificates may be wrong."
+	}
+	return text
+}

@@ -1,0 +1,325 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// group is a table of measures: a column a run.
+type group struct {
+	Caption string
+	Rows    []measure
+	Folded  bool // opened by who wants it
+	Plain   bool // of words rather than of numbers
+}
+
+// measure is a number of every run and what it means: one, or one a radius.
+type measure struct {
+	Name, Meaning string
+	Lines         []line
+}
+
+// line is a number of every run.
+type line struct {
+	Name  string // under the measure's; empty: that is all
+	Cells []cell // of the runs
+}
+
+// cell is a number and what is said beyond it.
+type cell struct{ Value, Note string }
+
+// none is the cell of a run that says nothing of a measure.
+var none = cell{Value: "–"}
+
+func (p Page) measures() []group {
+	groups := []group{{Caption: "Accuracy", Rows: p.accuracies()}}
+	if rows := p.calibrations(); len(rows) > 0 {
+		groups = append(groups, group{Caption: "Confidence and calibration under attack", Rows: rows})
+	}
+	if rows := p.thresholded(); len(rows) > 0 {
+		groups = append(groups, group{Caption: "Errors of confident answers under attack", Rows: rows, Folded: true})
+	}
+	return groups
+}
+
+// across makes a line of a cell of every run.
+func (p Page) across(name string, of func(summary.Summary) cell) line {
+	l := line{Name: name}
+	for _, r := range p.Runs {
+		l.Cells = append(l.Cells, of(r.Summary))
+	}
+	return l
+}
+
+// single makes a measure of one line.
+func (p Page) single(name, meaning string, of func(summary.Summary) cell) measure {
+	return measure{name, meaning, []line{p.across("", of)}}
+}
+
+func (p Page) accuracies() []measure {
+	certified := measure{Name: "Certified accuracy",
+		Meaning: "The share of the examples whose certified class is the label and stays so under every " +
+			"perturbation of an L2 norm up to the radius."}
+	for _, radius := range p.radii() {
+		certified.Lines = append(certified.Lines, p.across(fmt.Sprintf("radius %v", radius), func(s summary.Summary) cell {
+			at := s.At(radius)
+			c := cell{percent(at.Accuracy.Value, report.Down), interval(&at.Accuracy)}
+			if at.Certified != nil {
+				c.Note = "≥\u00a0" + percent(*at.Certified, report.Down) + ", " + c.Note
+			}
+			return c
+		}))
+	}
+	return []measure{
+		certified,
+		p.single("Average certified radius", "The mean of the certified radii, where a wrong or abstained example "+
+			"counts as 0.", averageCell),
+		p.single("Abstained", "The share of the examples for which no class could be certified.",
+			func(s summary.Summary) cell { return shareCell(&s.Abstained) }),
+		p.single("Accuracy without noise", "The share of the examples that the model itself classifies correctly. "+
+			"An estimate: nothing is certified.",
+			func(s summary.Summary) cell { return shareCell(s.Clean) }),
+		p.single("Accuracy under noise", "The share of the examples for which most noisy samples vote for the "+
+			"label: an estimate of the smoothed classifier's accuracy.",
+			func(s summary.Summary) cell { return shareCell(s.Smoothed) }),
+	}
+}
+
+func averageCell(s summary.Summary) cell {
+	a := s.AverageRadius
+	c := cell{Value: report.Round(a.Value, report.Down, 0, 3)}
+	var notes []string
+	if a.Certified != nil {
+		notes = append(notes, "≥\u00a0"+report.Round(*a.Certified, report.Down, 0, 3))
+	}
+	if a.Low != nil && a.High != nil {
+		notes = append(notes, fmt.Sprintf("[%s,\u00a0%s]", report.Round(*a.Low, report.Down, 0, 3), report.Round(*a.High, report.Up, 0, 3)))
+	}
+	c.Note = strings.Join(notes, ", ")
+	return c
+}
+
+// legend says what stands under the numbers.
+func (p Page) legend() string {
+	level, delta := p.Runs[0].Level, 0.0
+	for _, r := range p.Runs {
+		if r.Dataset != nil {
+			delta = r.Dataset.Delta
+		}
+	}
+	text := "Under a number stand: "
+	if delta > 0 {
+		text += fmt.Sprintf("after ≥ or ≤, what holds of these examples with probability %s over the noise; "+
+			"", complement(delta))
+	}
+	return text + fmt.Sprintf("in brackets, the %s confidence interval of the same for the population that the "+
+		"examples are drawn from.", report.Round(level, report.Nearest, 2, report.Shortest)+"\u00a0%")
+}
+
+// radii are those of the runs' curves.
+func (p Page) radii() []float64 {
+	radii := map[float64]bool{}
+	for _, r := range p.Runs {
+		for _, at := range r.Curve {
+			radii[at.Radius] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(radii))
+}
+
+// calibrationKey is a radius of bounds; given is false where the bounds say none.
+type calibrationKey struct {
+	radius float64
+	given  bool
+}
+
+func keyOf(c summary.Calibration) calibrationKey {
+	if c.Radius == nil {
+		return calibrationKey{}
+	}
+	return calibrationKey{*c.Radius, true}
+}
+
+func (k calibrationKey) String() string {
+	if !k.given {
+		return "within the bounds"
+	}
+	return fmt.Sprintf("radius %v", k.radius)
+}
+
+// calibrationKeys are the radii of the bounds, ascending.
+func (p Page) calibrationKeys() []calibrationKey {
+	keys := map[calibrationKey]bool{}
+	for _, r := range p.Runs {
+		for _, c := range r.Calibration {
+			keys[keyOf(c)] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(keys), func(a, b calibrationKey) int { return cmp.Compare(a.radius, b.radius) })
+}
+
+// calibrationAt is what a run says at a radius; nil: nothing.
+func calibrationAt(s summary.Summary, key calibrationKey) *summary.Calibration {
+	for k := range s.Calibration {
+		if keyOf(s.Calibration[k]) == key {
+			return &s.Calibration[k]
+		}
+	}
+	return nil
+}
+
+func (p Page) calibrations() []measure {
+	keys := p.calibrationKeys()
+	if len(keys) == 0 {
+		return nil
+	}
+	cce := measure{Name: "Calibration error", Meaning: "The most that the expected calibration error (CCE) can " +
+		"become when an attack within the radius moves the confidence of each example, if every bound holds; over " +
+		"the examples whose class is certified there."}
+	cbs := measure{Name: "Brier score", Meaning: "The most that the mean squared error of the confidence (CBS) can " +
+		"become under such an attack."}
+	for _, key := range keys {
+		cce.Lines = append(cce.Lines, p.across(key.String(), func(s summary.Summary) cell {
+			return boundCell(calibrationAt(s, key), ofCCE)
+		}))
+		cbs.Lines = append(cbs.Lines, p.across(key.String(), func(s summary.Summary) cell {
+			return boundCell(calibrationAt(s, key), ofCBS)
+		}))
+	}
+	return []measure{cce, cbs}
+}
+
+// ofCCE and ofCBS are what holds if every bound does, and with probability 1 − δ (nil: nobody says).
+func ofCCE(c summary.Calibration) (value float64, certified *float64) {
+	if c.Certified == nil {
+		return c.CCE, nil
+	}
+	return c.CCE, &c.Certified.CCE
+}
+
+func ofCBS(c summary.Calibration) (value float64, certified *float64) {
+	if c.Certified == nil {
+		return c.CBS, nil
+	}
+	return c.CBS, &c.Certified.CBS
+}
+
+func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *float64)) cell {
+	if c == nil {
+		return none
+	}
+	value, certified := of(*c)
+	out := cell{Value: report.Round(value, report.Up, 0, 4), Note: counted(c.N)}
+	if certified != nil {
+		out.Note = "≤\u00a0" + report.Round(*certified, report.Up, 0, 4) + ", " + out.Note
+	}
+	return out
+}
+
+// thresholded are the errors among confident answers, a measure a threshold.
+func (p Page) thresholded() []measure {
+	taus := map[float64]bool{}
+	for _, r := range p.Runs {
+		for _, c := range r.Calibration {
+			for _, t := range c.Thresholded {
+				taus[t.Tau] = true
+			}
+		}
+	}
+	var rows []measure
+	for _, tau := range slices.Sorted(maps.Keys(taus)) {
+		m := measure{Name: fmt.Sprintf("Confidence of at least %v", tau),
+			Meaning: "The most that the share of wrong ones among the answers of such a confidence can become, " +
+				"whatever the attack within the radius, if every bound holds. An example whose class is not " +
+				"certified counts as wrong unless its bounds rule that out."}
+		for _, key := range p.calibrationKeys() {
+			m.Lines = append(m.Lines, p.across(key.String(), func(s summary.Summary) cell {
+				return thresholdCell(calibrationAt(s, key), tau)
+			}))
+		}
+		rows = append(rows, m)
+	}
+	return rows
+}
+
+func thresholdCell(c *summary.Calibration, tau float64) cell {
+	if c == nil {
+		return none
+	}
+	for _, t := range c.Thresholded {
+		if t.Tau != tau {
+			continue
+		}
+		out := cell{Value: percent(t.Error, report.Up)}
+		if t.Certified != nil {
+			out.Note = "≤\u00a0" + percent(*t.Certified, report.Up)
+		}
+		return out
+	}
+	return none
+}
+
+func percent(x float64, to report.Rounding) string { return report.Round(x, to, 2, 1) + "\u00a0%" }
+
+// complement is 1 − δ.
+func complement(delta float64) string { return fmt.Sprintf("1 − %v", delta) }
+
+func shareCell(share *summary.Share) cell {
+	if share == nil {
+		return none
+	}
+	return cell{percent(share.Value, report.Nearest), fmt.Sprintf("%d of %d, %s", share.Count, share.Of, interval(share))}
+}
+
+// interval is that of a share, rounded outward.
+func interval(s *summary.Share) string {
+	return fmt.Sprintf("[%s,\u00a0%s]\u00a0%%", report.Round(s.Low, report.Down, 2, 1), report.Round(s.High, report.Up, 2, 1))
+}
+
+// classTable is the table of one run by true class.
+type classTable struct {
+	Run   string
+	Radii []string
+	Rows  []classRow
+}
+
+type classRow struct {
+	Name     string
+	Examples int
+	Cells    []string
+}
+
+func (p Page) classTables() []classTable {
+	var all []classTable
+	optional := func(s *summary.Share) string {
+		if s == nil {
+			return none.Value
+		}
+		return percent(s.Value, report.Nearest)
+	}
+	for _, r := range p.Runs {
+		if len(r.Classes) == 0 {
+			continue
+		}
+		t := classTable{Run: r.Name}
+		for _, at := range r.Curve {
+			t.Radii = append(t.Radii, fmt.Sprint(at.Radius))
+		}
+		for _, c := range r.Classes {
+			row := classRow{Name: p.className(c.Label), Examples: c.Examples, Cells: []string{optional(c.Clean)}}
+			for _, share := range c.Certified {
+				row.Cells = append(row.Cells, percent(share.Value, report.Down))
+			}
+			row.Cells = append(row.Cells, report.Round(c.AverageRadius, report.Down, 0, 3), percent(c.Abstained.Value, report.Nearest))
+			t.Rows = append(t.Rows, row)
+		}
+		all = append(all, t)
+	}
+	return all
+}

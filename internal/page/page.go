@@ -1,0 +1,164 @@
+// Package page makes one HTML file of summaries of runs: tables, curves, a table of all examples with their pictures,
+// the parameters, and a sentence for what each number means. The file needs no network and no other file; a content
+// security policy forbids it both, and any script but its own.
+//
+// Everything that comes from outside (names of runs, files and classes) passes html/template, or is data that the
+// script sets as text.
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed" // the assets
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"image"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Page is what is shown: one run, or several side by side.
+type Page struct {
+	Runs []Run
+	// ClassNames are the names of the classes, as far as they are known.
+	ClassNames []string
+}
+
+// Run is a run and the pictures of its examples.
+type Run struct {
+	summary.Summary
+	// Draw is the picture of the example with an index in the data set, and of one with noise, of one size in all
+	// calls; nil: there are none.
+	Draw func(index int) (input, noisy image.Image, err error)
+	// Pictures is how many of the examples, the first ones, have pictures.
+	Pictures int
+}
+
+var (
+	//go:embed assets/page.html
+	markup string
+	//go:embed assets/page.css
+	style string
+	//go:embed assets/page.js
+	script string
+	//go:embed uplot/uPlot.iife.min.js
+	chartScript string
+	//go:embed uplot/LICENSE
+	chartLicence string
+	//go:embed uplot/uPlot.min.css
+	chartStyle string
+)
+
+var layout = template.Must(template.New("page").Funcs(template.FuncMap{"table": newTable}).Parse(markup))
+
+// table is a group and the names of its columns.
+type table struct {
+	group
+	Names []string
+}
+
+// Columns is their number.
+func (t table) Columns() int { return len(t.Names) + 1 }
+
+func newTable(g group, names []string) table { return table{g, names} }
+
+// view is what the template is given.
+type view struct {
+	Title, Lead, Policy string
+	Cautions            []string
+	Names               []string // of the runs
+	Measures            []group
+	Charts              []chart
+	Classes             []classTable
+	Parameters          group
+	Legend              string
+	Assumptions         []assumption
+	Examples            int // most of a run
+	Pictured            bool
+	Data                data
+	Style               template.CSS
+	Script              template.JS
+}
+
+// data is what the script is given.
+type data struct {
+	Charts     []chart    `json:"charts"`
+	Runs       []examples `json:"runs"`
+	ClassNames []string   `json:"classNames"`
+}
+
+// Write writes the page. The same page has the same bytes.
+func (p Page) Write(ctx context.Context, w io.Writer) error {
+	p.Runs = slices.Clone(p.Runs)
+	for k := range p.Runs { // a name must not turn the direction of what stands beside it
+		p.Runs[k].Name = quote.Line(p.Runs[k].Name)
+	}
+	v := view{
+		Title: p.title(), Lead: p.lead(), Cautions: p.cautions(),
+		Measures: p.measures(), Charts: p.charts(), Classes: p.classTables(),
+		Parameters:  group{Caption: "Parameters of the run", Rows: p.parameters(), Plain: true},
+		Legend:      p.legend(),
+		Assumptions: p.assumptions(),
+		Style:       template.CSS(chartStyle + style),
+		Script:      template.JS("/*!\n" + chartLicence + "*/\n" + chartScript + script),
+	}
+	v.Policy = policy(string(v.Style), string(v.Script))
+	v.Data = data{Charts: v.Charts, ClassNames: []string{}}
+	for _, name := range p.ClassNames {
+		v.Data.ClassNames = append(v.Data.ClassNames, quote.Line(name))
+	}
+	for _, r := range p.Runs {
+		rows, err := r.examples(ctx)
+		if err != nil {
+			return err
+		}
+		v.Names = append(v.Names, r.Name)
+		v.Examples = max(v.Examples, len(r.Rows))
+		v.Pictured = v.Pictured || len(rows.Sheets) > 0
+		v.Data.Runs = append(v.Data.Runs, rows)
+	}
+	return layout.Execute(w, v)
+}
+
+// policy allows the page its own style and script and pictures that it holds itself, and nothing else.
+func policy(style, script string) string {
+	source := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return fmt.Sprintf("default-src 'none'; img-src blob:; style-src %s; script-src %s; base-uri 'none'; "+
+		"form-action 'none'",
+		source(style), source(script))
+}
+
+func (p Page) title() string {
+	if len(p.Runs) == 1 {
+		return "Certified robustness: " + p.Runs[0].Name
+	}
+	return fmt.Sprintf("Certified robustness of %d runs", len(p.Runs))
+}
+
+func (p Page) lead() string {
+	var parts []string
+	for _, r := range p.Runs {
+		s := r.Name + ": " + counted(r.Examples)
+		if sigma := r.Conditions.Sigma; sigma != nil {
+			s += fmt.Sprintf(", noise of σ = %v", *sigma)
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+// className is the name of a class beside its number.
+func (p Page) className(label int) string {
+	if label < 0 || label >= len(p.ClassNames) || p.ClassNames[label] == fmt.Sprint(label) {
+		return fmt.Sprint(label)
+	}
+	return fmt.Sprintf("%d %s", label, quote.Line(p.ClassNames[label]))
+}

@@ -1,0 +1,221 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"image/color"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// TestHostile looks for markup where names are; the test in a browser looks at what it makes of them.
+func TestHostile(t *testing.T) {
+	p := manyExamples(t, 40)
+	var first, second bytes.Buffer
+	if err := errors.Join(p.Write(t.Context(), &first), p.Write(t.Context(), &second)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("the same page has other bytes")
+	}
+	text := first.String()
+	if n := strings.Count(text, "<script"); n != 2 {
+		t.Errorf("%d scripts", n)
+	}
+	for _, markup := range []string{"<img", "src=x>", "alert(1)</script>", "\u202e"} {
+		if strings.Contains(text, markup) {
+			t.Errorf("the page has %q", markup)
+		}
+	}
+	for _, address := range []string{`href="http`, `src="`, "url(h", "@import"} {
+		if strings.Contains(text, address) {
+			t.Errorf("the page asks for something: %q", address)
+		}
+	}
+}
+
+// TestParts finds every part of the page, and a number and a sentence of each.
+func TestParts(t *testing.T) {
+	p := manyExamples(t, 40)
+	p.ClassNames = nil
+	file := summary.File{File: "cnn.onnx", SHA256: strings.Repeat("ab", 32)}
+	p.Runs[1].Conditions.Model = &file
+	p.Runs[1].Calibration = []summary.Calibration{{Radius: new(float64), N: 7, Bins: 15, CBS: 0.0123, CCE: 0.0456,
+		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Delta: 0.05}, CBS: 0.1234, CCE: 0.2345},
+		Thresholded: []summary.Thresholded{{Tau: 0.8, Error: 0.4321}}}}
+	var page bytes.Buffer
+	if err := p.Write(t.Context(), &page); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(page.String(), "\u00a0", " ")
+	for _, want := range []string{
+		"<th scope=\"row\">radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
+		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
+		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
+		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 5 classes</summary>",
+		"of σ = 0.5 are wrong.", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestAccuracyChart compares the curve, the band and the best of the runs with the summaries.
+func TestAccuracyChart(t *testing.T) {
+	p := manyExamples(t, 500)
+	c := p.accuracyChart()
+	if len(c.Series) != 3 || len(c.X) < 100 || c.X[0] != 0 || c.X[len(c.X)-1] < 1.998 {
+		t.Fatalf("%d series over %d radii up to %v", len(c.Series), len(c.X), c.X[len(c.X)-1])
+	}
+	below := 0
+	for i, x := range c.X {
+		best := number(0)
+		for k, r := range p.Runs {
+			at := r.At(float64(x))
+			if got := c.Series[k].Values[i]; got != number(at.Accuracy.Value) {
+				t.Errorf("run %d: %v at %v, want %v", k, got, x, at.Accuracy.Value)
+			}
+			if got := c.Series[k].Low[i]; got-number(*at.Certified) > 1e-12 || number(*at.Certified)-got > 1e-12 {
+				t.Errorf("run %d: the band begins at %v at %v, want %v", k, got, x, *at.Certified)
+			}
+			if c.Series[k].Low[i] < c.Series[k].Values[i] {
+				below++
+			}
+			best = max(best, number(at.Accuracy.Value))
+		}
+		if c.Series[2].Values[i] != best {
+			t.Errorf("the best of the runs is %v at %v, want %v", c.Series[2].Values[i], x, best)
+		}
+	}
+	if below == 0 {
+		t.Error("the band has no width")
+	}
+	h := p.radiusChart()
+	for k := range p.Runs {
+		sum, right := number(0), 0
+		for _, v := range h.Series[k].Values {
+			sum += v
+		}
+		for _, r := range p.Runs[k].Rows {
+			if r.Correct {
+				right++
+			}
+		}
+		if want := number(right) / number(p.Runs[k].Examples); sum-want > 1e-9 || want-sum > 1e-9 {
+			t.Errorf("run %d: the bins of radii hold %v of the examples, want %v", k, sum, want)
+		}
+	}
+}
+
+func TestRoundStep(t *testing.T) {
+	for x, want := range map[float64]float64{0.011: 0.02, 0.02: 0.02, 0.021: 0.05, 0.3: 0.5, 0.6: 1, 3: 5, 70: 100} {
+		if got := roundStep(x); got < want*(1-1e-12) || got > want*(1+1e-12) {
+			t.Errorf("the round step from %v is %v, want %v", x, got, want)
+		}
+	}
+}
+
+// TestSheets finds every picture where the script looks for it.
+func TestSheets(t *testing.T) {
+	p := manyExamples(t, 400)
+	r := p.Runs[0]
+	r.Draw = func(index int) (input, noisy image.Image, err error) {
+		fill := func(c color.Color) image.Image {
+			picture := image.NewRGBA(image.Rect(0, 0, 20, 40))
+			for y := range 40 {
+				for x := range 20 {
+					picture.Set(x, y, c)
+				}
+			}
+			return picture
+		}
+		return fill(color.Gray{uint8(index / 6)}), fill(color.RGBA{200, uint8(index / 6), 0, 255}), nil
+	}
+	r.Pictures = 250
+	e, err := r.examples(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Drawn != 250 || len(e.Sheets) != 2 || e.Width != 20 || e.Height != 40 || e.Scale != 1 || e.Pitch != [2]int{32, 48} {
+		t.Fatalf("%d of %d×%d by %d, every %v, on %d sheets", e.Drawn, e.Width, e.Height, e.Scale, e.Pitch, len(e.Sheets))
+	}
+	each := e.Columns * e.Rows
+	for i := range e.Drawn {
+		sheet, _, err := image.Decode(bytes.NewReader(e.Sheets[i/each]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := i % each
+		for right, want := range []color.RGBA{{uint8(i / 2), uint8(i / 2), uint8(i / 2), 255}, {200, uint8(i / 2), 0, 255}} {
+			x, y := (2*(place%e.Columns)+right)*e.Pitch[0], place/e.Columns*e.Pitch[1]
+			for _, corner := range []image.Point{{x, y}, {x + 19, y + 39}} {
+				got := color.RGBAModel.Convert(sheet.At(corner.X, corner.Y)).(color.RGBA)
+				if far(got.R, want.R) || far(got.G, want.G) || far(got.B, want.B) {
+					t.Fatalf("example %d, picture %d: %v, want %v", i, right, got, want)
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.examples(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	broken := errors.New("broken")
+	r.Draw = func(int) (a, b image.Image, err error) { return nil, nil, broken }
+	if err := (Page{Runs: []Run{r}}).Write(t.Context(), io.Discard); !errors.Is(err, broken) {
+		t.Errorf("a picture that cannot be drawn: %v", err)
+	}
+}
+
+// far allows for what JPEG changes.
+func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
+
+// TestShrink averages squares of pixels.
+func TestShrink(t *testing.T) {
+	large := image.NewGray(image.Rect(5, 5, 5+130, 5+100))
+	for y := range 100 {
+		for x := range 130 {
+			large.SetGray(5+x, 5+y, color.Gray{uint8(90 * (x%3 + y%3))})
+		}
+	}
+	small := shrink(large)
+	if b := small.Bounds(); b.Dx() != 43 || b.Dy() != 33 {
+		t.Fatalf("130×100 becomes %v", b)
+	}
+	// The mean of 0 to 360 by 90, of bytes: (0 + 2·90 + 3·180 + 2·14 + 104)/9.
+	if got := small.At(20, 20).(color.RGBA); got.R != 94 || got.G != 94 || got.A != 255 {
+		t.Errorf("the mean is %v", got)
+	}
+	if same := image.NewGray(image.Rect(0, 0, 64, 64)); shrink(same) != image.Image(same) {
+		t.Error("a small picture is made smaller")
+	}
+}
+
+// TestCautions says what a run is not, before any number.
+func TestCautions(t *testing.T) {
+	yes, no := true, false
+	for _, tt := range []struct {
+		s    summary.Summary
+		want string
+	}{
+		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, ""},
+		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Idealised}}, "the arithmetic is idealised"},
+		{summary.Summary{Conditions: summary.Conditions{Sound: &no, Arithmetic: certify.Exact}}, "the method is not sound: nothing is certified"},
+		{summary.Summary{Conditions: summary.Conditions{Arithmetic: certify.Exact}}, "nobody says whether the method is sound"},
+		{summary.Summary{Kind: summary.LogKind}, "nothing here is certified by rscert"},
+		{summary.Summary{Examples: 3, Selected: 5, Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, "not finished: 3 of 5"},
+	} {
+		got := strings.Join(Page{Runs: []Run{{Summary: tt.s}}}.cautions(), "\n")
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("cautions %q, want %q", got, tt.want)
+		}
+	}
+}

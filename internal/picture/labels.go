@@ -1,0 +1,155 @@
+package picture
+
+import (
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// labels writes the name of each line beside it, where it covers no line and no other label; with a thin line to it where
+// there is no room beside it.
+type labels struct{ lines []Line }
+
+// Plot implements plot.Plotter.
+func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	paths := make([][]vg.Point, len(l.lines))
+	for k, line := range l.lines {
+		paths[k] = resample(line, func(i int) vg.Point { return vg.Point{X: x(line.X[i]), Y: y(line.Y[i])} })
+	}
+	style := text.Style{Font: font.Font{Typeface: p.X.Label.TextStyle.Font.Typeface, Variant: "Sans", Size: vg.Points(9)}, Handler: p.TextHandler}
+	var taken []vg.Rectangle
+	for k, line := range l.lines {
+		if line.Name == "" || len(paths[k]) == 0 {
+			continue
+		}
+		box := vg.Point{X: style.Width(line.Name), Y: style.Font.Size * 0.8}
+		best := place(box, k, paths, taken, c.Rectangle)
+		style.Color = line.labelColor()
+		if best.leader {
+			c.StrokeLines(draw.LineStyle{Color: line.labelColor(), Width: vg.Points(0.5)}, []vg.Point{best.anchor, nearest(best.rect, best.anchor)})
+		}
+		c.FillText(style, vg.Point{X: best.rect.Min.X, Y: best.rect.Min.Y}, line.Name)
+		taken = append(taken, grow(best.rect, vg.Points(2)))
+	}
+}
+
+// resample takes points of a line at small steps, so that a distance to the line is one to a point.
+func resample(line Line, at func(i int) vg.Point) []vg.Point {
+	const step = 3 // points of the page
+	var path []vg.Point
+	for i := range line.X {
+		to := at(i)
+		if i == 0 {
+			path = append(path, to)
+			continue
+		}
+		from := path[len(path)-1]
+		length := math.Hypot(float64(to.X-from.X), float64(to.Y-from.Y))
+		for k, n := 1, int(length/step); k <= n; k++ {
+			t := vg.Length(k) / vg.Length(n+1)
+			path = append(path, vg.Point{X: from.X + t*(to.X-from.X), Y: from.Y + t*(to.Y-from.Y)})
+		}
+		if length >= step || i == len(line.X)-1 {
+			path = append(path, to)
+		}
+	}
+	return path
+}
+
+// placed is where a label stands.
+type placed struct {
+	rect   vg.Rectangle
+	anchor vg.Point // on the line
+	leader bool     // too far from it to do without a line there
+	cost   float64
+}
+
+// place finds the cheapest place for a label of line k.
+func place(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) placed {
+	best := placed{cost: math.Inf(1)}
+	every := max(1, len(paths[k])/60)
+	for i := 0; i < len(paths[k]); i += every {
+		anchor := paths[k][i]
+		if anchor.X < room.Min.X || anchor.X > room.Max.X {
+			continue
+		}
+		for _, away := range []float64{4, 14, 26, 42} {
+			for _, d := range directions {
+				p := placed{anchor: anchor, leader: away > 6, rect: beside(anchor, size, d, vg.Length(away))}
+				if p.cost = price(p, away, k, paths, taken, room); p.cost < best.cost {
+					best = p
+				}
+			}
+		}
+	}
+	return best
+}
+
+// directions from the line to its label, the usual first.
+var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
+
+// beside is a rectangle of a size, so far from a point in a direction.
+func beside(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
+	low := vg.Point{
+		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
+		Y: at.Y + vg.Length(d[1])*away - size.Y*vg.Length(1-d[1])/2,
+	}
+	return vg.Rectangle{Min: low, Max: low.Add(size)}
+}
+
+// price says how bad a place is: over the edge of the chart, over a line or a label, nearer to another line than to its
+// own, and far away.
+func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
+	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
+		return math.Inf(1)
+	}
+	cost := away / 2
+	for _, t := range taken {
+		if overlap(p.rect, t) {
+			cost += 1000
+		}
+	}
+	close := grow(p.rect, 1.5)
+	for j, path := range paths {
+		clearest := math.Inf(1)
+		for _, q := range path {
+			if inside(close, q) {
+				cost += 20
+			}
+			if j != k {
+				clearest = min(clearest, distance(p.rect, q))
+			}
+		}
+		if j != k {
+			cost += 60 / (3 + clearest)
+		}
+	}
+	return cost
+}
+
+func grow(r vg.Rectangle, by vg.Length) vg.Rectangle {
+	return vg.Rectangle{Min: vg.Point{X: r.Min.X - by, Y: r.Min.Y - by}, Max: vg.Point{X: r.Max.X + by, Y: r.Max.Y + by}}
+}
+
+func inside(r vg.Rectangle, p vg.Point) bool {
+	return p.X >= r.Min.X && p.X <= r.Max.X && p.Y >= r.Min.Y && p.Y <= r.Max.Y
+}
+
+func overlap(a, b vg.Rectangle) bool {
+	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
+}
+
+// nearest is the point of a rectangle next to p.
+func nearest(r vg.Rectangle, p vg.Point) vg.Point {
+	return vg.Point{X: min(max(p.X, r.Min.X), r.Max.X), Y: min(max(p.Y, r.Min.Y), r.Max.Y)}
+}
+
+func distance(r vg.Rectangle, p vg.Point) float64 {
+	q := nearest(r, p)
+	return math.Hypot(float64(p.X-q.X), float64(p.Y-q.Y))
+}

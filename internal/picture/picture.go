@@ -1,0 +1,207 @@
+// Package picture draws charts that read the same everywhere: as SVG, PNG or PDF with text as outlines of its own font,
+// in colours that colour-blind readers tell apart and that differ in print, with lines labelled beside them.
+package picture
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Format is a picture's file format.
+type Format int
+
+const (
+	SVG Format = iota
+	PNG
+	PDF
+)
+
+// FormatOf tells the format from a file's name.
+func FormatOf(path string) (Format, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".svg":
+		return SVG, nil
+	case ".png":
+		return PNG, nil
+	case ".pdf":
+		return PDF, nil
+	default:
+		return 0, fmt.Errorf("%s: pictures are .svg, .png or .pdf, not %q", path, ext)
+	}
+}
+
+// Size is the size of a picture in centimetres, written "11x14".
+type Size struct{ Width, Height float64 }
+
+// String is the size as UnmarshalText reads it.
+func (s Size) String() string { return fmt.Sprintf("%gx%g", s.Width, s.Height) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	w, h, ok := strings.Cut(string(text), "x")
+	width, err := strconv.ParseFloat(w, 64)
+	height, err2 := strconv.ParseFloat(h, 64)
+	if !ok || err != nil || err2 != nil || !(width >= 6 && width <= 100 && height >= 6 && height <= 100) {
+		return fmt.Errorf("want WIDTHxHEIGHT in centimetres, each 6 to 100, such as 14x9, not %q", text)
+	}
+	*s = Size{width, height}
+	return nil
+}
+
+// canvas is a picture in the making.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+// Margin is left free at the edges of a picture.
+const Margin = 3 * vg.Millimeter
+
+// Draw makes a picture: paint gets the canvas within the margin. alt says in words what the picture shows, for those
+// who do not see it. The same input gives the same bytes.
+func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte, error) {
+	width, height := vg.Length(size.Width)*vg.Centimeter, vg.Length(size.Height)*vg.Centimeter
+	var c canvas
+	switch format {
+	case PNG:
+		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(200))}
+	case PDF:
+		c = vgpdf.New(width, height)
+	default:
+		c = vgsvg.New(width, height)
+	}
+	var texts []string
+	whole := draw.NewCanvas(outlines{c, &texts}, width, height)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	paint(draw.Crop(whole, Margin, -Margin, Margin, -Margin))
+	var out bytes.Buffer
+	if _, err := c.WriteTo(&out); err != nil {
+		return nil, err
+	}
+	switch format {
+	case SVG:
+		return describe(out.Bytes(), alt, texts), nil
+	case PDF:
+		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // of the same length
+	}
+	return out.Bytes(), nil
+}
+
+var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
+
+// svgRoot is the root's tag, comments before it included.
+var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
+
+// describe gives an SVG, whose text is outlines, its title in words, and what is written in it, a line each.
+func describe(svg []byte, alt string, texts []string) []byte {
+	at := svgRoot.FindIndex(svg)
+	if at == nil {
+		return svg
+	}
+	var words bytes.Buffer
+	words.WriteString(` role="img">` + "\n<title>")
+	_ = xml.EscapeText(&words, []byte(alt)) // a Buffer takes everything
+	words.WriteString("</title>\n<desc>")
+	for _, text := range texts {
+		words.WriteByte('\n')
+		_ = xml.EscapeText(&words, []byte(text))
+	}
+	words.WriteString("\n</desc>")
+	return slices.Concat(svg[:at[1]-1], words.Bytes(), svg[at[1]:])
+}
+
+// NewPlot is a plot in a font without serifs.
+func NewPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	for _, s := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		s.Font.Variant = "Sans"
+		s.Font.Size = vg.Points(9)
+	}
+	p.Legend.TextStyle.Font.Size = vg.Points(8)
+	p.Title.TextStyle.Font.Size = vg.Points(10)
+	p.Title.Padding = vg.Points(4)
+	p.X.Tick.Marker, p.Y.Tick.Marker = Ticks(7), Ticks(7)
+	return p
+}
+
+// Panels draws plots in rows of equal size, their axes in line; nil leaves one out.
+func Panels(c draw.Canvas, rows [][]*plot.Plot) {
+	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(14), PadY: vg.Points(8)}
+	for j, row := range plot.Align(rows, tiles, c) {
+		for i, part := range row {
+			if p := rows[j][i]; p != nil {
+				Fit(p, 0.9*(part.Max.X-part.Min.X))
+				p.Draw(part)
+			}
+		}
+	}
+}
+
+// Ticks are round numbers, so many steps of them at most, all labelled.
+type Ticks int
+
+// Ticks implements plot.Ticker.
+func (most Ticks) Ticks(low, high float64) []plot.Tick {
+	if !(high > low) {
+		return nil
+	}
+	decade := math.Pow(10, math.Floor(math.Log10((high-low)/float64(most))))
+	step := 10 * decade
+	for _, f := range []float64{1, 2, 2.5, 5} {
+		if (high-low)/(f*decade) <= float64(most) {
+			step = f * decade
+			break
+		}
+	}
+	decimals := 0
+	for step*math.Pow(10, float64(decimals)) < 0.999 || math.Abs(math.Remainder(step*math.Pow(10, float64(decimals)), 1)) > 1e-6 {
+		decimals++
+	}
+	var out []plot.Tick
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		out = append(out, plot.Tick{Value: k * step, Label: strings.Replace(strconv.FormatFloat(k*step+0, 'f', decimals, 64), "-", "−", 1)})
+	}
+	return out
+}
+
+// Fit shortens a plot's title to a width.
+func Fit(p *plot.Plot, width vg.Length) {
+	p.Title.Text = Shorten(p.Title.Text, func(s string) bool { return p.Title.TextStyle.Width(s) <= width })
+}
+
+// Shorten leaves out the middle of s until it fits.
+func Shorten(s string, fits func(string) bool) string {
+	runes := []rune(s)
+	for n := len(runes); n > 0; n-- {
+		if n < len(runes) {
+			s = string(runes[:(n+1)/2]) + "..." + string(runes[len(runes)-n/2:])
+		}
+		if fits(s) {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// ErrOtherData is wrapped by OpenPictures where the data set is not the one that the run had.
+var ErrOtherData = errors.New("is not the data set of the run")
+
+// Pictures draws the examples of a run whose inputs are images.
+type Pictures struct {
+	data  *dataset.Dataset
+	run   runfolder.Run
+	noise noise
+}
+
+// OpenPictures opens the data set of a run. It must have the digest that run.json names. The caller must Close it.
+func OpenPictures(ctx context.Context, run runfolder.Run, path string) (*Pictures, error) {
+	data, err := dataset.Open(ctx, path, run.Data.Options)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	p := &Pictures{data: data, run: run}
+	if err := p.prepare(ctx, path); err != nil {
+		return nil, errors.Join(BadInput(err), p.Close())
+	}
+	return p, nil
+}
+
+func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
+	shape := p.run.Data.Shape
+	if len(shape) > 0 {
+		p.data.FitChannels(shape[0])
+	}
+	if p.data.SHA256() != p.run.Data.SHA256 {
+		return fmt.Errorf("%s: %w: its SHA-256 is %.12s…, run.json has "+
+			"%.12s…", path, ErrOtherData, p.data.SHA256(), p.run.Data.SHA256)
+	}
+	if !drawable(shape) {
+		return fmt.Errorf("%s: examples of shape %v are no images of 1 or 3 channels", path, shape)
+	}
+	if p.run.Parameters.Noise == runfolder.Float {
+		return nil
+	}
+	if p.noise.data, err = p.data.Lattice(ctx); err != nil {
+		return err
+	}
+	return p.noise.plain(p.run.Parameters.Sigma)
+}
+
+// Draw is an example of the run's data set, and the same with noise as the run drew it: of the same law, with the run's
+// seed. Values are clipped to [0,1].
+func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
+	if index < 0 || index >= p.data.Len() {
+		return nil, nil, badInputf("example %d: the data set has %d", index, p.data.Len())
+	}
+	example, err := p.data.Example(index)
+	if err != nil {
+		return nil, nil, BadInput(err)
+	}
+	values := make([]float32, len(example.Values))
+	parameters := p.run.Parameters
+	err = p.noise.perturb(values, example.Values, parameters.Sigma, smoothing.NewStream(parameters.Seed, index, smoothing.Selection))
+	return drawRGB(example.Values, p.run.Data.Shape), drawRGB(values, p.run.Data.Shape), err
+}
+
+// Close closes the data set.
+func (p *Pictures) Close() error { return p.data.Close() }
+
+// drawable reports whether values of this shape are an image.
+func drawable(shape []int) bool { return len(shape) == 3 && (shape[0] == 1 || shape[0] == 3) }
+
+// drawRGB makes an image of values [C,H,W], clipped to [0,1].
+func drawRGB(values []float32, shape []int) image.Image {
+	channels, h, w := shape[0], shape[1], shape[2]
+	picture := image.NewRGBA(image.Rect(0, 0, w, h))
+	for i := range h * w {
+		pixel := func(c int) uint8 {
+			return uint8(math.Round(255 * min(max(float64(values[c%channels*h*w+i]), 0), 1)))
+		}
+		picture.SetRGBA(i%w, i/w, color.RGBA{pixel(0), pixel(1), pixel(2), 255})
+	}
+	return picture
+}
+
+// plain makes the values on the lattice those of the data, without normalisation.
+func (n *noise) plain(sigma float64) error {
+	n.channel = func(int) int { return 0 }
+	return n.prepare(sigma, []float64{0}, []float64{1})
+}
+
+// perturb sets dst to an example with noise, in the data's own order and units.
+func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Stream) error {
+	if n.data.Kind == dataset.NoLattice && n.lattice == nil {
+		scale := make([]float32, len(example))
+		for d := range scale {
+			scale[d] = float32(sigma)
+		}
+		smoothing.FloatInput{Values: example, Scale: scale}.Perturb(dst, s, 0)
+		return nil
+	}
+	integers, _ := n.integers(example)
+	input, err := n.lattice.Input(integers, n.channel)
+	if err == nil {
+		input.Perturb(dst, s, 0)
+	}
+	return err
+}

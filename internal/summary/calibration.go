@@ -1,0 +1,114 @@
+package summary
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"slices"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// addBounds gives the rows their bounds on the confidence.
+func (s Source) addBounds(rows []Row, at map[int]int) {
+	if s.Bounds == nil {
+		return
+	}
+	t := s.Bounds.Table
+	index, ok1 := t.Column("index")
+	radius, ok2 := t.Column("radius")
+	lower, _ := t.Column("lower")
+	upper, _ := t.Column("upper")
+	if !ok1 || !ok2 {
+		return
+	}
+	for i := range t.N {
+		if k, ok := at[int(index[i])]; ok {
+			rows[k].Bounds = append(rows[k].Bounds, Bound{radius[i], lower[i], upper[i]})
+		}
+	}
+	for k := range rows {
+		slices.SortFunc(rows[k].Bounds, func(a, b Bound) int {
+			switch {
+			case a.Radius < b.Radius:
+				return -1
+			case a.Radius > b.Radius:
+				return 1
+			}
+			return 0
+		})
+	}
+}
+
+// calibration is how bad calibration can get, at each radius of the bounds.
+func (s Source) calibration(o Options) ([]Calibration, error) {
+	if s.Bounds == nil || s.Bounds.Table.N == 0 {
+		return nil, nil
+	}
+	options := acce.Options{Bins: o.Bins, Solvers: acce.Solvers[:1], Thresholds: slices.Compact(slices.Sorted(slices.Values(o.Taus))),
+		Dataset: &acce.Dataset{Delta: o.Delta, Alpha: s.Bounds.Alpha, Examples: s.Bounds.Examples, Optional: true}}
+	study, err := acce.NewStudy(s.Bounds.Table, options)
+	if errors.Is(err, calib.ErrNoneCertified) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	results, err := study.Solve(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return Calibrate(results)
+}
+
+// Calibrate sums up the results of a study of bounds, exact ones.
+func Calibrate(results []acce.Result) ([]Calibration, error) {
+	var out []Calibration
+	for _, r := range results {
+		if r.CCE == nil {
+			return nil, errors.New("the calibration error was not computed exactly")
+		}
+		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
+		var all *Statement // about every example that was sampled
+		if d := r.Certified; d != nil {
+			var err error
+			if all, err = newStatement(d.Examples, d.Alpha, d.Delta); err != nil {
+				return nil, err
+			}
+			c.Certified = &CertifiedCalibration{Statement{d.Delta, d.Alpha, d.Examples, d.Failures}, d.CBS, *d.CCE}
+		}
+		for _, e := range r.Thresholded {
+			c.Thresholded = append(c.Thresholded, threshold(e, all))
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; MATH.md §4; calib.Thresholded). The
+// adversary's best is to silence every right answer that is not certain. With up to k bounds wrong, those of examples
+// whose class is not certified among them, (Wrong + k)/(Wrong + Right) is the most.
+func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
+	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
+	t.Error = roundUp(t.Rat(0))
+	if all != nil {
+		t.Failures = all.Failures
+		certified := roundUp(t.Rat(t.Failures))
+		t.Certified = &certified
+	}
+	return t
+}
+
+// Rat is the largest error if so many of the bounds do not hold, 0 if nobody is answered and all hold.
+func (t Thresholded) Rat(failures int64) *big.Rat {
+	answered := int64(t.Wrong + t.Right)
+	wrong := int64(t.Wrong) + failures
+	switch {
+	case wrong == 0:
+		return new(big.Rat)
+	case wrong >= answered:
+		return big.NewRat(1, 1)
+	}
+	return big.NewRat(wrong, answered)
+}

@@ -1,0 +1,40 @@
+package summary
+
+import (
+	"maps"
+	"slices"
+)
+
+// EnvelopePoint is the best certified accuracy of several runs at a radius.
+type EnvelopePoint struct {
+	Radius   float64 `json:"radius"`
+	Accuracy Share   `json:"accuracy"`
+	Run      string  `json:"run"` // the name of the first that has it
+}
+
+// Envelope is the upper envelope of the runs' certified accuracy curves, as papers draw it over σ. It is no curve of one
+// classifier: at each radius another one may be the best, and it was chosen after the fact.
+func Envelope(runs []Summary) []EnvelopePoint {
+	radii := map[float64]bool{}
+	for _, s := range runs {
+		for _, p := range s.Curve {
+			radii[p.Radius] = true
+		}
+	}
+	var envelope []EnvelopePoint
+	for _, r := range slices.Sorted(maps.Keys(radii)) {
+		envelope = append(envelope, EnvelopeAt(runs, r))
+	}
+	return envelope
+}
+
+// EnvelopeAt is the envelope at a radius.
+func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
+	var best EnvelopePoint
+	for k, s := range runs {
+		if a := s.At(radius).Accuracy; k == 0 || a.Rat().Cmp(best.Accuracy.Rat()) > 0 {
+			best = EnvelopePoint{radius, a, s.Name}
+		}
+	}
+	return best
+}

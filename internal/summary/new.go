@@ -1,0 +1,384 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// Source is the evidence that is summed up.
+type Source struct {
+	Path         string
+	Kind         Kind
+	Run          *runfolder.Run        // of RunKind
+	Certificates []certify.Certificate // an example each
+	Votes        []certify.Votes       // of a run: those of the certificates, in their order; else nil
+	Bounds       *Bounds               // on the confidence under attack; nil if there are none
+}
+
+// Bounds is a table of bounds (acce.Columns) and what its run says of it.
+type Bounds struct {
+	Table *tabular.Table
+	runfolder.Bounds
+}
+
+// Options say how evidence is summed up.
+type Options struct {
+	Name  string    // of the summary; empty: the last part of the path
+	Radii []float64 // of the curve; empty: round ones that span the radii
+	Level float64   // of the intervals
+	Delta float64   // allowed failure probability of a statement about the dataset
+	Bins  int       // of the calibration error
+	Taus  []float64 // thresholds of the confidence-thresholded error
+}
+
+// Defaults of Options.
+const (
+	DefaultLevel = 0.95
+	DefaultDelta = 0.05
+	DefaultBins  = 15
+)
+
+// Default are the options that the commands begin with.
+func Default() Options {
+	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
+}
+
+// check refuses options that mean nothing.
+func (o Options) check() error {
+	switch {
+	case !(o.Level > 0 && o.Level < 1):
+		return fmt.Errorf("level %v: want a number between 0 and 1", o.Level)
+	case !(o.Delta > 0 && o.Delta < 1):
+		return fmt.Errorf("delta %v: want a number between 0 and 1", o.Delta)
+	}
+	for _, r := range o.Radii {
+		if !(r >= 0) || math.IsInf(r, 1) {
+			return fmt.Errorf("radius %v: want a number from 0", r)
+		}
+	}
+	for _, tau := range o.Taus {
+		if !(tau >= 0 && tau <= 1) {
+			return fmt.Errorf("threshold %v: want a number from 0 to 1", tau)
+		}
+	}
+	return nil
+}
+
+// New sums up the evidence. Errors about it name its path.
+func New(s Source, o Options) (Summary, error) {
+	if err := o.check(); err != nil {
+		return Summary{}, err
+	}
+	if err := s.check(); err != nil {
+		return Summary{}, err
+	}
+	out := Summary{
+		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(),
+		Examples: len(s.Certificates), Selected: len(s.Certificates), Level: o.Level, Rows: s.rows(), Run: s.Run,
+	}
+	if s.Run != nil {
+		out.Selected = max(out.Selected, s.Run.Data.Selected)
+	}
+	for _, r := range out.Rows {
+		if r.Label != certify.UnknownLabel {
+			out.Labelled++
+		}
+	}
+	var err error
+	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
+		examples := out.Examples
+		if s.Run != nil && len(s.Run.Data.Shards) > 0 {
+			examples = out.Selected // who leaves out shards may have seen them: all failures may be among the others
+		}
+		out.Dataset, err = newStatement(examples, *c.Alpha, o.Delta)
+	}
+	if err == nil {
+		out.Reliability, err = s.reliability(o)
+	}
+	if err == nil {
+		out.Calibration, err = s.calibration(o)
+	}
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	out.Clean, out.Smoothed = accuracies(out.Rows, o.Level)
+	out.Abstained = newShare(countRows(out.Rows, abstained), out.Examples, o.Level)
+	radii := o.Radii
+	if len(radii) == 0 {
+		radii = certify.SummaryRadii(s.Certificates)
+	}
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(radii))) {
+		out.Curve = append(out.Curve, out.At(r))
+	}
+	out.AverageRadius = out.averageRadius(s)
+	out.Classes = out.classes()
+	return out, nil
+}
+
+// check refuses certificates that are no sample under one set of conditions.
+func (s Source) check() error {
+	if len(s.Certificates) == 0 {
+		return fmt.Errorf("%s: no certificates", s.Path)
+	}
+	first := s.Certificates[0]
+	seen := make(map[int]bool, len(s.Certificates))
+	for _, c := range s.Certificates {
+		if seen[c.Index] {
+			return fmt.Errorf("%s: index %d appears twice: its noise is one draw, not two independent ones", s.Path, c.Index)
+		}
+		seen[c.Index] = true
+		if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
+			return fmt.Errorf("%s: example %d has radius %v", s.Path, c.Index, c.Radius)
+		}
+		if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
+			return fmt.Errorf("%s: example %d has label %d, prediction %d and correct %v", s.Path, c.Index, c.Label, c.Prediction, c.Correct)
+		}
+		for _, d := range []struct {
+			what      string
+			one, this any
+		}{
+			{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
+			{"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound}, {"arithmetic", first.Arithmetic, c.Arithmetic},
+			{"precision", first.Precision, c.Precision},
+		} {
+			if d.one != d.this {
+				return fmt.Errorf("%s: %s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
+					s.Path, d.what, d.one, first.Index, d.this, c.Index)
+			}
+		}
+	}
+	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
+		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))
+	}
+	for i, v := range s.Votes {
+		if c := s.Certificates[i]; v.Index != c.Index || v.Label != c.Label {
+			return fmt.Errorf("%s: votes of example %d stand beside the certificate of example %d", s.Path, v.Index, c.Index)
+		}
+	}
+	return nil
+}
+
+// conditions are those of the certificates, and of the run where there is one.
+func (s Source) conditions() Conditions {
+	first := s.Certificates[0]
+	c := Conditions{Method: first.Method, Precision: first.Precision}
+	if s.Kind != LogKind {
+		c.MarginKind = fmt.Sprint(first.MarginKind)
+		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz
+		c.Alpha, c.Sigma = &first.Alpha, &first.Sigma
+	}
+	for _, cert := range s.Certificates {
+		c.N = max(c.N, cert.N)
+		c.Samples += cert.N
+		c.Quantisation = max(c.Quantisation, cert.Quantisation)
+		if cert.Stop.Given() {
+			c.Stop = cert.Stop.String()
+		}
+	}
+	if r := s.Run; r != nil {
+		c.describeRun(r)
+	}
+	return c
+}
+
+// describeRun adds what run.json says.
+func (c *Conditions) describeRun(r *runfolder.Run) {
+	p := r.Parameters
+	c.Class, c.N, c.N0, c.Noise, c.Seed = fmt.Sprint(p.Class), max(c.N, p.N), p.N0, p.Noise.String(), &p.Seed
+	if p.Shard != runfolder.Whole && p.Shard.K > 0 {
+		c.Shard = p.Shard.String()
+	}
+	if len(r.Data.Shards) > 0 { // merged, without the others
+		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
+	}
+	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
+	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
+}
+
+// rows puts together what is known of each example.
+func (s Source) rows() []Row {
+	rows := make([]Row, len(s.Certificates))
+	at := make(map[int]int, len(rows))
+	for i, c := range s.Certificates {
+		at[c.Index] = i
+		rows[i] = Row{Index: c.Index, Label: c.Label, Prediction: c.Prediction, Correct: c.Correct,
+			Radius: c.Radius, Unbounded: c.Unbounded, N: c.N}
+		if s.Votes == nil {
+			continue
+		}
+		v := s.Votes[i]
+		rows[i].Clean, rows[i].Counts = v.Clean, v.Counts
+		class, none := certify.Abstained, v.None
+		for k, n := range v.Counts { // the lowest class of equals
+			if n > none && (class < 0 || n > v.Counts[class]) {
+				class = k
+			}
+		}
+		confidence := 0.0
+		if class >= 0 {
+			confidence = float64(v.Counts[class]) / float64(v.N)
+		}
+		rows[i].Smoothed, rows[i].Confidence = &class, &confidence
+	}
+	s.addBounds(rows, at)
+	return rows
+}
+
+// newStatement is a Statement about so many certificates.
+func newStatement(examples int, alpha, delta float64) (*Statement, error) {
+	k, err := binomial.FailureQuantile(int64(examples), alpha, delta)
+	return &Statement{Delta: delta, Alpha: alpha, Examples: examples, Failures: min(k, int64(examples))}, err
+}
+
+func abstained(r Row) bool { return r.Prediction == certify.Abstained }
+
+func countRows(rows []Row, is func(Row) bool) (n int) {
+	for _, r := range rows {
+		if is(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// accuracies are those without noise and by the most votes, nil where nobody asked, as certify.Accuracy.
+func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
+	labelled := func(r Row) bool { return r.Label != certify.UnknownLabel }
+	clean = optionalShare(
+		countRows(rows, func(r Row) bool { return labelled(r) && r.Clean != nil && *r.Clean == r.Label }),
+		countRows(rows, func(r Row) bool { return labelled(r) && r.Clean != nil }), level)
+	smoothed = optionalShare(
+		countRows(rows, func(r Row) bool { return labelled(r) && r.Smoothed != nil && *r.Smoothed == r.Label }),
+		countRows(rows, func(r Row) bool { return labelled(r) && r.Smoothed != nil }), level)
+	return clean, smoothed
+}
+
+// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. The radius of an
+// example is its Decimal.
+func (s Summary) CertifiedAt(r *big.Rat) int {
+	near, _ := r.Float64()
+	tie := Decimal(near).Cmp(r) >= 0
+	return countRows(s.Rows, func(row Row) bool {
+		return row.Correct && (row.Radius > near || row.Radius == near && tie)
+	})
+}
+
+// At is the point of the certified accuracy curve at a radius.
+func (s Summary) At(radius float64) CurvePoint {
+	n := s.CertifiedAt(Decimal(radius))
+	p := CurvePoint{Radius: radius, Accuracy: newShare(n, s.Examples, s.Level)}
+	if s.Dataset != nil {
+		certified := shareLess(n, s.Dataset.Failures, s.Examples)
+		p.Certified = &certified
+	}
+	return p
+}
+
+// Steps are the radii at which the certified accuracy falls, ascending: just above one of them fewer examples count.
+func (s Summary) Steps() []float64 {
+	var radii []float64
+	for _, r := range s.Rows {
+		if r.Correct && !r.Unbounded {
+			radii = append(radii, r.Radius)
+		}
+	}
+	slices.Sort(radii)
+	return slices.Compact(radii)
+}
+
+// SumOfRadii is the sum of the correct examples' radii, as decimals, without the largest omit of them.
+func (s Summary) SumOfRadii(omit int64) *big.Rat {
+	var radii []float64
+	for _, r := range s.Rows {
+		if r.Correct {
+			radii = append(radii, r.Radius)
+		}
+	}
+	slices.Sort(radii)
+	sum := new(big.Rat)
+	for _, x := range radii[:max(0, len(radii)-int(omit))] {
+		sum.Add(sum, Decimal(x))
+	}
+	return sum
+}
+
+// averageOver is a sum of radii over so many examples, rounded down. One that stands for +∞ makes the average +∞, too.
+func averageOver(sum *big.Rat, examples int) float64 {
+	if Float(sum) == math.MaxFloat64 {
+		return math.MaxFloat64
+	}
+	return roundDown(new(big.Rat).Quo(sum, big.NewRat(int64(examples), 1)))
+}
+
+// betsSeed deals the examples of a betting interval; any seed that does not depend on them serves.
+const betsSeed = 1
+
+func (s Summary) averageRadius(source Source) Average {
+	a := Average{Value: averageOver(s.SumOfRadii(0), s.Examples), Largest: source.largestRadius(s.Conditions)}
+	if s.Dataset != nil {
+		certified := averageOver(s.SumOfRadii(s.Dataset.Failures), s.Examples)
+		a.Certified = &certified
+	}
+	if most := a.Largest; most != nil {
+		low, high := calib.MeanInterval(s.Examples, func(i int) float64 { return s.Rows[i].CertifiedRadius() / *most }, 1-s.Level, betsSeed)
+		low, high = low**most, high**most
+		a.Low, a.High = &low, &high
+	}
+	return a
+}
+
+// classes is the table by true class.
+func (s Summary) classes() []Class {
+	byLabel := map[int][]Row{}
+	for _, r := range s.Rows {
+		if r.Label != certify.UnknownLabel {
+			byLabel[r.Label] = append(byLabel[r.Label], r)
+		}
+	}
+	var classes []Class
+	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
+		part := Summary{Rows: byLabel[label], Examples: len(byLabel[label]), Level: s.Level}
+		c := Class{Label: label, Examples: part.Examples, AverageRadius: averageOver(part.SumOfRadii(0), part.Examples)}
+		c.Clean, c.Smoothed = accuracies(part.Rows, s.Level)
+		c.Abstained = newShare(countRows(part.Rows, abstained), part.Examples, s.Level)
+		for _, p := range s.Curve {
+			c.Certified = append(c.Certified, part.At(p.Radius).Accuracy)
+		}
+		classes = append(classes, c)
+	}
+	return classes
+}
+
+// reliability are the bins of the votes' shares; nil where an example has no label or no answer.
+func (s Source) reliability(o Options) (*Reliability, error) {
+	for _, v := range s.Votes {
+		if v.Label == certify.UnknownLabel || v.None > 0 {
+			return nil, nil
+		}
+	}
+	if len(s.Votes) == 0 {
+		return nil, nil
+	}
+	p, err := predictions.FromVotes(s.Path, s.Votes)
+	if err != nil {
+		return nil, err
+	}
+	bins, err := calib.EqualWidth(p, o.Bins, calib.UpperClosed)
+	if err != nil {
+		return nil, err
+	}
+	return &Reliability{Level: o.Level, ECE: calib.ECE(bins), Bins: bins, Bands: calib.Bands(p, bins, o.Level)}, nil
+}

@@ -1,0 +1,121 @@
+package summary
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// Read reads the evidence at a path: a run by its folder or one of its files, a file of certificates, or a log with the
+// columns idx, label, predict, radius, correct, as the programs of Cohen et al. 2019 write it.
+func Read(ctx context.Context, path string) (Source, error) {
+	evidence, err := runfolder.Find(path)
+	if err != nil {
+		return Source{}, err
+	}
+	if evidence.Run != nil {
+		return readRun(ctx, evidence.Whole())
+	}
+	isLog, err := isLog(path)
+	if err != nil {
+		return Source{}, err
+	}
+	s := Source{Path: path, Kind: CertificatesKind}
+	if isLog {
+		s.Kind = LogKind
+		s.Certificates, err = readLog(ctx, path)
+	} else {
+		s.Certificates, err = evidence.Certificates()
+	}
+	return s, err
+}
+
+// readRun reads a run's certificates and votes, and its bounds where it has them.
+func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
+	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
+	var err error
+	if s.Certificates, err = e.Certificates(); err != nil {
+		return s, err
+	}
+	votes, err := e.Votes(func(certify.Votes) error { return nil })
+	if err != nil {
+		return s, err
+	}
+	// A run that goes on has written votes of an example before its certificate.
+	s.Votes = votes[:min(len(votes), len(s.Certificates))]
+	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.sound() {
+		return s, nil // nothing is said of the confidence of a class that is not certified soundly
+	}
+	bounds, err := e.Bounds()
+	if err != nil {
+		return s, err
+	}
+	table, err := tabular.Read(ctx, bounds.File, acce.Columns())
+	if err != nil {
+		return s, err
+	}
+	s.Bounds = &Bounds{table, bounds}
+	return s, nil
+}
+
+func (s Source) sound() bool {
+	for _, c := range s.Certificates {
+		if !c.Sound {
+			return false
+		}
+	}
+	return true
+}
+
+// isLog reports whether a file begins like a table, not like JSON.
+func isLog(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	first, _ := bufio.NewReader(f).Peek(1) // an empty file is told by what reads it
+	return len(first) > 0 && first[0] != '{', nil
+}
+
+// readLog reads a log. Nobody knows its α, its n and its σ, nor which way its radii are rounded.
+func readLog(ctx context.Context, path string) ([]certify.Certificate, error) {
+	columns := []string{"idx", "label", "predict", "radius", "correct"}
+	t, err := tabular.Read(ctx, path, tabular.Options{Required: columns})
+	if err != nil {
+		return nil, err
+	}
+	var certs []certify.Certificate
+	for i := range t.N {
+		var x [5]float64
+		for k, name := range columns {
+			column, _ := t.Column(name)
+			x[k] = column[i]
+			if name != "radius" && x[k] != float64(int(x[k])) {
+				return nil, t.Errorf(i, "%s %v is not a whole number", name, x[k])
+			}
+		}
+		c := certify.Certificate{Index: int(x[0]), Label: int(x[1]), Prediction: int(x[2]), Radius: x[3], Correct: x[4] == 1}
+		switch {
+		case c.Index < 0 || c.Label < 0 || c.Prediction < certify.Abstained:
+			return nil, t.Errorf(i, "idx %d, label %d, predict %d: want numbers from 0, and -1 for no prediction", c.Index, c.Label, c.Prediction)
+		case !(c.Radius >= 0):
+			return nil, t.Errorf(i, "radius %v is below 0", c.Radius)
+		case c.Prediction == certify.Abstained && c.Radius != 0:
+			return nil, t.Errorf(i, "radius %v without a prediction", c.Radius)
+		case x[4] != 0 && x[4] != 1, c.Correct != (c.Prediction == c.Label):
+			return nil, t.Errorf(i, "correct is %v of label %d and prediction %d", x[4], c.Label, c.Prediction)
+		}
+		certs = append(certs, c)
+	}
+	if len(certs) == 0 {
+		return nil, fmt.Errorf("%s: no rows", path)
+	}
+	return certs, nil
+}

@@ -1,0 +1,35 @@
+package summary
+
+import (
+	"math/big"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// newShare is count of so many, with its two-sided Clopper–Pearson interval: each end at half of 1 − level. The ends
+// are rounded outward.
+func newShare(count, of int, level float64) Share {
+	half := (1 - level) / 2
+	return Share{
+		Count: count, Of: of, Value: float64(count) / float64(of),
+		Low:  binomial.LowerBound(int64(count), int64(of), half),
+		High: binomial.UpperBound(int64(count), int64(of), half),
+	}
+}
+
+// optionalShare is newShare, nil of none.
+func optionalShare(count, of int, level float64) *Share {
+	if of == 0 {
+		return nil
+	}
+	s := newShare(count, of, level)
+	return &s
+}
+
+// Rat is the share as the fraction that it is.
+func (s Share) Rat() *big.Rat { return big.NewRat(int64(s.Count), int64(s.Of)) }
+
+// shareLess is (count − failures)/of, from 0, rounded down.
+func shareLess(count int, failures int64, of int) float64 {
+	return roundDown(big.NewRat(max(0, int64(count)-failures), int64(of)))
+}

@@ -1,0 +1,346 @@
+package summary
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/tabular"
+)
+
+// cert is a certificate of n = 1,000 samples at α = 0.01 and σ = 0.5.
+func cert(index, label, prediction int, radius float64) certify.Certificate {
+	return certify.Certificate{Index: index, Label: label, Prediction: prediction, Correct: label == prediction && prediction >= 0,
+		Radius: radius, Method: "margin", MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
+}
+
+// small is ten examples: 6 correct with radii 0.1, 0.25, 0.25, 0.5, 0.75, 1; 2 wrong; 2 abstained.
+func small() Source {
+	clean, other := 1, 0
+	s := Source{Path: "dir/small", Kind: RunKind, Certificates: []certify.Certificate{
+		cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.25), cert(2, 1, 0, 0.9), cert(3, 1, -1, 0), cert(4, 1, 1, 0.5),
+		cert(5, 0, 0, 0.25), cert(6, 0, 0, 0.75), cert(7, 0, 0, 1), cert(8, 0, 1, 0.3), cert(9, 0, -1, 0),
+	}}
+	for _, c := range s.Certificates {
+		v := certify.Votes{Index: c.Index, Label: c.Label, N: 1000, Counts: []int64{400, 600}, Clean: &clean}
+		if c.Prediction == 0 {
+			v.Counts, v.Clean = []int64{800, 200}, &other
+		}
+		s.Votes = append(s.Votes, v)
+	}
+	return s
+}
+
+func mustNew(t *testing.T, s Source, o Options) Summary {
+	t.Helper()
+	sum, err := New(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// Counts, shares and averages, by hand from the table of small.
+func TestNew(t *testing.T) {
+	o := Default()
+	o.Radii = []float64{1, 0, 0.25, 0.5, 0.25}
+	s := mustNew(t, small(), o)
+	if s.Name != "small" || s.Examples != 10 || s.Selected != 10 || s.Labelled != 10 {
+		t.Errorf("%+v", s)
+	}
+	var radii []float64
+	var counts []int
+	for _, p := range s.Curve {
+		radii, counts = append(radii, p.Radius), append(counts, p.Accuracy.Count)
+	}
+	if !slices.Equal(radii, []float64{0, 0.25, 0.5, 1}) || !slices.Equal(counts, []int{6, 5, 3, 1}) {
+		t.Errorf("curve %v %v", radii, counts)
+	}
+	// P(Bin(10, 0.01) > 0) = 0.0956 > 0.05, P(> 1) = 0.0043: one may be wrong.
+	if d := s.Dataset; d == nil || d.Failures != 1 || d.Examples != 10 || d.Alpha != 0.01 || d.Delta != 0.05 {
+		t.Errorf("dataset %+v", d)
+	}
+	if c := s.Curve[1].Certified; c == nil || *c != 0.4 {
+		t.Errorf("certified at 0.25: %v", c)
+	}
+	if c := s.Curve[3].Certified; c == nil || *c != 0 {
+		t.Errorf("certified at 1: %v", c)
+	}
+	// 0.1 + 0.25 + 0.25 + 0.5 + 0.75 + 1 = 2.85; without the largest 1.85.
+	if a := s.AverageRadius; a.Value != 0.285 || a.Certified == nil || *a.Certified != 0.185 {
+		t.Errorf("average %+v", a)
+	}
+	// Class 1 (examples 0–4): votes say 1 but for example 2: 4 of 5. Class 0 (5–9): votes say 0 for 5, 6, 7: 3 of 5.
+	if s.Clean.Count != 7 || s.Clean.Of != 10 || s.Smoothed.Count != 7 || s.Abstained.Count != 2 {
+		t.Errorf("clean %+v smoothed %+v", s.Clean, s.Smoothed)
+	}
+	if len(s.Classes) != 2 || s.Classes[0].Label != 0 || s.Classes[0].Certified[2].Count != 2 || s.Classes[1].Certified[2].Count != 1 ||
+		s.Classes[0].AverageRadius != 0.4 || s.Classes[1].AverageRadius != 0.17 || s.Classes[1].Clean.Count != 4 || s.Classes[0].Abstained.Count != 1 {
+		t.Errorf("classes %+v", s.Classes)
+	}
+	if !s.Conditions.Certifies() || *s.Conditions.Sigma != 0.5 || s.Conditions.Samples != 10000 {
+		t.Errorf("conditions %+v", s.Conditions)
+	}
+	if !slices.Equal(s.Steps(), []float64{0.1, 0.25, 0.5, 0.75, 1}) {
+		t.Errorf("steps %v", s.Steps())
+	}
+	if s.Rows[0].Confidence == nil || *s.Rows[0].Confidence != 0.6 || *s.Rows[5].Confidence != 0.8 {
+		t.Errorf("rows %+v", s.Rows[0])
+	}
+}
+
+// The interval of a share is [BetaInv(a/2; x, n−x+1), BetaInv(1−a/2; x+1, n−x)] (Clopper & Pearson 1934).
+func TestShareFormula(t *testing.T) {
+	for _, test := range []struct {
+		count, of int
+		level     float64
+	}{{0, 10, 0.95}, {10, 10, 0.95}, {3, 10, 0.95}, {59, 100, 0.99}, {941, 1000, 0.9}} {
+		s := newShare(test.count, test.of, test.level)
+		a, x, n := (1-test.level)/2, float64(test.count), float64(test.of)
+		low, high := 0.0, 1.0
+		if test.count > 0 {
+			low = mathext.InvRegIncBeta(x, n-x+1, a)
+		}
+		if test.count < test.of {
+			high = mathext.InvRegIncBeta(x+1, n-x, 1-a)
+		}
+		if math.Abs(s.Low-low) > 1e-8 || math.Abs(s.High-high) > 1e-8 || s.Low > low+1e-12 || s.High < high-1e-12 {
+			t.Errorf("%+v: [%v, %v], want [%v, %v]", test, s.Low, s.High, low, high)
+		}
+		if s.Value != x/n {
+			t.Errorf("%+v: value %v", test, s.Value)
+		}
+	}
+}
+
+// A radius is counted by the decimal that the file says, to the last digit.
+func TestCertifiedAtBoundary(t *testing.T) {
+	s := mustNew(t, Source{Path: "x", Kind: CertificatesKind, Certificates: []certify.Certificate{cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.3)}}, Default())
+	for text, want := range map[string]int{"0.1": 2, "0.10": 2, "0.1000000000000000000001": 1, "0.09999999999999999999": 2, "0.3": 1, "0.30000000000000000001": 0, "0": 2} {
+		r, _ := new(big.Rat).SetString(text)
+		if got := s.CertifiedAt(r); got != want {
+			t.Errorf("at %s: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestUnsoundStatesNothing(t *testing.T) {
+	source := small()
+	for i := range source.Certificates {
+		source.Certificates[i].Sound = false
+	}
+	s := mustNew(t, source, Default())
+	if s.Dataset != nil || s.Curve[0].Certified != nil || s.AverageRadius.Certified != nil || s.AverageRadius.Largest != nil || s.Conditions.Certifies() {
+		t.Errorf("%+v", s)
+	}
+	source = small()
+	for i := range source.Certificates {
+		source.Certificates[i].Arithmetic = certify.Idealised
+	}
+	if s := mustNew(t, source, Default()); s.Conditions.Certifies() || s.Dataset == nil {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Source){
+		"index 0 appears twice":             func(s *Source) { s.Certificates[1].Index = 0 },
+		"sigma is 0.5 of example 0, and 1 ": func(s *Source) { s.Certificates[3].Sigma = 1 },
+		"sound is true":                     func(s *Source) { s.Certificates[9].Sound = false },
+		"arithmetic is exact":               func(s *Source) { s.Certificates[9].Arithmetic = certify.Idealised },
+		"alpha is 0.01":                     func(s *Source) { s.Certificates[9].Alpha = 0.1 },
+		"method is margin":                  func(s *Source) { s.Certificates[9].Method = "betting" },
+		"correct true":                      func(s *Source) { s.Certificates[3].Correct = true },
+		"correct false":                     func(s *Source) { s.Certificates[0].Correct = false },
+		"radius NaN":                        func(s *Source) { s.Certificates[0].Radius = math.NaN() },
+		"no certificates":                   func(s *Source) { s.Certificates = nil },
+		"votes of example 4":                func(s *Source) { s.Votes[3].Index = 4 },
+		"votes of 9 examples":               func(s *Source) { s.Votes = s.Votes[:9] },
+	} {
+		s := small()
+		change(&s)
+		if _, err := New(s, Default()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "dir/small: ") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	for _, o := range []Options{{Level: 1, Delta: 0.1}, {Level: 0.9}, {Level: 0.9, Delta: 0.1, Radii: []float64{-1}}, {Level: 0.9, Delta: 0.1, Taus: []float64{2}}} {
+		if _, err := New(small(), o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+// No method gives more than the largest radius: 100 of 100 votes do give it, to the rounding of the method.
+func TestLargestRadius(t *testing.T) {
+	for _, margin := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
+		for _, m := range certify.VoteMethods() {
+			if !m.Sound {
+				continue
+			}
+			target := certify.Target{Margin: margin, Class: certify.Label, Alpha: 0.001, Sigma: 0.5}
+			certifier, err := certify.NewVoteCertifier(certify.VoteParams{Target: target, Method: m.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int64{10, 100, 10000} {
+				c, err := certifier.Certify(certify.Votes{Label: 1, N: n, Counts: []int64{0, n, 0}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := mustNew(t, Source{Path: "x", Certificates: []certify.Certificate{c}}, Default())
+				most := s.AverageRadius.Largest
+				if most == nil {
+					if c.Radius > 0 {
+						t.Errorf("%s %s n = %d: radius %v, no largest", margin, m.Name, n, c.Radius)
+					}
+					continue
+				}
+				if c.Radius > *most {
+					t.Errorf("%s %s n = %d: radius %v above %v", margin, m.Name, n, c.Radius, *most)
+				}
+				if m.Name == certify.ClopperPearson && c.Radius < 0.999999*(*most) {
+					t.Errorf("%s n = %d: radius %v far below %v", margin, n, c.Radius, *most)
+				}
+			}
+		}
+	}
+	s := small()
+	s.Certificates[7].Radius = 2 // above σΦ⁻¹(α^{1/n}) = 0.5·2.6
+	if a := mustNew(t, s, Default()).AverageRadius; a.Largest != nil || a.Low != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bounds.csv")
+	if err := os.WriteFile(path, []byte(csv), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	table, err := tabular.Read(t.Context(), path, tabular.Options{Required: []string{"lower", "upper", "correct"}, Optional: []string{"index", "radius", "confidence", "examples"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bounds{table, b}
+}
+
+// CBS by its closed form; the thresholded error by counting: 10 were sampled, three have bounds at 0.5.
+func TestCalibration(t *testing.T) {
+	s := small()
+	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+
+		"4,0.5,0.8,0.9,1,0.85,10\n6,0.5,0.4,0.95,1,0.6,10\n2,0.5,0.3,0.7,0,0.5,10\n", runfolder.Bounds{Alpha: 0.01, Examples: 10})
+	o := Default()
+	o.Taus = []float64{0.8, 0.4, 0.75}
+	sum := mustNew(t, s, o)
+	if len(sum.Calibration) != 1 {
+		t.Fatalf("%+v", sum.Calibration)
+	}
+	c := sum.Calibration[0]
+	if want := (0.2*0.2 + 0.6*0.6 + 0.7*0.7) / 3; math.Abs(c.CBS-want) > 1e-12 || c.N != 3 || *c.Radius != 0.5 {
+		t.Errorf("%+v, want CBS %v", c, want)
+	}
+	if c.Certified == nil || c.Certified.Failures != 1 || math.Abs(c.Certified.CBS-c.CBS-1.0/3) > 1e-12 || c.Certified.Examples != 10 {
+		t.Errorf("certified %+v", c.Certified)
+	}
+	for k, want := range []Thresholded{
+		{Tau: 0.4, Wrong: 8, Right: 2}, // 0.4 is reached by the lower bound 0.4, and by the wrong one's 0.7
+		{Tau: 0.75, Wrong: 7, Right: 1},
+		{Tau: 0.8, Wrong: 7, Right: 1},
+	} {
+		got := c.Thresholded[k]
+		if got.Tau != want.Tau || got.Wrong != want.Wrong || got.Right != want.Right {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if e := float64(want.Wrong) / float64(want.Wrong+want.Right); math.Abs(got.Error-e) > 1e-15 || math.Abs(*got.Certified-min(1, e+1/float64(want.Wrong+want.Right))) > 1e-15 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if b := sum.Rows[6].Bounds; len(b) != 1 || b[0] != (Bound{0.5, 0.4, 0.95}) {
+		t.Errorf("bounds of example 6: %+v", b)
+	}
+}
+
+func TestThresholdedOfNobody(t *testing.T) {
+	if r := (Thresholded{}).Rat(0); r.Sign() != 0 {
+		t.Errorf("nobody is answered, all bounds hold: %v", r)
+	}
+	if r := (Thresholded{}).Rat(1); r.Cmp(big.NewRat(1, 1)) != 0 {
+		t.Errorf("nobody is answered, one may be: %v", r)
+	}
+}
+
+func TestRoundingIsOutward(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		x := big.NewRat(r.Int64N(1000), 1+r.Int64N(999))
+		if Decimal(roundDown(x)).Cmp(x) > 0 || Decimal(roundUp(x)).Cmp(x) < 0 {
+			t.Fatalf("%v: %v, %v", x, roundDown(x), roundUp(x))
+		}
+		f, _ := x.Float64()
+		if math.Abs(roundDown(x)-f) > 1e-13*(1+f) || math.Abs(roundUp(x)-f) > 1e-13*(1+f) {
+			t.Fatalf("%v: %v, %v", x, roundDown(x), roundUp(x))
+		}
+	}
+	if x := roundDown(big.NewRat(59, 100)); x != 0.59 {
+		t.Errorf("59/100 is %v", x)
+	}
+}
+
+// The envelope is the maximum at every radius, and of equals the first.
+func TestEnvelope(t *testing.T) {
+	a := mustNew(t, Source{Path: "a", Certificates: []certify.Certificate{cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0, 0.25}})
+	b := mustNew(t, Source{Path: "b", Certificates: []certify.Certificate{cert(0, 1, 1, 0.8), cert(1, 1, 0, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.25, 0.5}})
+	var got []string
+	for _, p := range Envelope([]Summary{a, b}) {
+		got = append(got, p.Run)
+		if p.Accuracy.Value != map[float64]float64{0: 1, 0.25: 0.5, 0.5: 0.5}[p.Radius] {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !slices.Equal(got, []string{"a", "a", "b"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestReadLog(t *testing.T) {
+	read := func(text string) (Source, error) {
+		path := filepath.Join(t.TempDir(), "log.tsv")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return Read(t.Context(), path)
+	}
+	const header = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n"
+	s, err := read(header + "0\t3\t-1\t0.0\t0\t0:00:13.7\n20\t7\t7\t0.0734\t1\t15.4\n40\t1\t2\t0.5\t0\t1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := mustNew(t, s, Default())
+	if sum.Kind != LogKind || sum.Examples != 3 || sum.Curve[0].Accuracy.Count != 1 || sum.Abstained.Count != 1 ||
+		sum.Dataset != nil || sum.Conditions.Sound != nil || sum.Conditions.Alpha != nil || sum.Conditions.Certifies() {
+		t.Errorf("%+v", sum)
+	}
+	for text, want := range map[string]string{
+		header + "0\t3\t3\t0.1\t0\t1\n":  ":2: correct is 0 of label 3 and prediction 3",
+		header + "0\t3\t-1\t0.1\t0\t1\n": ":2: radius 0.1 without a prediction",
+		header + "0.5\t3\t-1\t0\t0\t1\n": ":2: idx 0.5 is not a whole number",
+		header + "0\t3\t3\t-0.1\t1\t1\n": ":2: radius -0.1 is below 0",
+		header + "0\t3\t3\t0.1\t2\t1\n":  ":2: correct is 2",
+		header:                           "no rows",
+		"idx\tlabel\n0\t1\n":             "no column \"predict\"",
+		header + "-1\t3\t3\t0.1\t1\t1\n": ":2: idx -1",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

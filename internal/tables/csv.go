@@ -1,0 +1,108 @@
+package tables
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// csvHeader are the columns of a tidy table: a row a number. certified is what holds with probability 1 − δ.
+var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified"}
+
+// csvRow has a cell a column; nil is empty.
+type csvRow struct {
+	run, quantity                                   string
+	radius, tau, class, count, of, value, low, high any
+	certified                                       *float64
+}
+
+func (r Report) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(csvHeader) // errors come back from Flush
+	for _, s := range r.Runs {
+		for _, row := range tidy(s) {
+			_ = out.Write(row.fields())
+		}
+	}
+	for _, p := range r.Envelope {
+		_ = out.Write(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields())
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (r csvRow) fields() []string {
+	fields := []string{r.run, r.quantity}
+	for _, x := range []any{r.radius, r.tau, r.class, r.count, r.of, r.value, r.low, r.high} {
+		fields = append(fields, csvField(x))
+	}
+	if r.certified == nil {
+		return append(fields, "")
+	}
+	return append(fields, csvField(*r.certified))
+}
+
+func csvField(x any) string {
+	switch v := x.(type) {
+	case nil:
+		return ""
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case *float64:
+		if v == nil {
+			return ""
+		}
+		return csvField(*v)
+	}
+	return fmt.Sprint(x)
+}
+
+func shareRow(run, quantity string, s *summary.Share, radius, class any, certified *float64) csvRow {
+	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified}
+}
+
+// tidy are the numbers of a run.
+func tidy(s summary.Summary) []csvRow {
+	var rows []csvRow
+	share := func(quantity string, x *summary.Share, radius, class any, certified *float64) {
+		if x != nil {
+			rows = append(rows, shareRow(s.Name, quantity, x, radius, class, certified))
+		}
+	}
+	for _, p := range s.Curve {
+		share("certified-accuracy", &p.Accuracy, p.Radius, nil, p.Certified)
+	}
+	a := s.AverageRadius
+	rows = append(rows, csvRow{run: s.Name, quantity: "acr", of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
+	share("clean-accuracy", s.Clean, nil, nil, nil)
+	share("smoothed-accuracy", s.Smoothed, nil, nil, nil)
+	share("abstain-rate", &s.Abstained, nil, nil, nil)
+	for _, c := range s.Classes {
+		for k, x := range c.Certified {
+			share("certified-accuracy", &x, s.Curve[k].Radius, c.Label, nil)
+		}
+		rows = append(rows, csvRow{run: s.Name, quantity: "acr", class: c.Label, of: c.Examples, value: c.AverageRadius})
+		share("clean-accuracy", c.Clean, nil, c.Label, nil)
+		share("smoothed-accuracy", c.Smoothed, nil, c.Label, nil)
+		share("abstain-rate", &c.Abstained, nil, c.Label, nil)
+	}
+	for _, c := range s.Calibration {
+		var cbs, cce *float64
+		if c.Certified != nil {
+			cbs, cce = &c.Certified.CBS, &c.Certified.CCE
+		}
+		if c.ECE != nil {
+			rows = append(rows, csvRow{run: s.Name, quantity: "ece", radius: c.Radius, of: c.N, value: *c.ECE})
+		}
+		rows = append(rows, csvRow{run: s.Name, quantity: "cbs", radius: c.Radius, of: c.N, value: c.CBS, certified: cbs},
+			csvRow{run: s.Name, quantity: "cce", radius: c.Radius, of: c.N, value: c.CCE, certified: cce})
+		for _, t := range c.Thresholded {
+			rows = append(rows, csvRow{run: s.Name, quantity: "thresholded-error", radius: c.Radius, tau: t.Tau,
+				count: t.Wrong, of: t.Wrong + t.Right, value: t.Error, certified: t.Certified})
+		}
+	}
+	return rows
+}

@@ -1,0 +1,385 @@
+// Package tables prints summaries of runs, their comparison and what is required of them: as text, Markdown, LaTeX, CSV
+// and JSON. Bounds are rounded to the side on which they stay true.
+package tables
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+// Report is all that is printed, and the document of its JSON.
+type Report struct {
+	Runs         []summary.Summary       `json:"runs"`
+	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // of several runs
+	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
+	Requirements []gate.Outcome          `json:"requirements,omitempty"`
+
+	Classes bool `json:"-"` // print the tables by class, too
+}
+
+// Format is a way to print a Report.
+type Format string
+
+// Formats, the default first.
+const (
+	Text     Format = "text"
+	Markdown Format = "markdown"
+	LaTeX    Format = "latex"
+	CSV      Format = "csv"
+	JSON     Format = "json"
+)
+
+// Formats are all of them.
+func Formats() []Format { return []Format{Text, Markdown, LaTeX, CSV, JSON} }
+
+// MarshalText gives the name.
+func (f Format) MarshalText() ([]byte, error) { return []byte(f), nil }
+
+// UnmarshalText takes a name.
+func (f *Format) UnmarshalText(text []byte) error {
+	var names []string
+	for _, known := range Formats() {
+		if string(known) == string(text) {
+			*f = known
+			return nil
+		}
+		names = append(names, string(known))
+	}
+	return fmt.Errorf("%.40q: want one of %s", text, strings.Join(names, ", "))
+}
+
+// Write prints the report.
+func (r Report) Write(w io.Writer, f Format) error {
+	switch f {
+	case JSON:
+		return report.WriteJSON(w, r)
+	case CSV:
+		return r.writeCSV(w)
+	}
+	out := bufio.NewWriter(w)
+	for k, s := range r.sections() {
+		if k > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := s.write(out, f); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// section is a table with a caption and notes.
+type section struct {
+	caption string
+	table   report.Table
+	notes   []string
+}
+
+func (s section) write(out *bufio.Writer, f Format) error {
+	switch f {
+	case Markdown:
+		fmt.Fprintf(out, "**%s**\n\n", report.EscapeMarkdown(s.caption))
+		if err := s.table.WriteMarkdown(out); err != nil {
+			return err
+		}
+		for _, n := range s.notes {
+			fmt.Fprintf(out, "\n%s\n", report.EscapeMarkdown(n))
+		}
+		return nil
+	case LaTeX:
+		fmt.Fprintf(out, "%% %s\n", s.caption)
+		if err := s.table.WriteLaTeX(out); err != nil {
+			return err
+		}
+		for _, n := range s.notes {
+			fmt.Fprintf(out, "%% %s\n", n)
+		}
+		return nil
+	}
+	fmt.Fprintf(out, "%s\n\n", s.caption)
+	if err := s.table.WriteText(out); err != nil {
+		return err
+	}
+	for k, n := range s.notes {
+		if k == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, n)
+	}
+	return nil
+}
+
+// sections are the tables, in the order in which they are printed.
+func (r Report) sections() []section {
+	sections := []section{r.accuracy()}
+	for _, s := range r.Runs {
+		sections = append(sections, r.intervals(s))
+		if r.Classes && len(s.Classes) > 0 {
+			sections = append(sections, r.classes(s))
+		}
+		if len(s.Calibration) > 0 {
+			sections = append(sections, r.calibration(s))
+		}
+	}
+	for _, c := range r.Comparisons {
+		sections = append(sections, comparison(c))
+	}
+	sections = append(sections, r.conditions())
+	if len(r.Requirements) > 0 {
+		sections = append(sections, requirements(r.Requirements))
+	}
+	return sections
+}
+
+// of names a run where there are several.
+func (r Report) of(s summary.Summary) string {
+	if len(r.Runs) == 1 {
+		return ""
+	}
+	return " of " + s.Name
+}
+
+// percent is a column of shares.
+func percent(name string, to report.Rounding) report.Column {
+	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
+}
+
+// finite is a radius; one that stands for +∞ is printed so.
+func finite(x float64) report.Number {
+	if x == math.MaxFloat64 {
+		x = math.Inf(1)
+	}
+	return report.Number(x)
+}
+
+func shareValue(s *summary.Share) report.Cell {
+	if s == nil {
+		return nil
+	}
+	return report.Number(s.Value)
+}
+
+// accuracy has a row a run: the certified accuracy by radius, and what sums it up.
+func (r Report) accuracy() section {
+	s := section{caption: fmt.Sprintf("certified accuracy in %%, by L2 radius (%s)", examples(r.Runs))}
+	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
+	for _, p := range r.Runs[0].Curve {
+		s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
+	}
+	s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
+		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
+	for _, run := range r.Runs {
+		row := []report.Cell{report.Text(run.Name)}
+		for _, p := range run.Curve {
+			row = append(row, report.Number(p.Accuracy.Value))
+		}
+		s.table.AddRow(append(row, finite(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
+			report.Number(run.Abstained.Value))...)
+	}
+	if len(r.Envelope) > 0 {
+		row := []report.Cell{report.Text("upper envelope")}
+		for _, p := range r.Envelope {
+			row = append(row, report.Number(p.Accuracy.Value))
+		}
+		s.table.AddRow(row...)
+		s.notes = append(s.notes, "The upper envelope is of no single classifier: at each radius it is the best run, chosen after the fact.")
+	}
+	return s
+}
+
+// examples says how many there are.
+func examples(runs []summary.Summary) string {
+	first := runs[0].Examples
+	for _, s := range runs {
+		if s.Examples != first {
+			return "numbers of examples differ"
+		}
+	}
+	if first == 1 {
+		return "1 example"
+	}
+	return fmt.Sprintf("%d examples", first)
+}
+
+// intervals has a row a radius: the interval and the statement of one run.
+func (r Report) intervals(s summary.Summary) section {
+	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.of(s))}
+	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
+		percent(fmt.Sprintf("%g %% interval", 100*s.Level), report.Nearest)}
+	if s.Dataset != nil {
+		out.table.Columns = append(out.table.Columns, percent(fmt.Sprintf("with probability %g", 1-s.Dataset.Delta), report.Down))
+	}
+	for _, p := range s.Curve {
+		row := []report.Cell{report.Number(p.Radius), report.Count(p.Accuracy.Count), report.Number(p.Accuracy.Value),
+			report.Interval{Low: p.Accuracy.Low, High: p.Accuracy.High}}
+		if p.Certified != nil {
+			row = append(row, report.Number(*p.Certified))
+		}
+		out.table.AddRow(row...)
+	}
+	out.notes = append(out.notes, fmt.Sprintf(
+		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
+	if d := s.Dataset; d != nil {
+		out.notes = append(out.notes, fmt.Sprintf(
+			"With probability %g over the noise, at most %d of these %d certificates are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
+			1-d.Delta, d.Failures, d.Examples, d.Alpha))
+	}
+	if a := s.AverageRadius; a.Low != nil {
+		out.notes = append(out.notes, fmt.Sprintf("Average certified radius %s, %g %% interval [%s, %s].", report.Round(a.Value, report.Down, 0, 4),
+			100*s.Level, report.Round(*a.Low, report.Down, 0, 4), report.Round(*a.High, report.Up, 0, 4)))
+	}
+	return out
+}
+
+// classes has a row a true class.
+func (r Report) classes(s summary.Summary) section {
+	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and L2 radius", r.of(s))}
+	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
+	for _, p := range s.Curve {
+		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
+	}
+	out.table.Columns = append(out.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
+		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
+	for _, c := range s.Classes {
+		row := []report.Cell{report.Count(c.Label), report.Count(c.Examples)}
+		for _, a := range c.Certified {
+			row = append(row, report.Number(a.Value))
+		}
+		out.table.AddRow(append(row, finite(c.AverageRadius), shareValue(c.Clean), shareValue(c.Smoothed), report.Number(c.Abstained.Value))...)
+	}
+	return out
+}
+
+// calibration has a row a radius.
+func (r Report) calibration(s summary.Summary) section {
+	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.of(s), s.Calibration[0].Bins)}
+	first := s.Calibration[0]
+	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("n"), report.RoundedColumn("ECE, no attack", report.Nearest, 4),
+		report.RoundedColumn("CBS", report.Up, 4), report.RoundedColumn("CCE", report.Up, 4)}
+	if first.Certified != nil {
+		out.table.Columns = append(out.table.Columns, report.RoundedColumn("CBS, all", report.Up, 4), report.RoundedColumn("CCE, all", report.Up, 4))
+	}
+	for _, t := range first.Thresholded {
+		out.table.Columns = append(out.table.Columns, report.RoundedColumn(fmt.Sprintf("error at τ = %g", t.Tau), report.Up, 4))
+	}
+	for _, c := range s.Calibration {
+		row := []report.Cell{report.OptionalNumber(c.Radius), report.Count(c.N), report.OptionalNumber(c.ECE), report.Number(c.CBS), report.Number(c.CCE)}
+		if c.Certified != nil {
+			row = append(row, report.Number(c.Certified.CBS), report.Number(c.Certified.CCE))
+		}
+		for _, t := range c.Thresholded {
+			row = append(row, report.Number(t.Error))
+		}
+		out.table.AddRow(row...)
+	}
+	out.notes = []string{"CBS, CCE and the error among the answers with confidence ≥ τ are the worst within the radius, if every bound holds."}
+	if d := first.Certified; d != nil {
+		out.notes = append(out.notes, fmt.Sprintf("\"All\": with probability %g over the noise of %d examples (alpha = %g each), each radius for itself.",
+			1-d.Delta, d.Examples, d.Alpha))
+	}
+	return out
+}
+
+// comparison has a row a radius: a run beside the baseline.
+func comparison(c gate.Comparison) section {
+	out := section{caption: fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)}
+	out.table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
+		{Name: "change", Align: report.Right, Decimals: 1, Percent: true, Sign: true}, percent(fmt.Sprintf("%g %% interval", 100*c.Level), report.Nearest),
+		report.ExactColumn("lost"), report.ExactColumn("gained"), report.RoundedColumn("p", report.Up, 4)}
+	for _, a := range c.Accuracy {
+		out.table.AddRow(report.Number(a.Radius), report.Number(a.Baseline), report.Number(a.This), report.Number(a.Change),
+			report.Interval{Low: a.Low, High: a.High}, report.Count(a.Lost), report.Count(a.Gained), report.Number(a.P))
+	}
+	out.notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
+	r := c.Radius
+	line := fmt.Sprintf("Average certified radius %.4f after %.4f, a change of %+.4f", r.This, r.Baseline, r.Change)
+	if r.Low != nil {
+		line += fmt.Sprintf(", %g %% interval [%s, %s], p = %s", 100*c.Level, report.Round(*r.Low, report.Down, 0, 4),
+			report.Round(*r.High, report.Up, 0, 4), report.Round(*r.P, report.Up, 0, 4))
+	}
+	out.notes = append(out.notes, line+".")
+	if !c.ByHash {
+		out.notes = append(out.notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
+	}
+	return out
+}
+
+// conditions has a row a run.
+func (r Report) conditions() section {
+	out := section{caption: "conditions"}
+	out.table.Columns = []report.Column{report.TextColumn("run"), report.TextColumn("method"), report.TextColumn("sound"), report.TextColumn("arithmetic"),
+		report.ExactColumn("σ"), report.ExactColumn("α"), report.ExactColumn("n"), report.TextColumn("precision"), report.TextColumn("noise"),
+		report.TextColumn("seed"), report.ExactColumn("examples")}
+	for _, s := range r.Runs {
+		c := s.Conditions
+		sound, arithmetic := report.Cell(nil), report.Cell(nil)
+		if c.Sound != nil {
+			sound = report.Text(map[bool]string{true: "yes", false: "no"}[*c.Sound])
+			arithmetic = report.Text(c.Arithmetic.String())
+		}
+		n := report.Cell(nil)
+		if c.N > 0 {
+			n = report.Count(c.N)
+		}
+		seed := report.Cell(nil)
+		if c.Seed != nil {
+			seed = report.Text(fmt.Sprint(*c.Seed))
+		}
+		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, report.OptionalNumber(c.Sigma), report.OptionalNumber(c.Alpha),
+			n, words(c.Precision), words(c.Noise), seed, report.Count(s.Examples))
+		out.notes = append(out.notes, caveats(s)...)
+	}
+	return out
+}
+
+func words(s string) report.Cell {
+	if s == "" {
+		return nil
+	}
+	return report.Text(s)
+}
+
+// caveats say what the numbers of a run are not.
+func caveats(s summary.Summary) (notes []string) {
+	c := s.Conditions
+	add := func(format string, args ...any) { notes = append(notes, s.Name+": "+fmt.Sprintf(format, args...)) }
+	if s.Selected > s.Examples {
+		add("the run is not finished: %d of %d examples.", s.Examples, s.Selected)
+	}
+	switch {
+	case s.Kind == summary.LogKind:
+		add("a log from elsewhere: its σ, α and soundness are not in it, and nobody says which way its radii are rounded.")
+	case c.Sound != nil && !*c.Sound:
+		add("the method is not sound: nothing is certified.")
+	case c.Arithmetic != certify.Exact:
+		add("the arithmetic is idealised: the certificates are of real-valued noise, not of that which was run.")
+	}
+	if c.Quantisation > 0 {
+		add("up to %s has been taken off every radius: rounding the inputs to a lattice is part of the classifier.", report.Round(c.Quantisation, report.Up, 0, 4))
+	}
+	if c.Shard != "" {
+		add("it is of shards alone: %s.", c.Shard)
+	}
+	if c.Class == string(certify.Label) {
+		add("the label's class is certified: a wrong prediction is an abstention.")
+	}
+	return notes
+}
+
+// requirements has a row an outcome.
+func requirements(outcomes []gate.Outcome) section {
+	out := section{caption: "requirements"}
+	out.table.Columns = []report.Column{report.TextColumn(""), report.TextColumn("run"), report.TextColumn("requirement"), report.TextColumn("value")}
+	for _, o := range outcomes {
+		out.table.AddRow(report.Text(map[bool]string{true: "met", false: "NOT MET"}[o.Met]), report.Text(o.Run), report.Text(o.Requirement), report.Text(o.Says))
+	}
+	return out
+}

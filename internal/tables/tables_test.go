@@ -1,0 +1,119 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/summary"
+)
+
+func source(name string, change func(i int, c *certify.Certificate)) summary.Source {
+	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
+	for i := range 4 {
+		c := certify.Certificate{Index: i, Label: i % 2, Prediction: i % 2, Correct: true, Radius: 0.25 * float64(i), Method: "margin",
+			MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
+		if change != nil {
+			change(i, &c)
+		}
+		s.Certificates = append(s.Certificates, c)
+	}
+	return s
+}
+
+func sum(t *testing.T, s summary.Source) summary.Summary {
+	t.Helper()
+	out, err := summary.New(s, summary.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func write(t *testing.T, r Report, f Format) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A radius that stands for +∞ is printed so, and JSON stays JSON.
+func TestUnbounded(t *testing.T) {
+	s := sum(t, source("unsound", func(i int, c *certify.Certificate) {
+		c.Sound, c.Method = false, "moutaouakil"
+		if i > 1 {
+			c.Radius, c.Unbounded = math.MaxFloat64, true
+		}
+	}))
+	r := Report{Runs: []summary.Summary{s}, Classes: true}
+	if text := write(t, r, Text); !strings.Contains(text, "+Inf") || strings.Contains(text, "000000000000") ||
+		!strings.Contains(text, "unsound: the method is not sound: nothing is certified.") {
+		t.Error(text)
+	}
+	for _, f := range []Format{JSON, CSV, LaTeX, Markdown} {
+		if text := write(t, r, f); f == JSON && !json.Valid([]byte(text)) {
+			t.Error(text)
+		}
+	}
+}
+
+// Every condition that weakens a number is said, and no other.
+func TestCaveats(t *testing.T) {
+	plain := sum(t, source("run", nil))
+	for want, change := range map[string]func(*summary.Summary){
+		"": func(*summary.Summary) {},
+		"the run is not finished: 4 of 9 examples": func(s *summary.Summary) { s.Selected = 9 },
+		"a log from elsewhere":                     func(s *summary.Summary) { s.Kind = summary.LogKind },
+		"the arithmetic is idealised":              func(s *summary.Summary) { s.Conditions.Arithmetic = certify.Idealised },
+		"up to 0.0013 has been taken off":          func(s *summary.Summary) { s.Conditions.Quantisation = 0.00121 },
+		"it is of shards alone: 1/7":               func(s *summary.Summary) { s.Conditions.Shard = "1/7" },
+		"the label's class is certified":           func(s *summary.Summary) { s.Conditions.Class = "label" },
+	} {
+		s := plain
+		change(&s)
+		got := caveats(s)
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], "run: "+want)) {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+}
+
+// What is printed of a comparison and of calibration is rounded to the side on which it stays true.
+func TestRounding(t *testing.T) {
+	radius, certified := 0.25, 0.07001
+	s := sum(t, source("run", nil))
+	s.Calibration = []summary.Calibration{{Radius: &radius, N: 4, Bins: 15, CBS: 0.05001, CCE: 0.06001,
+		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Delta: 0.05, Alpha: 0.01, Examples: 4}, CBS: 0.08001, CCE: 0.09001},
+		Thresholded: []summary.Thresholded{{Tau: 0.9, Error: 0.10001, Certified: &certified}}}}
+	base := sum(t, source("base", func(_ int, c *certify.Certificate) { c.Radius /= 2 }))
+	c, err := gate.Compare(base, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Accuracy[0].P = 0.01001
+	text := write(t, Report{Runs: []summary.Summary{s}, Comparisons: []gate.Comparison{c}}, Text)
+	for _, want := range []string{"0.0501", "0.0601", "0.0801", "0.0901", "0.1001", "0.0101", "run beside the baseline base", "error at τ = 0.9"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+func TestFormatText(t *testing.T) {
+	for _, f := range Formats() {
+		var read Format
+		if err := read.UnmarshalText([]byte(f)); err != nil || read != f {
+			t.Errorf("%s: %v, %v", f, read, err)
+		}
+	}
+	var f Format
+	if err := f.UnmarshalText([]byte("html")); err == nil {
+		t.Error("html was taken")
+	}
+}
