@@ -49,6 +49,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
+  rscert certify --model pipeline.onnx --data iris.csv --sigma 0.2 --out table
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
@@ -119,7 +120,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds how the model is fed and run, and which examples it gets.
 func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
-	f.TextVar(&p.Outputs, "outputs", onnx.OutputsAuto, "what the model returns: logits, probabilities or auto")
+	f.TextVar(&p.Outputs, "outputs", onnx.OutputsAuto, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
 	f.TextVar(&p.Layout, "layout", onnx.CHW, "order of the values of flat rows: chw or hwc")
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")

@@ -218,8 +218,8 @@ func testFlips(t *testing.T, flips int) {
 	if code, said := rscert(certify...); code != exitDone {
 		t.Fatal(said)
 	}
-	acce, radius, margin, metrics := []string{"acce", run}, []string{"radius", run, "--quiet"}, []string{"radius", run, "--method", "margin"}, []string{"metrics", run}
-	shares, betting := []string{"metrics", run, "--probabilities", "vote-shares"}, []string{"radius", run, "--method", "betting", "--quiet"}
+	acce, radius, metrics := []string{"acce", run}, []string{"radius", run, "--quiet"}, []string{"metrics", run}
+	betting, shares := append(radius, "--method", "betting"), append(metrics, "--probabilities", "vote-shares")
 	confidence := []string{"confidence", run, "--radii", "0.1", "--quiet"}
 	bounds := []string{"metrics", filepath.Join(run, runfolder.BoundsFile), "--radius", "0.25"}
 	whole := results(t, run)
@@ -233,10 +233,10 @@ func testFlips(t *testing.T, flips int) {
 		file    string
 		readers [][]string
 	}{
-		{runfolder.BoundsFile, [][]string{acce, bounds, metrics, certify}},
-		{runfolder.VotesFile, [][]string{margin, shares, radius, certify}},
-		{runfolder.CertificatesFile, [][]string{acce, certify}},
-		{runfolder.RunFile, [][]string{acce, margin, metrics, confidence, bounds, certify}},
+		{runfolder.BoundsFile, [][]string{acce, metrics, bounds, certify}},
+		{runfolder.VotesFile, [][]string{radius, shares, betting, certify}},
+		{runfolder.CertificatesFile, [][]string{acce, metrics, certify}},
+		{runfolder.RunFile, [][]string{acce, radius, shares, metrics, confidence, bounds, certify}},
 		{runfolder.ScoresFile, [][]string{confidence, betting, certify}},
 	} {
 		for _, args := range tt.readers {

@@ -268,8 +268,12 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	}
 	var columns []int // of the values
 	for k := range t.columns {
-		if !slices.Contains(used, k) {
-			columns = append(columns, k)
+		if slices.Contains(used, k) {
+			continue
+		}
+		columns = append(columns, k)
+		if t.header != nil {
+			d.columns = append(d.columns, t.header[k])
 		}
 	}
 	if len(columns) == 0 {

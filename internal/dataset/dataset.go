@@ -41,6 +41,7 @@ type Dataset struct {
 	bytes  bool // the values are bytes over 255
 
 	table    bool        // has columns
+	columns  []string    // names of the values of a table with a header
 	cropped  bool        // Resize and Crop have been done
 	names    *classNames // of the model's classes; nil: not given
 	byName   bool        // the labels are written as names
@@ -153,6 +154,12 @@ func (d *Dataset) size() int {
 	}
 	return n
 }
+
+// Columns are the names of an example's values, in their order; nil if they have none. Only tables with a header have.
+func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
+
+// Bytes reports whether the data are bytes, which have been scaled to [0,1].
+func (d *Dataset) Bytes() bool { return d.bytes }
 
 // Format names the format, for people.
 func (d *Dataset) Format() string { return d.format }

@@ -88,6 +88,28 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
+// TestColumns: the names of the values, without those of labels and indices.
+func TestColumns(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},
+		",a,label\n0,.5,7\n1,.25,1\n":                  {"a"},
+		"b,a,label_0,label_1\n.5,.5,0,1\n.25,.5,1,0\n": {"b", "a"},
+		"7,0.5,2.5\n1,0.5,3.5\n":                       nil,
+	} {
+		path := filepath.Join(t.TempDir(), "a.csv")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(context.Background(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Columns(); !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%q: columns %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestLabelsApart reads the labels of a table from another file.
 func TestLabelsApart(t *testing.T) {
 	dir := t.TempDir()

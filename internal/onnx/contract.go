@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
 // noBatch and freeSize are the batch of an input without a batch dimension and
@@ -22,20 +23,28 @@ type contract struct {
 	sample        []Dim // of the input, without the batch
 }
 
+const texts = ElemType(onnxpb.TensorProto_STRING)
+
 // readContract finds the model's one input and the output with the scores.
 func readContract(info *Info, output string) (contract, error) {
 	var c contract
+	for _, t := range info.Inputs {
+		if t.Type == texts {
+			return c, hint.New(fmt.Sprintf("model input '%s' takes texts, and noise cannot be added to them", printable(t.Name)),
+				"export the part of the model behind their encoding, which takes numbers")
+		}
+	}
 	if len(info.Inputs) != 1 {
 		return c, hint.New(fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), list(info.Inputs)),
-			"export the model with everything but the image fixed inside the graph")
+			"export the model with all inputs but one fixed inside the graph")
 	}
 	c.input = info.Inputs[0]
 	switch {
 	case c.input.Kind != "tensor":
 		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", printable(c.input.Name), c.input.Kind)
-	case !c.input.Type.supported():
-		return c, hint.New(fmt.Sprintf("model input '%s' is of type %s, want float32, float64 or float16", printable(c.input.Name), c.input.Type),
-			"export the model without the conversion from image bytes: rscert adds noise to values in [0,1]")
+	case !c.input.Type.feedable():
+		return c, hint.New(fmt.Sprintf("model input '%s' is of type %s, want floats or integers", printable(c.input.Name), c.input.Type),
+			"export the model with an input of numbers: noise cannot be added to anything else")
 	case c.input.Unknown || len(c.input.Shape) == 0:
 		return c, fmt.Errorf("model input '%s' declares no shape", printable(c.input.Name))
 	}
@@ -65,6 +74,8 @@ func batchSize(input, output TensorInfo) int {
 			return first.Size
 		}
 		return noBatch
+	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
+		return 1 // one number for a batch of one
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}
@@ -89,8 +100,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	case name != "" && len(candidates) == 0:
 		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", printable(name), list(outputs))
 	case len(candidates) == 0:
-		return TensorInfo{}, hint.New("no output of the model looks like scores [N,m] of m classes: "+list(outputs),
-			"export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)")
+		return TensorInfo{}, hint.New("no output of the model looks like scores [N,m] of m classes: "+list(outputs), scoresHint(outputs))
 	case len(candidates) > 1:
 		return TensorInfo{}, hint.New("several outputs of the model look like scores [N,m]: "+list(outputs),
 			"name the one with the scores: --scores-output NAME")
@@ -100,6 +110,19 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", o)
 	}
 	return o, nil
+}
+
+// scoresHint says how to get scores out of a model with these outputs.
+func scoresHint(outputs []TensorInfo) string {
+	for _, o := range outputs {
+		switch {
+		case o.Kind == "sequence" || o.Kind == "map":
+			return "export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"
+		case o.Type.supported() && len(o.Shape) >= 3:
+			return "a model with scores for every pixel or token is no classifier of the whole input: export it with one row of scores a sample"
+		}
+	}
+	return "export the scores of the classes, or their probabilities, as an output of floats"
 }
 
 // maxListed bounds how many inputs or outputs an error lists.

@@ -20,16 +20,7 @@ const batchName = "rscert_batch"
 // What it does not know of it leaves alone: that the edited graph computes the
 // same must be checked by running it.
 func freeBatch(g *onnxpb.GraphProto, input string, size int64) {
-	for _, v := range slices.Concat(g.Input, g.Output) {
-		if v.GetName() != input && !slices.Contains(g.Output, v) {
-			continue
-		}
-		if dims := v.GetType().GetTensorType().GetShape().GetDim(); len(dims) > 0 && dims[0].GetDimValue() == size {
-			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
-		}
-	}
-	dropValueInfo(g) // inferred with the fixed size; ONNX Runtime infers anew
-
+	freeSizes(g, input, size)
 	e := newEditor(g)
 	fed := dependsOn(g, input)
 	for _, n := range g.Node {
@@ -49,6 +40,19 @@ func freeBatch(g *onnxpb.GraphProto, input string, size int64) {
 		}
 	}
 	e.finish()
+}
+
+// freeSizes makes the batch dimension of the graph's input and outputs free.
+func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
+	for _, v := range slices.Concat(g.Input, g.Output) {
+		if v.GetName() != input && !slices.Contains(g.Output, v) {
+			continue
+		}
+		if dims := v.GetType().GetTensorType().GetShape().GetDim(); len(dims) > 0 && dims[0].GetDimValue() == size {
+			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
+		}
+	}
+	dropValueInfo(g) // inferred with the fixed size; ONNX Runtime infers anew
 }
 
 // fixBatch fixes a free batch dimension.
@@ -124,13 +128,8 @@ func (e *editor) freeConcat(n *onnxpb.NodeProto, fed map[string]bool, input stri
 // repeated is the constant v, of the given rank and leading size 1, as often
 // as the input has samples.
 func (e *editor) repeated(v string, rank int, input string) string {
-	shape, batch, target, out := e.name("shape"), e.name("batch"), e.name("target"), e.name("repeated")
-	first, ones := e.intsConstant([]int64{0}), e.intsConstant(slices.Repeat([]int64{1}, rank-1))
-	e.added = append(e.added,
-		node("Shape", []string{input}, shape),
-		node("Gather", []string{shape, first}, batch),
-		node("Concat", []string{batch, ones}, target, intAttribute("axis", 0)),
-		node("Expand", []string{v, target}, out))
+	target, out := e.batchAnd(input, nil, slices.Repeat([]int64{1}, rank-1)), e.name("repeated")
+	e.added = append(e.added, node("Expand", []string{v, target}, out))
 	return out
 }
 
@@ -207,18 +206,20 @@ func (e *editor) finish() {
 
 // name returns a value name that the graph does not use.
 func (e *editor) name(what string) string {
-	used := func(name string) bool {
-		_, constant := e.constants[name]
-		return constant || e.producers[name] != nil ||
-			slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
-	}
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
 		e.names++
-		if !used(name) {
+		if !e.uses(name) {
 			return name
 		}
 	}
+}
+
+// uses reports whether the graph has a value of the name.
+func (e *editor) uses(name string) bool {
+	_, constant := e.constants[name]
+	return constant || e.producers[name] != nil ||
+		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
 }
 
 // intsConstant adds a constant vector. It is a node, not an initializer:
@@ -236,8 +237,15 @@ func (e *editor) constantInts(n *onnxpb.NodeProto, i int) ([]int64, bool) {
 		return nil, false
 	}
 	t := e.constants[n.Input[i]]
-	if t == nil || t.GetDataType() != int32(onnxpb.TensorProto_INT64) || len(t.Dims) > 1 ||
-		t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
+	if len(t.GetDims()) > 1 {
+		return nil, false
+	}
+	return int64sOf(t)
+}
+
+// int64sOf returns the elements of a tensor of int64 that the file holds.
+func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
+	if t.GetDataType() != int32(onnxpb.TensorProto_INT64) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 		return nil, false
 	}
 	if len(t.RawData) == 0 {

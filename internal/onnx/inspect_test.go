@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,8 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 // ONNX Runtime does: inspection, the contract, and the graph edits.
 func FuzzInspect(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.onnx")
+	more, _ := filepath.Glob("testdata/exports/*.onnx")
+	files = append(files, more...)
 	if err != nil || len(files) == 0 {
 		f.Fatal("no seeds: ", err)
 	}
@@ -129,22 +132,30 @@ func FuzzInspect(f *testing.F) {
 			}
 			return
 		}
+		parsed, err := parse(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := adapt(parsed, info, nil); err != nil {
+			return
+		}
+		if info, err = describe(parsed); err != nil {
+			t.Fatal(err)
+		}
 		c, err := readContract(info, "")
 		if err != nil {
 			return
 		}
 		fit(c.sample, []int{3, 4, 4}, HWC)
 		fit(c.sample, []int{48}, CHW)
-		parsed, err := parse(model)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := checkOperators(parsed); err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
 			t.Fatalf("error with control characters: %q", err)
 		}
 		hasLoops(parsed)
 		outputKind(parsed.Graph, c.output.Name, []float32{0, 1}, 2)
 		keepOutput(parsed.Graph, c.output.Name)
+		tryRebatch(parsed, c)
+		c.output.Name = splitLone(parsed.Graph, c.output.Name, Probabilities)
 		freeBatch(parsed.Graph, c.input.Name, int64(max(c.batch, 1)))
 		fixBatch(parsed.Graph, c.input.Name, 2)
 		feedFloat32(parsed.Graph, c.input.Name, c.output.Name)
@@ -152,4 +163,20 @@ func FuzzInspect(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// tryRebatch follows the batch through a graph all of whose values have the same shape: whatever is wrong with it, the
+// search ends, and what it finds can be applied.
+func tryRebatch(m *onnxpb.ModelProto, c contract) {
+	shapes, ints := map[string][]int64{c.input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
+	for _, n := range m.Graph.Node {
+		for _, v := range slices.Concat(n.Input, n.Output) {
+			shapes[v] = []int64{1, 2, 3, 4}
+			ints[v] = []int64{1}
+		}
+	}
+	edits, err := rebatch(m, c.input.Name, c.output.Name, 1, shapes, ints)
+	if err == nil {
+		applyRebatch(proto.CloneOf(m).Graph, c.input.Name, 1, edits)
+	}
 }

@@ -26,6 +26,7 @@ type LoadOptions struct {
 	Scores    bool       // the confidence is wanted: not knowing Outputs is an error
 	Output    string     // name of the output with the scores; "" chooses
 	Example   []int      // shape of one data example; fills in the sizes that the model leaves free
+	Columns   []string   // names of the values of one data example; nil: they have none
 }
 
 // Load is LoadFile of a model of which all is in model.
@@ -123,24 +124,35 @@ type loader struct {
 	model    *onnxpb.ModelProto // as the file has it
 	weights  map[string]weight  // that it points at
 	sessions map[sessionKey]*session
-	freed    bool // the batch dimension had to be made free
-	loops    bool // the model has loops
+	freed    freedom      // how the batch dimension had to be made free
+	edits    map[int]edit // of proven, by node
+	loops    bool         // the model has loops
+	lone     OutputKind   // of a model that gave one number a sample; OutputsAuto: it gave more
 }
 
 // newLoader matches the model with the options.
 func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error) {
-	parsed := file.model
+	parsed := editable(file.model)
 	info, err := describe(parsed)
-	if err != nil {
-		return nil, err
-	}
-	c, err := readContract(info, opt.Output)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkOperators(parsed); err != nil {
 		return nil, err
 	}
+	a, err := adapt(parsed, info, opt.Columns)
+	if err != nil {
+		return nil, err
+	}
+	declared := info.Outputs
+	if info, err = describe(parsed); err != nil {
+		return nil, err
+	}
+	c, err := readContract(info, opt.Output)
+	if err != nil {
+		return nil, err
+	}
+	a.output = declaredOutput(declared, c.output.Name)
 	sample := sizesOf(c.sample)
 	if opt.Example != nil {
 		var ok bool
@@ -163,11 +175,23 @@ func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error
 			return nil, err
 		}
 	}
-	l := &loader{ctx: ctx, Model: &Model{contract: c, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
-	if len(info.Outputs) > 1 {
-		l.warn("the model has %d outputs; the scores are taken from '%s'", len(info.Outputs), printable(c.output.Name))
-	}
+	l := &loader{ctx: ctx, Model: &Model{contract: c, adapted: a, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
+	l.sayOutput(info.Outputs)
 	return l, nil
+}
+
+// sayOutput says which of several outputs the scores are taken from: a warning
+// where another could hold scores too.
+func (l *loader) sayOutput(outputs []TensorInfo) {
+	if len(outputs) == 1 {
+		return
+	}
+	name := printable(l.contract.output.Name)
+	if floats := slices.DeleteFunc(slices.Clone(outputs), func(o TensorInfo) bool { return !o.Type.supported() }); len(floats) > 1 {
+		l.warn("the model has %d outputs; the scores are taken from '%s'", len(outputs), name)
+		return
+	}
+	l.adapted.note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
 }
 
 // loadOn makes the model ready to run on the device.
@@ -176,24 +200,39 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1)}
 	l.Model.session = nil
 	err := l.load(opt)
-	for _, s := range l.sessions {
+	l.closeSessions()
+	return err
+}
+
+// closeSessions closes all sessions but the model's.
+func (l *loader) closeSessions() {
+	for key, s := range l.sessions {
 		if s != l.Model.session {
 			_ = s.close()
 		}
+		delete(l.sessions, key)
 	}
-	return err
 }
 
 // sessionKey says how a session's graph differs from the model's.
 type sessionKey struct {
-	freed bool // the fixed batch dimension was made free
-	fixed int  // the free batch dimension was fixed at this size; 0: it was not
+	freed freedom
+	fixed int // the free batch dimension was fixed at this size; 0: it was not
 }
 
+// freedom is how a batch dimension that is fixed, somewhere, is made free.
+type freedom int
+
+const (
+	asItIs  freedom = iota
+	loosely         // what looks like it is freed: freeBatch
+	proven          // what is proven to be it: rebatch
+)
+
 // session opens the graph for calls of tile samples.
-func (l *loader) session(freed bool, tile int) (*session, error) {
+func (l *loader) session(freed freedom, tile int) (*session, error) {
 	key := sessionKey{freed: freed}
-	if l.device.provider.fixSizes && (freed || l.contract.batch == freeSize) {
+	if l.device.provider.fixSizes && (freed != asItIs || l.contract.batch == freeSize) {
 		key.fixed = tile
 	}
 	if s := l.sessions[key]; s != nil {
@@ -202,16 +241,17 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	edited := proto.CloneOf(l.model)
 	input, output := l.contract.input.Name, l.contract.output.Name
 	keepOutput(edited.Graph, output)
-	if freed {
-		freeBatch(edited.Graph, input, int64(max(l.contract.batch, 1)))
+	switch size := int64(max(l.contract.batch, 1)); freed {
+	case loosely:
+		freeBatch(edited.Graph, input, size)
+	case proven:
+		applyRebatch(edited.Graph, input, size, l.edits)
 	}
 	if key.fixed > 0 {
 		fixBatch(edited.Graph, input, int64(key.fixed))
 	}
-	in, out := feedFloat32(edited.Graph, input, output)
-	g := graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
-	var err error
-	if g.model, err = proto.Marshal(edited); err != nil {
+	g, err := l.build(edited)
+	if err != nil {
 		return nil, err
 	}
 	s, err := openSession(g, l.device.provider, l.settings)
@@ -220,6 +260,14 @@ func (l *loader) session(freed bool, tile int) (*session, error) {
 	}
 	l.sessions[key] = s
 	return s, nil
+}
+
+// build makes a model, which it edits, one that can be opened.
+func (l *loader) build(edited *onnxpb.ModelProto) (g graph, err error) {
+	in, out := feedFloat32(edited.Graph, l.contract.input.Name, l.contract.output.Name)
+	g = graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
+	g.model, err = proto.Marshal(edited)
+	return g, err
 }
 
 // shapes are the shapes of a call of tile samples.
@@ -256,33 +304,29 @@ func randomSamples(size int) [][]float32 {
 
 // load finds out how the model can be run and what its scores are.
 func (l *loader) load(opt LoadOptions) error {
-	pool := randomSamples(l.sampleLen)
+	pool := l.randomSamples()
 	native := max(l.contract.batch, 1) // samples per call as the file has it
 	want := opt.Batch
 	if want == 0 {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 	}
 
-	original, err := l.session(false, native)
+	original, err := l.session(asItIs, native)
 	if err != nil {
-		return fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
+		return l.cannotLoad(err)
 	}
 	if err := l.readRow(opt, original, native, pool[0]); err != nil {
 		return err
 	}
-	// Each sample alone, by the model as it is: what batches must agree with.
-	alone := make([][]float32, aloneCount)
-	for s := range alone {
-		if alone[s], err = l.alone(original, native, pool[s]); err != nil {
-			return fmt.Errorf("the model fails on a random input: %w", err)
+	if l.classes == 1 {
+		if err := l.makeTwo(opt, original, native, pool); err != nil {
+			return err
 		}
+		return l.load(opt)
 	}
-	again, err := l.alone(original, native, pool[0])
+	alone, err := l.scoresAlone(original, native, pool)
 	if err != nil {
-		return fmt.Errorf("the model fails on a random input: %w", err)
-	}
-	if !sameBits(again, alone[0]) {
-		return hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
+		return err
 	}
 	if err := l.readOutputs(opt, slices.Concat(alone...)); err != nil {
 		return err
@@ -303,14 +347,48 @@ func (l *loader) load(opt LoadOptions) error {
 			if l.ctx.Err() != nil {
 				return l.ctx.Err()
 			}
-			return hint.New(fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err),
-				"export it for inference, with a free batch dimension")
+			return hint.New(fmt.Sprintf("the model runs only %d samples at a time, and %v", native, err), l.batchAdvice(err))
 		}
 	}
 	l.use(original, native, want)
-	l.warn("%v: it runs %d at a time, which is slow; export it with a free batch dimension "+
-		"(in PyTorch dynamic_axes={'%s': {0: 'batch'}})", err, native, printable(l.contract.input.Name))
+	l.warn("%v: it runs %d at a time, which is slow; %s", err, native, l.batchAdvice(err))
 	return nil
+}
+
+// randomSamples are those for the model's input: bytes for one of bytes.
+func (l *loader) randomSamples() [][]float32 {
+	pool := randomSamples(l.sampleLen)
+	for _, x := range pool {
+		for j := range x {
+			if l.adapted.intake == Bytes {
+				x[j] *= 255
+			}
+		}
+	}
+	return pool
+}
+
+// scoresAlone are the scores of each sample alone, by the model as it is: what
+// batches must agree with.
+func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
+	run := func(x []float32) []float32 {
+		var row []float32
+		if err == nil {
+			row, err = l.alone(original, native, x)
+		}
+		return row
+	}
+	for _, x := range pool[:aloneCount] {
+		alone = append(alone, run(x))
+	}
+	again := run(pool[0])
+	if err != nil {
+		return nil, fmt.Errorf("the model fails on a random input: %w", err)
+	}
+	if !sameBits(again, alone[0]) {
+		return nil, hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
+	}
+	return alone, nil
 }
 
 // use makes the model run the session in tiles, and batches of want samples or
@@ -360,7 +438,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
 	ref := l.device.provider.reference
-	try := func(freed bool) (*session, [][]float32, error) {
+	try := func(freed freedom) (*session, [][]float32, error) {
 		s, err := l.session(freed, ref)
 		if err != nil {
 			return nil, nil, err
@@ -368,20 +446,30 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 		l.freed = freed
 		scores, err := l.canonical(s, ref, pool)
 		if err == nil {
-			err = l.compare(scores, alone, freed)
+			err = l.compare(scores, alone, freed != asItIs)
 		}
 		return s, scores, err
 	}
+	free := func() (*session, [][]float32, error) {
+		s, scores, err := try(loosely)
+		if err == nil || l.ctx.Err() != nil || errors.Is(err, errSame) {
+			return s, scores, err
+		}
+		if l.edits, err = l.findRebatch(max(l.contract.batch, 1)); err != nil {
+			return nil, nil, err
+		}
+		return try(proven)
+	}
 	if l.contract.batch != freeSize {
-		s, scores, err := try(true)
+		s, scores, err := free()
 		if err != nil {
 			err = fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
 		}
 		return s, scores, err
 	}
-	s, scores, err := try(false)
+	s, scores, err := try(asItIs)
 	if err != nil { // a size may be baked in inside the graph
-		if s, scores, edited := try(true); edited == nil {
+		if s, scores, edited := free(); edited == nil {
 			return s, scores, nil
 		}
 		err = fmt.Errorf("the model's batch dimension is free, but batches do not work (%w)", err)
@@ -414,9 +502,6 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	switch {
 	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
 		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", printable(l.contract.output.Name), shape, in)
-	case l.classes == 1:
-		return hint.New(fmt.Sprintf("model output '%s' is one number for each sample, want a score for each class", printable(l.contract.output.Name)),
-			"of a binary classifier export both classes: probabilities [1−p, p], or logits [0, z]")
 	}
 	return nil
 }
@@ -444,6 +529,12 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
+// errSame is that of one whose edited graph cannot be checked.
+var errSame = errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
+
+// errMates is the failure of a model that is no function of single samples.
+var errMates = errors.New("a sample's scores change with the other samples of its batch")
+
 // canonical returns the scores of the pool's samples in calls of tile samples.
 // It fails if a sample's scores depend on its place or on the samples beside
 // it: each is run in several places and in changing company.
@@ -463,7 +554,7 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 			case known == nil:
 				scores[rows[i]] = row
 			case !sameBits(row, known):
-				return errors.New("a sample's scores change with the other samples of its batch")
+				return errMates
 			}
 		}
 		return nil
@@ -496,7 +587,7 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 		spread = max(spread, high-low)
 	}
 	if edited && !(spread > 0) {
-		return errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
+		return errSame
 	}
 	unit := l.settings.precision.unit()
 	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {
@@ -519,6 +610,10 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 
 // readOutputs settles what the outputs are; scores are those of random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
+	if l.lone != OutputsAuto {
+		l.outputs = l.lone
+		return nil
+	}
 	kind, why := outputKind(l.model.Graph, l.contract.output.Name, scores, l.classes)
 	l.outputs = opt.Outputs
 	switch opt.Outputs {

@@ -136,7 +136,7 @@ func TestLoadSameNet(t *testing.T) {
 		{"fixed_8", 1e-5, 20, ""},
 		{"baked", 1e-5, 20, ""},
 		{"nan", 1e9, 20, ""},
-		{"label_and_scores", 1e-5, 20, "the model has 2 outputs; the scores are taken from 'scores'"},
+		{"label_and_scores", 1e-5, 20, ""},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			var first [][]float32
@@ -228,7 +228,7 @@ func TestLoadOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, out := feedFloat32(parsed.Graph, m.Input().Name, m.Output().Name)
+			in, out := feedFloat32(parsed.Graph, m.contract.input.Name, m.contract.output.Name)
 			s, err := openSession(graph{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -266,10 +266,14 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 		hint  string
 	}{
-		{"one_output", LoadOptions{}, "model output 'y' is one number for each sample, want a score for each class", "[1−p, p]"},
+		{"one_output", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
+		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "--outputs logits (class 1 above 0)"},
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
-		{"bytes_input", LoadOptions{}, "model input 'x' is of type uint8, want float32, float64 or float16", "without the conversion"},
-		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", ""},
+		{"truth_input", LoadOptions{}, "model input 'x' is of type bool, want floats or integers", "an input of numbers"},
+		{"text_input", LoadOptions{}, "model input 'word' takes texts, and noise cannot be added to them", "behind their encoding"},
+		{"token_input", LoadOptions{}, "model input 'ids' holds token numbers: 'table' is looked up with them", "behind its embedding"},
+		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", "no classifier of the whole input"},
+		{"label_only", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'label' int64 [N]", "as an output of floats"},
 		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "--scores-output"},
 		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
 		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},

@@ -12,6 +12,7 @@ import (
 // Model is a classifier ready to run. It satisfies smoothing.Classifier.
 type Model struct {
 	contract  contract
+	adapted   adapted
 	sample    []int // sizes of one sample
 	sampleLen int
 	row       ort.Shape // shape of the scores of one sample
@@ -54,11 +55,23 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Input is the model's input as its file declares it.
-func (m *Model) Input() TensorInfo { return m.contract.input }
+// Input is the model's input as its file declares it; where it has one for each
+// column of a table, all of them.
+func (m *Model) Input() string { return m.adapted.input }
 
 // Output is the output that the scores are taken from, as the file declares it.
-func (m *Model) Output() TensorInfo { return m.contract.output }
+func (m *Model) Output() string { return m.adapted.output }
+
+// Intake is what the input takes: where it is not Floats, values are rounded in
+// front of the model.
+func (m *Model) Intake() Intake { return m.adapted.intake }
+
+// Changes are the edits of the model's graph that are part of the classifier, a
+// line each. They are the same for the same file and options.
+func (m *Model) Changes() []string { return slices.Clone(m.adapted.changes) }
+
+// Notes are what there is to know of the model, of no harm.
+func (m *Model) Notes() []string { return slices.Clone(m.adapted.notes) }
 
 // Outputs says what the scores are: Logits or Probabilities; OutputsAuto if
 // that could not be told.

@@ -198,6 +198,33 @@ var testModels = map[string]func() *modelBuilder{
 	"one_output": func() *modelBuilder {
 		return newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "y").output("y", Float32, "N", 1)
 	},
+	"one_relu": func() *modelBuilder {
+		return newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "z").node("Relu", "z", "y").output("y", Float32, "N", 1)
+	},
+	"truth_input": func() *modelBuilder {
+		return newModel("x", ElemType(onnxpb.TensorProto_BOOL), "N", 48).node("Cast", "x", "f", integer("to", int64(Float32))).
+			weights("w", Float32, 48, 4).node("MatMul", "f w", "y").output("y", Float32, "N", 4)
+	},
+	"text_input": func() *modelBuilder {
+		b := newModel("x", Float32, "N", 48)
+		b.Graph.Input = append(b.Graph.Input, value("word", texts, "N", 1))
+		return b.weights("w", Float32, 48, 4).node("MatMul", "x w", "y").output("y", Float32, "N", 4)
+	},
+	"token_input": func() *modelBuilder {
+		return newModel("ids", ElemType(onnxpb.TensorProto_INT64), "N", 7).weights("table", Float32, 20, 4).node("Cast", "ids", "i", integer("to", int64(onnxpb.TensorProto_INT32))).
+			node("Gather", "table i", "e").node("ReduceMean", "e", "y", ints("axes", 1), integer("keepdims", 0)).output("y", Float32, "N", 4)
+	},
+	"label_only": func() *modelBuilder {
+		return newModel("x", Float32, "N", 48).node("ArgMax", "x", "label", integer("axis", 1), integer("keepdims", 0)).
+			output("label", ElemType(onnxpb.TensorProto_INT64), "N")
+	},
+	"table": func() *modelBuilder { // columns of their own, [N,1] and [N], of several types; the scores are their values
+		b := newModel("age", ElemType(onnxpb.TensorProto_INT64), "N", 1)
+		b.Graph.Input = append(b.Graph.Input, value("body height", Float64, "N", 1), value("weight", Float32, "N"), value("flag", ElemType(onnxpb.TensorProto_UINT8), "N", 1))
+		float := integer("to", int64(Float32))
+		return b.node("Cast", "age", "a", float).add(node("Cast", []string{"body height"}, "b", float), "", "").reshape("weight", "w", -1, 1).node("Cast", "flag", "f", float).
+			node("Concat", "a b w f", "y", integer("axis", 1)).output("y", Float32, "N", 4)
+	},
 	"two_inputs": func() *modelBuilder {
 		b := newModel("x", Float32, "N", 48)
 		b.Graph.Input = append(b.Graph.Input, value("mask", Float32, "N", 48))

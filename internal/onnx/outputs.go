@@ -40,6 +40,10 @@ var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", 
 var unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
+// classifiers are the operators of scikit-learn's classifiers that give the
+// probabilities of all classes, unless they give scores that are none.
+var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
+
 // outputKind tells what the model's scores are: by the node they come from,
 // confirmed by the scores of random samples (rows of m values). It returns
 // OutputsAuto, and why, where the two do not settle it.
@@ -54,7 +58,7 @@ func outputKind(g *onnxpb.GraphProto, output string, scores []float32, m int) (O
 		return Logits, ""
 	case rows == 0:
 		return OutputsAuto, fmt.Sprintf("the outputs come from %s and are NaN for all random inputs", node)
-	case softmax && distribution:
+	case distribution && (softmax || slices.Contains(classifiers, node)):
 		return Probabilities, ""
 	case softmax:
 		return OutputsAuto, "the model ends in Softmax, but not over its classes"
@@ -96,8 +100,8 @@ func rowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 }
 
 // producer is the operator that computes the value, looking through those that
-// only reshape or convert it.
-func producer(g *onnxpb.GraphProto, value string) string {
+// only reshape or convert it, and through those in more.
+func producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {
 		for _, o := range n.Output {
@@ -109,7 +113,7 @@ func producer(g *onnxpb.GraphProto, value string) string {
 		if n == nil {
 			break
 		}
-		if !slices.Contains(passThrough, n.GetOpType()) || len(n.Input) == 0 {
+		if op := n.GetOpType(); !slices.Contains(passThrough, op) && !slices.Contains(more, op) || len(n.Input) == 0 {
 			return printable(n.GetOpType())
 		}
 		value = n.Input[0]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type session struct {
 type graph struct {
 	model   []byte
 	in, out string
+	more    []string              // further outputs
 	loops   bool                  // it has loops, which may not end
 	tensors []*onnxpb.TensorProto // of the model, which point at weights
 	weights map[string]weight
@@ -86,7 +88,7 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 			return nil, fmt.Errorf("weight '%s': %w", printable(t.GetName()), plain(err))
 		}
 	}
-	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, []string{g.in}, []string{g.out}, o)
+	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, []string{g.in}, append([]string{g.out}, g.more...), o)
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -152,6 +154,34 @@ func (s *session) outputShape(ctx context.Context, inShape ort.Shape, in []float
 		return nil, err
 	}
 	return shape, nil
+}
+
+// integers runs the graph once and returns its further outputs, tensors of int64.
+func (s *session) integers(ctx context.Context, inShape ort.Shape, in []float32, outputs int) (all [][]int64, err error) {
+	err = s.call(ctx, func(options *ort.RunOptions) error {
+		x, err := ort.NewTensor(inShape, in)
+		if err != nil {
+			return err
+		}
+		defer x.Destroy()
+		results := make([]ort.Value, 1+outputs)
+		if err := s.ort.RunWithOptions([]ort.Value{x}, results, options); err != nil {
+			return err
+		}
+		for k, v := range results {
+			defer v.Destroy()
+			if k == 0 {
+				continue
+			}
+			t, ok := v.(*ort.Tensor[int64])
+			if !ok {
+				return errors.New("an output is no tensor of int64")
+			}
+			all = append(all, slices.Clone(t.GetData()))
+		}
+		return nil
+	})
+	return all, err
 }
 
 // call runs the graph by f. Cancelling ctx stops it between two nodes.

@@ -100,7 +100,7 @@ func TestVNNComp(t *testing.T) {
 				if right != c.accuracy { // as onnxruntime in Python finds
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
-				s, err := openSession(graph{model: file, in: m.Input().Name, out: m.Output().Name}, &cpuProvider, settings{workers: 1})
+				s, err := openSession(graph{model: file, in: m.contract.input.Name, out: m.contract.output.Name}, &cpuProvider, settings{workers: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

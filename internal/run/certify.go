@@ -79,6 +79,9 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
+	for _, note := range in.model.Notes() {
+		console.notef("model: %s", note)
+	}
 	console.notef("noise: %s", in.noise)
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
@@ -202,7 +205,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	in.data.FitChannels(imageChannels(in.file))
 	in.model, err = in.library.LoadFile(ctx, in.file, onnx.LoadOptions{
 		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
-		Example: in.data.Shape(),
+		Example: in.data.Shape(), Columns: in.data.Columns(),
 	})
 	if err != nil {
 		return BadInput(fmt.Errorf("%s: %w", p.Model, err))
@@ -254,7 +257,8 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
 			File: p.Model, SHA256: in.file.SHA256(),
-			Input: in.model.Input().String(), Output: in.model.Output().String(), Classes: in.model.Classes(),
+			Input: in.model.Input(), Output: in.model.Output(), Classes: in.model.Classes(),
+			Changes: in.changes(),
 		},
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),

@@ -30,12 +30,19 @@ type noise struct {
 	high     float64
 
 	float normalisation // of noise in floats
+	bytes bool          // a model of integers gets bytes as they are, 255·x
 }
 
 func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noise, error) {
 	n := &noise{Arrangement: a}
 	d := in.model.InputLen()
 	var err error
+	if n.bytes, err = givesBytes(ctx, p, in); err != nil {
+		return nil, err
+	}
+	if n.bytes {
+		p.Std = []float64{1. / 255}
+	}
 	if p.Noise == runfolder.Float {
 		n.float, err = newNormalisation(p, a, d)
 		return n, err
@@ -113,6 +120,9 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 // largest is the largest magnitude that the model gets of the data without noise.
 func (n *noise) largest(p Plan) float64 {
 	mean, std := p.Mean, p.Std
+	if n.bytes {
+		return 0 // what the model is for
+	}
 	if len(mean) == 0 {
 		mean = []float64{0}
 	}

@@ -60,6 +60,8 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
+	// Changes are the edits of the model's graph that are part of the classifier, a line each.
+	Changes []string `json:"changes,omitempty"`
 }
 
 // Data identifies the dataset.
@@ -247,6 +249,9 @@ func (r Run) differences(other Run) (diff []difference) {
 	}
 	if r.Data.SHA256 != other.Data.SHA256 {
 		differs("the data set", file(r.Data.File, r.Data.SHA256), file(other.Data.File, other.Data.SHA256))
+	}
+	if !slices.Equal(r.Model.Changes, other.Model.Changes) {
+		differs("what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	first, second := reflect.ValueOf(r.Parameters), reflect.ValueOf(other.Parameters)
 	for i := range first.NumField() {

@@ -618,6 +618,11 @@ func TestRunsThatAreNone(t *testing.T) {
 		t.Errorf("another table: %v", err)
 	}
 	other = r
+	other.Model.Changes = []string{"columns 'a', 'b' joined"}
+	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "what is done to the model was not given, now columns 'a', 'b' joined") {
+		t.Errorf("another edit of the model: %v", err)
+	}
+	other = r
 	other.Runtime.Provider = "cuda"
 	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "the provider was cpu, now cuda") {
 		t.Errorf("another provider: %v", err)

@@ -1,0 +1,541 @@
+package onnx
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// rule says where the batch may be in a node's results, if the node treats all
+// samples alike and each by itself; nothing where it does not.
+type rule func(*rebatching, *onnxpb.NodeProto) []option
+
+var rules = make(map[string]rule)
+
+func init() { // the rules of Reshape and others would refer to themselves
+	for names, rule := range map[string]rule{
+		`Identity Cast Dropout Relu LeakyRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Tanh Gelu Erf Exp Log Sqrt Neg Abs
+		 Reciprocal Floor Ceil Round Sign Sin Cos Softplus Softsign Mish Swish ThresholdedRelu Clip Not IsNaN IsInf`: (*rebatching).same,
+		`Add Sub Mul Div Pow Max Min Sum Mean Mod PRelu Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor`: (*rebatching).broadcast,
+		`Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool BatchNormalization
+		 InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth`: (*rebatching).images,
+		`QuantizeLinear DequantizeLinear`:     (*rebatching).quantize,
+		`MatMul`:                              (*rebatching).matMul,
+		`Gemm`:                                (*rebatching).gemm,
+		`Softmax LogSoftmax Hardmax`:          (*rebatching).softmax,
+		`LayerNormalization RMSNormalization`: (*rebatching).layerNorm,
+		`Transpose`:                           (*rebatching).transpose,
+		`Reshape`:                             (*rebatching).reshape,
+		`Flatten`:                             (*rebatching).flatten,
+		`Squeeze`:                             (*rebatching).squeeze,
+		`Unsqueeze`:                           (*rebatching).unsqueeze,
+		`Concat`:                              (*rebatching).concat,
+		`Split LpNormalization CumSum`:        (*rebatching).split,
+		`Slice`:                               (*rebatching).slice,
+		`Gather`:                              (*rebatching).gather,
+		`Pad`:                                 (*rebatching).pad,
+		`ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare`: (*rebatching).reduce,
+		`ArgMax ArgMin`: (*rebatching).argMax,
+		`Expand`:        (*rebatching).expand,
+		`Resize`:        (*rebatching).resize,
+	} {
+		for _, name := range strings.Fields(names) {
+			rules[name] = rule
+		}
+	}
+}
+
+func to(at position) []option { return []option{{position: at}} }
+
+// moved is the position in another dimension.
+func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
+
+// own reports whether the batch has its dimension for itself.
+func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
+
+// axisOf is the node's attribute axis, 0 ≤ axis < rank for axes from the end too.
+func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
+	axis := absent
+	if a := attribute(n, "axis"); a != nil {
+		axis = a.GetI()
+	}
+	if axis < 0 {
+		axis += int64(rank)
+	}
+	return int(min(max(axis, -1), int64(rank)))
+}
+
+// same: elementwise in the first input, with constants that have no dimension of
+// their own.
+func (r *rebatching) same(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	return to(at)
+}
+
+// broadcast: elementwise in all inputs, aligned at the last dimension.
+func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
+	rank := len(r.result(n))
+	var found *position
+	for k := range n.Input {
+		at, fed := r.at(n, k)
+		if !fed {
+			continue
+		}
+		at = at.moved(at.dim + rank - r.rank(n, k))
+		if found != nil && *found != at {
+			return nil
+		}
+		found = &at
+	}
+	for k := range n.Input {
+		if !r.sameForAll(n, k, found.dim, rank) {
+			return nil
+		}
+	}
+	return to(*found)
+}
+
+// sameForAll reports whether input k, aligned at the last of rank dimensions, is
+// the same for all samples of a batch in dimension dim: if it is not the batch's
+// itself, a constant of size 1 there.
+func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
+	if t, fed := r.tracks[n.Input[k]]; fed {
+		return !t.fromShapes
+	}
+	sizes, known := r.shapes[n.Input[k]]
+	d := dim - (rank - len(sizes))
+	return known && (d < 0 || sizes[d] == 1)
+}
+
+// images: operators of [N, C, …] whose N may be anything.
+func (r *rebatching) images(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	training := attribute(n, "training_mode")
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // indices of MaxPool count through the batch
+		return nil
+	}
+	return to(at)
+}
+
+func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok || r.rank(n, 1) > 1 || r.rank(n, 1) == 1 && axisOf(n, 1, r.rank(n, 0)) == at.dim && !slices.Equal(r.shape(n, 1), []int64{1}) {
+		return nil
+	}
+	return to(at)
+}
+
+// matMul: rows of A, columns of B, or the leading dimensions of both.
+func (r *rebatching) matMul(n *onnxpb.NodeProto) []option {
+	ra, rb, rank := r.rank(n, 0), r.rank(n, 1), len(r.result(n))
+	if ra < 2 || rb < 2 {
+		return nil
+	}
+	a, inA := r.at(n, 0)
+	b, inB := r.at(n, 1)
+	a, b = a.moved(a.dim+rank-ra), b.moved(b.dim+rank-rb)
+	leading := func(p position) bool { return p.dim < rank-2 }
+	var free bool
+	switch {
+	case inA && inB:
+		free = a == b && leading(a)
+	case inA:
+		free = a.dim == rank-2 || leading(a) && r.sameForAll(n, 1, a.dim, rank)
+	default:
+		a = b
+		free = b.dim == rank-1 || leading(b) && r.sameForAll(n, 0, b.dim, rank)
+	}
+	if !free {
+		return nil
+	}
+	return to(a)
+}
+
+func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	rows := 0
+	if attribute(n, "transA").GetI() != 0 {
+		rows = 1
+	}
+	if !ok || at.dim != rows || len(n.Input) > 2 && n.Input[2] != "" && !r.sameForAll(n, 2, 0, 2) {
+		return nil
+	}
+	return to(at.moved(0))
+}
+
+// softmax: over one axis; before version 13 over all from the axis on.
+func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	last := r.rank(n, 0)
+	switch {
+	case !ok:
+		return nil
+	case r.opset >= 13 && at.dim != axisOf(n, -1, last), r.opset < 13 && at.dim < axisOf(n, 1, last):
+		return to(at)
+	}
+	return nil
+}
+
+func (r *rebatching) layerNorm(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	rank := r.rank(n, 0)
+	if !ok || at.dim >= axisOf(n, -1, rank) {
+		return nil
+	}
+	for k := 1; k < len(n.Input); k++ {
+		if !r.sameForAll(n, k, at.dim, rank) {
+			return nil
+		}
+	}
+	return to(at)
+}
+
+func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	dim := r.rank(n, 0) - 1 - at.dim
+	if perm := attribute(n, "perm"); perm != nil {
+		dim = slices.Index(perm.Ints, int64(at.dim))
+	}
+	return to(at.moved(dim))
+}
+
+// before is the number of values that come before the batch's in a row: indices
+// that run slower than it.
+func before(sizes []int64, at position) int64 {
+	p := at.outer
+	for _, s := range sizes[:at.dim] {
+		p *= s
+	}
+	return p
+}
+
+// reshape cuts the row of values anew. The batch goes into a dimension that
+// begins at or before its place in the row and ends behind it; where there are
+// several, those of the batch's own size come first, and the last dimension,
+// which most operators contract, comes last.
+func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
+	at, fed := r.at(n, 0)
+	if !fed {
+		return nil
+	}
+	return r.cut(n, at)
+}
+
+func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
+	p := before(r.shape(n, 0), at)
+	sizes := r.result(n)
+	var own, inside, last []option
+	q := int64(1) // values before dimension j
+	for j, s := range sizes {
+		if outer := p / q; p%q == 0 && s%(outer*r.batch) == 0 && outer > 0 {
+			target := slices.Clone(sizes)
+			target[j] = -1
+			o := option{position{j, outer, s / (outer * r.batch)}, &edit{target: target, reshape: n.GetOpType() != "Reshape"}}
+			switch {
+			case o.own():
+				own = append(own, o)
+			case j == len(sizes)-1:
+				last = append(last, o)
+			default:
+				inside = append(inside, o)
+			}
+		}
+		q *= s
+		if q == 0 {
+			return nil
+		}
+	}
+	slices.Reverse(inside)
+	return slices.Concat(own, inside, last)
+}
+
+func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	axis := axisOf(n, 1, r.rank(n, 0))
+	sizes, result := r.shape(n, 0), r.result(n)
+	p := before(sizes, at)
+	switch {
+	case axis < 0 || len(result) != 2 || p == 0 || result[0] == 0:
+		return nil
+	case at.dim < axis:
+		return to(position{0, p, result[0] / (p * r.batch)})
+	}
+	p /= result[0]
+	if p == 0 {
+		return nil
+	}
+	return to(position{1, p, result[1] / (p * r.batch)})
+}
+
+// axesOf are the node's axes, an attribute or input k, from 0 up.
+func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
+	values, ok := r.parameter(n, k, "axes")
+	var axes []int
+	for _, v := range values {
+		if v < 0 {
+			v += int64(rank)
+		}
+		if v < 0 || v >= int64(rank) {
+			return nil, false
+		}
+		axes = append(axes, int(v))
+	}
+	return axes, ok
+}
+
+// without is the position once the axes are gone.
+func (p position) without(axes []int) position {
+	dim := p.dim
+	for _, a := range axes {
+		if a < p.dim {
+			dim--
+		}
+	}
+	return p.moved(dim)
+}
+
+func (r *rebatching) squeeze(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	axes, known := r.axesOf(n, 1, r.rank(n, 0))
+	if !ok || !known || slices.Contains(axes, at.dim) {
+		return nil
+	}
+	return to(at.without(axes))
+}
+
+func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	axes, known := r.axesOf(n, 1, len(r.result(n)))
+	if !ok || !known {
+		return nil
+	}
+	dim := at.dim
+	slices.Sort(axes)
+	for _, a := range axes {
+		if a <= dim {
+			dim++
+		}
+	}
+	return to(at.moved(dim))
+}
+
+// concat: along another dimension. A constant part is repeated for every sample.
+func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
+	var found *position
+	rank := len(r.result(n))
+	e := edit{rank: rank}
+	for k, v := range n.Input {
+		at, fed := r.at(n, k)
+		switch t, known := r.tracks[v]; {
+		case known && t.fromShapes, fed && found != nil && *found != at:
+			return nil
+		case fed:
+			found = &at
+		default:
+			e.repeats = append(e.repeats, k)
+		}
+	}
+	if axisOf(n, 0, rank) == found.dim {
+		return nil
+	}
+	if len(e.repeats) == 0 {
+		return to(*found)
+	}
+	e.dim = found.dim
+	if !found.own() || r.batch != 1 {
+		return nil
+	}
+	for _, k := range e.repeats {
+		if sizes := r.shape(n, k); len(sizes) != rank || sizes[e.dim] != 1 {
+			return nil
+		}
+	}
+	return []option{{*found, &e}}
+}
+
+// split: operators along one axis, 0 unless it is given.
+func (r *rebatching) split(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	absent := int64(0)
+	if n.GetOpType() == "LpNormalization" {
+		absent = -1
+	}
+	axis := axisOf(n, absent, r.rank(n, 0))
+	if n.GetOpType() == "CumSum" {
+		axes, known := r.constant(n, 1)
+		if !known || len(axes) != 1 {
+			return nil
+		}
+		if axis = int(axes[0]); axis < 0 {
+			axis += r.rank(n, 0)
+		}
+	}
+	if !ok || axis == at.dim {
+		return nil
+	}
+	return to(at)
+}
+
+// slice: along other dimensions, or all of the batch's.
+func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
+	at, fed := r.at(n, 0)
+	axes, whole, ok := r.sliced(n)
+	if k := slices.Index(axes, at.dim); !fed || !ok || k >= 0 && !whole[k] {
+		return nil
+	}
+	return to(at)
+}
+
+// sliced are the axes of Slice and whether all of each is taken, whatever its size.
+func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
+	starts, ok1 := r.parameter(n, 1, "starts")
+	ends, ok2 := r.parameter(n, 2, "ends")
+	axes, given := r.axesOf(n, 3, r.rank(n, 0))
+	steps, stepped := r.constant(n, 4)
+	if !given {
+		for k := range starts {
+			axes = append(axes, k)
+		}
+	}
+	if !stepped {
+		steps = slices.Repeat([]int64{1}, len(axes))
+	}
+	known := ok1 && ok2 && (given || !present(n, 3)) && (stepped || !present(n, 4))
+	if !known || len(starts) != len(ends) || len(axes) != len(starts) || len(steps) != len(axes) {
+		return nil, nil, false
+	}
+	const huge = 1<<31 - 1 // and more: to the end
+	for k := range axes {
+		whole = append(whole, starts[k] == 0 && ends[k] >= huge && steps[k] == 1)
+	}
+	return axes, whole, true
+}
+
+// present reports whether the node has an input k.
+func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
+
+// parameter is an attribute of the node or, in later versions, its input k.
+func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
+	if a := attribute(n, name); a != nil {
+		return a.Ints, true
+	}
+	return r.constant(n, k)
+}
+
+// gather: constant places along another dimension, or the batch's places in a
+// constant table.
+func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
+	axis := axisOf(n, 0, r.rank(n, 0))
+	at, data := r.at(n, 0)
+	places, indices := r.at(n, 1)
+	switch {
+	case data && indices, axis < 0:
+		return nil
+	case indices:
+		return to(places.moved(axis + places.dim))
+	case at.dim < axis:
+		return to(at)
+	case at.dim > axis:
+		return to(at.moved(at.dim + r.rank(n, 1) - 1))
+	case r.takesAll(n):
+		return r.cut(n, at)
+	}
+	return nil
+}
+
+// takesAll reports whether Gather takes all values of a vector in their order,
+// as PyTorch's as_strided does of values that are side by side: a Reshape.
+func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
+	places, ok := r.constant(n, 1)
+	sizes := r.shape(n, 0)
+	if !ok || len(sizes) != 1 || int64(len(places)) != sizes[0] {
+		return false
+	}
+	for i, p := range places {
+		if p != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rebatching) pad(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	pads, ok := r.parameter(n, 1, "pads")
+	rank := r.rank(n, 0)
+	if !fed || !ok || present(n, 3) || len(pads) != 2*rank || pads[at.dim] != 0 || pads[at.dim+rank] != 0 {
+		return nil
+	}
+	return to(at)
+}
+
+func (r *rebatching) reduce(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	axes, ok := r.axesOf(n, 1, r.rank(n, 0))
+	if !fed || !ok || len(axes) == 0 || slices.Contains(axes, at.dim) {
+		return nil
+	}
+	return to(at.reduced(n, axes))
+}
+
+func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	axis := axisOf(n, 0, r.rank(n, 0))
+	if !fed || axis == at.dim {
+		return nil
+	}
+	return to(at.reduced(n, []int{axis}))
+}
+
+// reduced is the position once the axes are reduced.
+func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
+	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
+		return p
+	}
+	return p.without(axes)
+}
+
+// expand: a target of 1 keeps the size that the value has.
+func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
+	at, fed := r.at(n, 0)
+	if !fed {
+		return nil
+	}
+	target := slices.Clone(r.result(n))
+	at = at.moved(at.dim + len(target) - r.rank(n, 0))
+	target[at.dim] = 1
+	return []option{{at, &edit{target: target}}}
+}
+
+// resize: constant sizes of images, or scales, which leave the batch as it is.
+func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
+	at, fed := r.at(n, 0)
+	sizes := r.result(n)
+	if !fed || at.dim != 0 || len(sizes) != r.rank(n, 0) || sizes[0] != r.shape(n, 0)[0] {
+		return nil
+	}
+	if attribute(n, "axes") != nil {
+		axes, ok := r.axesOf(n, len(n.Input), len(sizes))
+		if !ok || slices.Contains(axes, 0) {
+			return nil
+		}
+		return to(at)
+	}
+	if len(n.Input) < 4 || n.Input[3] == "" {
+		return to(at) // by scales
+	}
+	if !at.own() {
+		return nil
+	}
+	return []option{{at, &edit{target: slices.Clone(sizes)}}}
+}

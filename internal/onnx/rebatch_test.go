@@ -1,0 +1,397 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// prover is a loader of the model, as far as the search for its batch goes.
+func prover(t testing.TB, model []byte, example ...int) *loader {
+	t.Helper()
+	openRuntime(t)
+	file, err := newFile(model, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLoader(t.Context(), file, LoadOptions{Example: example})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.device, l.sessions, l.settings = CPU, make(map[sessionKey]*session), settings{workers: 1}
+	t.Cleanup(l.closeSessions)
+	return l
+}
+
+// freedByProof searches for the batch and, if it is found, checks that a batch of
+// 5 gives each sample what the model as it is gives it alone.
+func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
+	t.Helper()
+	l := prover(t, model, example...)
+	native := max(l.contract.batch, 1)
+	original, err := l.session(asItIs, native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := randomSamples(l.sampleLen)
+	if err := l.readRow(LoadOptions{}, original, native, pool[0]); err != nil {
+		t.Fatal(err)
+	}
+	if l.edits, err = l.findRebatch(native); err != nil {
+		return false, err
+	}
+	const batch = 5
+	s, err := l.session(proven, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.rows(s, []int{0, 1, 2, 3, 4}, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range got {
+		want, err := l.alone(original, native, pool[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, w := range want {
+			if d := math.Abs(float64(row[k] - w)); !(d <= 1e-4*(1+math.Abs(float64(w)))) {
+				t.Fatalf("sample %d: %v in a batch, %v alone", i, row, want)
+			}
+		}
+	}
+	return true, nil
+}
+
+// TestRebatchRules has, for each rule, on images [1,2,3,4], what treats samples by themselves, and
+// what mixes them, which must be refused: with a batch of 1 nothing else shows it.
+func TestRebatchRules(t *testing.T) {
+	type build = func(b *modelBuilder)
+	const opset = 13
+	axes := func(v ...int64) *onnxpb.AttributeProto { return ints("axes", v...) }
+	for _, c := range []struct {
+		name  string
+		free  bool
+		opset int64
+		build build
+	}{
+		{"elementwise", true, opset, func(b *modelBuilder) { b.node("Tanh", "x", "y") }},
+		{"add a constant", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 1, 4).node("Add", "w x", "y") }},
+		{"add a constant of 3 dimensions", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 2, 3, 4).node("Mul", "x w", "y") }},
+		{"add a constant of 5 dimensions", true, opset, func(b *modelBuilder) {
+			b.weights("w", Float32, 2, 1, 2, 3, 4).node("Mul", "x w", "z").node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3, 4))
+		}},
+		{"two inputs in the same place", true, opset, func(b *modelBuilder) { b.node("Tanh", "x", "z").node("Sub", "x z", "y") }},
+		{"two inputs in different places", false, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 0, 2, 3)).node("Add", "x z", "y")
+		}},
+		{"images", true, opset, func(b *modelBuilder) {
+			b.weights("w", Float32, 2, 2, 3, 3).node("Conv", "x w", "y", ints("pads", 1, 1, 1, 1))
+		}},
+		{"images, the batch for channels", false, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 0, 2, 3)).weights("w", Float32, 1, 1, 3, 3).node("Conv", "z w", "y", ints("pads", 1, 1, 1, 1))
+		}},
+		{"softmax", true, opset, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 1)) }},
+		{"softmax of the batch", false, opset, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 0)) }},
+		{"softmax of the batch, from the end", false, opset, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", -4)) }},
+		{"softmax from an axis on", true, 11, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 1)) }},
+		{"softmax from the batch on", false, 11, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 0)) }},
+		{"softmax from before the batch on", false, 11, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("Softmax", "z", "y", integer("axis", 1))
+		}},
+		{"layer normalisation", true, 17, func(b *modelBuilder) {
+			b.weights("w", Float32, 3, 4).node("LayerNormalization", "x w", "y", integer("axis", 2))
+		}},
+		{"layer normalisation of the batch", false, 17, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).weights("w", Float32, 1, 4).node("LayerNormalization", "z w", "y", integer("axis", 2))
+		}},
+		{"mean", true, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(1), integer("keepdims", 0)) }},
+		{"mean of the batch", false, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(0)) }},
+		{"mean of all", false, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y") }},
+		{"mean behind the batch's place", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("ReduceMean", "z", "m", axes(0), integer("keepdims", 0)).node("ReduceMean", "m", "y", axes(0), integer("keepdims", 1))
+		}},
+		{"matrix product", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 4, 2).node("MatMul", "x w", "y") }},
+		{"matrix product from the left", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 2, 3).node("MatMul", "w x", "y") }},
+		{"matrix product of rows", true, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).node("MatMul", "z w", "y")
+		}},
+		{"matrix product of columns", true, opset, func(b *modelBuilder) {
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 3, 24).node("MatMul", "w z", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
+		}},
+		{"matrix product that contracts the batch", false, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).weights("w", Float32, 1, 2).node("MatMul", "z w", "y")
+		}},
+		{"matrix product of samples", false, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).node("Transpose", "x", "v", ints("perm", 1, 2, 0, 3)).node("MatMul", "z v", "y")
+		}},
+		{"matrix product with itself", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 0, 1, 3, 2)).node("MatMul", "x z", "y")
+		}},
+		{"matrix product of rows with rows", false, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("Transpose", "x", "v", ints("perm", 1, 2, 3, 0)).node("MatMul", "z v", "y")
+		}},
+		{"gemm", true, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).weights("c", Float32, 1, 3).node("Gemm", "z w c", "y")
+		}},
+		{"gemm of columns", true, opset, func(b *modelBuilder) {
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 24, 3).node("Gemm", "z w", "y", integer("transA", 1))
+		}},
+		{"gemm that contracts the batch", false, opset, func(b *modelBuilder) {
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 1, 3).node("Gemm", "z w", "y")
+		}},
+		{"batch times heads", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("Transpose", "z", "h", ints("perm", 1, 0, 2)).
+				node("Transpose", "h", "k", ints("perm", 0, 2, 1)).node("MatMul", "h k", "s").reshape("s", "y", 1, 2, 3, 3)
+		}},
+		{"batch in the middle, times rows", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 8).weights("w", Float32, 8, 2).node("MatMul", "z w", "v").
+				reshape("v", "u", 3, 1, 2).node("Transpose", "u", "y", ints("perm", 1, 0, 2))
+		}},
+		{"to one vector", false, opset, func(b *modelBuilder) { b.reshape("x", "z", 24).node("Softmax", "z", "y", integer("axis", 0)) }},
+		{"flatten", true, opset, func(b *modelBuilder) {
+			b.node("Flatten", "x", "z", integer("axis", 2)).weights("w", Float32, 12, 2).node("MatMul", "z w", "y")
+		}},
+		{"flatten in front of the batch", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 1, 0, 2, 3)).node("Flatten", "t", "z", integer("axis", 1)).node("Softmax", "z", "v", integer("axis", 0)).
+				reshape("v", "u", 2, 1, 12).node("Transpose", "u", "y", ints("perm", 1, 0, 2))
+		}},
+		{"squeeze", true, opset, func(b *modelBuilder) {
+			b.node("ReduceMax", "x", "z", axes(1)).int64s("a", 1).node("Squeeze", "z a", "y")
+		}},
+		{"squeeze the batch away", false, opset, func(b *modelBuilder) { b.int64s("a", 0).node("Squeeze", "x a", "y") }},
+		{"squeeze all of size 1", false, opset, func(b *modelBuilder) { b.node("Squeeze", "x", "y") }},
+		{"unsqueeze", true, opset, func(b *modelBuilder) {
+			b.int64s("a", 0, -1).node("Unsqueeze", "x a", "z").node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3, 4, 5))
+		}},
+		{"concat", true, opset, func(b *modelBuilder) { b.node("Concat", "x x", "y", integer("axis", 2)) }},
+		{"concat along the batch", false, opset, func(b *modelBuilder) { b.node("Concat", "x x", "y", integer("axis", 0)) }},
+		{"concat with a constant", true, opset, func(b *modelBuilder) {
+			b.weights("w", Float32, 1, 2, 1, 4).node("Concat", "w x", "y", integer("axis", -2))
+		}},
+		{"concat with a constant behind the batch's place", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).weights("w", Float32, 2, 1, 2, 4).node("Concat", "t w", "z", integer("axis", 0)).
+				node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3))
+		}},
+		{"split", true, opset, func(b *modelBuilder) { b.node("Split", "x", "y", integer("axis", 1)).second("z") }},
+		{"slice", true, opset, func(b *modelBuilder) { b.int64s("s", 1).int64s("e", 3).int64s("a", -1).node("Slice", "x s e a", "y") }},
+		{"slice all of the batch", true, opset, func(b *modelBuilder) { b.int64s("s", 0, 1).int64s("e", math.MaxInt64, 3).node("Slice", "x s e", "y") }},
+		{"slice of the batch", false, opset, func(b *modelBuilder) { b.int64s("s", 0).int64s("e", 1).int64s("a", 0).node("Slice", "x s e a", "y") }},
+		{"slice of the batch from the end", false, opset, func(b *modelBuilder) {
+			b.int64s("s", 0).int64s("e", math.MaxInt64).int64s("a", 0).int64s("d", 2).node("Slice", "x s e a d", "y")
+		}},
+		{"gather", true, opset, func(b *modelBuilder) { b.int64s("i", 1, 0, 2).node("Gather", "x i", "y", integer("axis", 2)) }},
+		{"gather in front of the batch", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 1, 0, 2, 3)).int64s("i", 1, 0).node("Gather", "t i", "z", integer("axis", 0)).node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3))
+		}},
+		{"gather of the batch", false, opset, func(b *modelBuilder) { b.int64s("i", 0).node("Gather", "x i", "y", integer("axis", 0)) }},
+		{"gather of all values", true, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 24).int64s("i", counting(24)...).node("Gather", "z i", "v").reshape("v", "u", 1, 24).node("Tanh", "u", "y")
+		}},
+		{"gather of all values in another order", false, opset, func(b *modelBuilder) {
+			i := counting(24)
+			i[3], i[4] = i[4], i[3]
+			b.reshape("x", "z", 24).int64s("i", i...).node("Gather", "z i", "v").reshape("v", "u", 1, 24).node("Tanh", "u", "y")
+		}},
+		{"pad", true, opset, func(b *modelBuilder) { b.int64s("p", 0, 1, 0, 0, 0, 0, 2, 0).node("Pad", "x p", "y") }},
+		{"pad in front of the batch", false, opset, func(b *modelBuilder) { b.int64s("p", 1, 0, 0, 0, 0, 0, 0, 0).node("Pad", "x p", "y") }},
+		{"pad behind the batch", false, opset, func(b *modelBuilder) { b.int64s("p", 0, 0, 0, 0, 1, 0, 0, 0).node("Pad", "x p", "y") }},
+		{"largest", true, opset, func(b *modelBuilder) {
+			b.node("ArgMax", "x", "z", integer("axis", 1), integer("keepdims", 0)).node("Cast", "z", "y", integer("to", int64(Float32)))
+		}},
+		{"largest of the batch", false, opset, func(b *modelBuilder) {
+			b.node("ArgMax", "x", "z", integer("axis", 0)).node("Cast", "z", "y", integer("to", int64(Float32)))
+		}},
+		{"expand", true, opset, func(b *modelBuilder) {
+			b.int64s("a", 1).node("Unsqueeze", "x a", "z").int64s("like", 1, 3, 2, 3, 4).node("Expand", "z like", "y")
+		}},
+		{"expand the batch", false, opset, func(b *modelBuilder) { b.int64s("like", 3, 1, 1, 1).node("Expand", "x like", "y") }},
+		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
+		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
+		{"a size of its own", true, opset, func(b *modelBuilder) { // x over the root of its width
+			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).
+				node("Sqrt", "f", "r").node("Div", "x r", "y")
+		}},
+		{"the size of the batch", false, opset, func(b *modelBuilder) {
+			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).node("Div", "x f", "y")
+		}},
+		{"sizes sliced of a shape", true, opset, func(b *modelBuilder) {
+			b.node("Shape", "x", "shape").int64s("s", -2).int64s("e", math.MaxInt64).node("Slice", "shape s e", "hw").int64s("a", 0).int64s("one", 1).
+				node("ReduceProd", "hw", "p", integer("keepdims", 1)).int64s("c", 2).node("Concat", "one c p", "target", integer("axis", 0)).node("Reshape", "x target", "y")
+		}},
+		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "abcd->abdc")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newModel("x", Float32, 1, 2, 3, 4)
+			b.OpsetImport[0].Version, b.IrVersion = proto.Int64(c.opset), proto.Int64(8)
+			c.build(b)
+			b.reshape("y", "row", 1, -1).output("row", Float32, 1, "m")
+			free, err := freedByProof(t, b.bytes(t), 2, 3, 4)
+			if free != c.free {
+				t.Errorf("freed: %v (%v), want %v", free, err, c.free)
+			}
+		})
+	}
+}
+
+func counting(n int64) (v []int64) {
+	for i := range n {
+		v = append(v, i)
+	}
+	return v
+}
+
+// second adds an output to the last node.
+func (b *modelBuilder) second(name string) *modelBuilder {
+	n := b.Graph.Node[len(b.Graph.Node)-1]
+	n.Output = append(n.Output, name)
+	return b
+}
+
+// optional adds a node some of whose inputs may be left out (""). The last name is the output's.
+func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
+	last := len(names) - 1
+	b.Graph.Node = append(b.Graph.Node, node(op, names[:last], names[last]))
+	return b
+}
+
+func text(name, v string) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
+}
+
+// randomGraph builds a graph of a batch of 1 by what the numbers say.
+func randomGraph(next func(n int) int) []byte {
+	b := newModel("x", Float32, 1, 2, 3, 2)
+	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
+	shape, v := []int64{1, 2, 3, 2}, "x"
+	for k := range 1 + next(7) {
+		y := fmt.Sprint("v", k)
+		axis := next(len(shape))
+		switch next(10) {
+		case 0:
+			shape = regrouped(shape, next)
+			b.reshape(v, y, slices.Clone(shape)...)
+		case 1:
+			perm := permutation(len(shape), next)
+			was := slices.Clone(shape)
+			for i, p := range perm {
+				shape[i] = was[p]
+			}
+			b.node("Transpose", v, y, ints("perm", perm...))
+		case 2:
+			b.node("Softmax", v, y, integer("axis", int64(axis)))
+		case 3:
+			b.node("ReduceMean", v, y, ints("axes", int64(axis)), integer("keepdims", 1))
+			shape[axis] = 1
+		case 4:
+			last := len(shape) - 1
+			if last < 1 {
+				b.node("Tanh", v, y)
+				break
+			}
+			b.weights(y+"w", Float32, shape[last], 2).node("MatMul", v+" "+y+"w", y)
+			shape[last] = 2
+		case 5:
+			like := slices.Clone(shape)
+			like[axis] = 1
+			b.weights(y+"w", Float32, like[next(len(like)):]...).node("Add", v+" "+y+"w", y)
+		case 6:
+			b.node("Concat", v+" "+v, y, integer("axis", int64(axis)))
+			shape[axis] *= 2
+		case 7:
+			like := slices.Clone(shape)
+			like[axis] = 1
+			b.weights(y+"w", Float32, like...).node("Concat", v+" "+y+"w", y, integer("axis", int64(axis)))
+			shape[axis]++
+		case 8:
+			at := next(len(shape) + 1)
+			b.int64s(y+"a", int64(at)).node("Unsqueeze", v+" "+y+"a", y)
+			shape = slices.Insert(shape, at, 1)
+		case 9:
+			b.node("Flatten", v, y, integer("axis", int64(axis)))
+			a, c := int64(1), int64(1)
+			for i, s := range shape {
+				if i < axis {
+					a *= s
+				} else {
+					c *= s
+				}
+			}
+			shape = []int64{a, c}
+		}
+		v = y
+	}
+	b.reshape(v, "row", 1, -1).output("row", Float32, 1, "m")
+	model, err := proto.Marshal(b.ModelProto)
+	if err != nil {
+		panic(err)
+	}
+	return model
+}
+
+// regrouped cuts as many values into other sizes: neighbours are joined, sizes of 1 come and go.
+func regrouped(shape []int64, next func(int) int) []int64 {
+	var sizes []int64
+	for _, s := range shape {
+		switch {
+		case len(sizes) > 0 && next(2) == 0:
+			sizes[len(sizes)-1] *= s
+		case next(4) == 0:
+			sizes = append(sizes, 1, s)
+		case s%2 == 0 && next(2) == 0:
+			sizes = append(sizes, 2, s/2)
+		default:
+			sizes = append(sizes, s)
+		}
+	}
+	return sizes
+}
+
+func permutation(n int, next func(int) int) []int64 {
+	perm := counting(int64(n))
+	for i := n - 1; i > 0; i-- {
+		j := next(i + 1)
+		perm[i], perm[j] = perm[j], perm[i]
+	}
+	return perm
+}
+
+// TestRebatchRandom: what is proven is true, of graphs that nobody thought of.
+func TestRebatchRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	found := 0
+	const graphs = 1500
+	for range graphs {
+		if free, _ := freedByProof(t, randomGraph(rng.IntN), 2, 3, 2); free {
+			found++
+		}
+	}
+	t.Logf("%d of %d freed", found, graphs)
+	if found < graphs/10 || found > graphs*9/10 {
+		t.Errorf("%d of %d graphs freed: the test says little", found, graphs)
+	}
+}
+
+// FuzzRebatch is TestRebatchRandom with graphs by the fuzzer.
+func FuzzRebatch(f *testing.F) {
+	f.Add([]byte("0123456789"))
+	f.Add([]byte(strings.Repeat("\x01\x02\x00\x03", 8)))
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		next := func(n int) int {
+			if len(choices) == 0 {
+				return 0
+			}
+			c := int(choices[0])
+			choices = choices[1:]
+			return c % n
+		}
+		freedByProof(t, randomGraph(next), 2, 3, 2)
+	})
+}
