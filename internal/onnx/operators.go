@@ -53,10 +53,7 @@ var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", 
 // checkOperators refuses a model with operators that draw random numbers, keep
 // a state, or are not known.
 func checkOperators(m *onnxpb.ModelProto) error {
-	local := make(map[opKey]bool)
-	for _, f := range m.Functions {
-		local[opKey{domainOf(f.GetDomain()), f.GetName()}] = true
-	}
+	local := localFunctions(m)
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
 		key := opKey{domainOf(n.GetDomain()), n.GetOpType()}
 		training, drop := drops[key]

@@ -1,0 +1,124 @@
+// Package diffusion finds the timestep at which a diffusion model expects as much noise as an input has.
+//
+// A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly 0.
+// So a noisy input u + s·ε, scaled by √ᾱ_t, is what the model knows at the t where s = √((1−ᾱ_t)/ᾱ_t) (Carlini et al. 2023,
+// "(Certified!!) Adversarial Robustness for Free!", section 3).
+package diffusion
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Schedule is ᾱ_t of t = 0, 1, …: numbers in (0, 1) that fall.
+type Schedule []float64
+
+// steps is the number of timesteps of the schedules that have a name.
+const steps = 1000
+
+// Linear is the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4): β_t from 10⁻⁴ to 0.02
+// in equal steps, ᾱ_t = Π_{s≤t} (1−β_s).
+func Linear() Schedule {
+	return fromBetas(func(t int) float64 { return 1e-4 + (0.02-1e-4)*float64(t)/(steps-1) })
+}
+
+// Cosine is the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models", equation 17):
+// β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
+func Cosine() Schedule {
+	f := func(t int) float64 {
+		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)
+		return c * c
+	}
+	return fromBetas(func(t int) float64 { return min(1-f(t+1)/f(t), 0.999) })
+}
+
+func fromBetas(beta func(t int) float64) Schedule {
+	s := make(Schedule, steps)
+	product := 1.0
+	for t := range s {
+		product *= 1 - beta(t)
+		s[t] = product
+	}
+	return s
+}
+
+// Open is the schedule of a name, linear or cosine, or of a file with a line for each ᾱ_t.
+func Open(name string) (Schedule, error) {
+	switch name {
+	case "linear":
+		return Linear(), nil
+	case "cosine":
+		return Cosine(), nil
+	}
+	return read(name)
+}
+
+// maxSteps is above the timesteps of any model.
+const maxSteps = 1 << 20
+
+func read(path string) (s Schedule, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for line := 1; lines.Scan(); line++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(v > 0 && v < 1):
+			return nil, fmt.Errorf("%s: line %d: %.40q is no number between 0 and 1", path, line, text)
+		case len(s) > 0 && v >= s[len(s)-1]:
+			return nil, fmt.Errorf("%s: line %d: %v is not less than %v of the timestep before: want ᾱ_t, the product of 1−β up to t",
+				path, line, v, s[len(s)-1])
+		case len(s) == maxSteps:
+			return nil, fmt.Errorf("%s: more than %d timesteps", path, maxSteps)
+		}
+		s = append(s, v)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: line %d: %w", path, len(s)+1, err)
+	}
+	if len(s) == 0 {
+		return nil, fmt.Errorf("%s: no timesteps", path)
+	}
+	return s, nil
+}
+
+// Noise is √((1−ᾱ_t)/ᾱ_t): the noise to a signal of 1 at a timestep.
+func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
+
+// ErrBeyond is wrapped by Timestep where no timestep has as much noise, or as little.
+var ErrBeyond = errors.New("beyond the schedule")
+
+// Timestep is the t whose Noise is nearest to that of the input, for data in the model's own range. Of two at the same
+// distance it is the smaller.
+func (s Schedule) Timestep(noise float64) (int, error) {
+	low, high := s.Noise(0), s.Noise(len(s)-1)
+	if !(noise >= low && noise <= high) {
+		return 0, fmt.Errorf("noise of %.4g is %w, which has %.4g to %.4g", noise, ErrBeyond, low, high)
+	}
+	best := 0
+	for t := range s {
+		if math.Abs(s.Noise(t)-noise) < math.Abs(s.Noise(best)-noise) {
+			best = t
+		}
+	}
+	return best, nil
+}

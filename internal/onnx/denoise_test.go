@@ -1,0 +1,391 @@
+package onnx
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	ort "github.com/yalue/onnxruntime_go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// denoiserNet is a denoiser of images [N,3,4,4] with the names of the classifiers' values: y = conv(x) + 0.01·t.
+func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
+	b := newModel("x", Float32, "N", 3, 4, 4).weights("w_conv", Float32, channels, 3, 3, 3).
+		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
+	if step == nil {
+		return b.node("Tanh", "c", "y").output("y", Float32, "N", int(channels), 4, 4)
+	}
+	b.Graph.Input = append(b.Graph.Input, step)
+	return b.node("Cast", "t", "tf", integer("to", int64(Float32))).floats("hundredth", 0.01).node("Mul", "tf hundredth", "s").
+		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", Float32, "N", int(channels), 4, 4)
+}
+
+// apply runs a model of one input on 16 samples, with its timestep, if it has one, as a constant.
+func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
+	t.Helper()
+	m := proto.CloneOf(b.ModelProto)
+	if len(m.Graph.Input) == 2 {
+		info := m.Graph.Input[1]
+		m.Graph.Input = m.Graph.Input[:1]
+		constant := newModel("", Float32).floats("t", float32(step)).Graph.Initializer[0]
+		constant.Name = proto.String("step")
+		m.Graph.Initializer = append(m.Graph.Initializer, constant)
+		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{castNode("step", "t", ElemType(info.GetType().GetTensorType().GetElemType()))}, m.Graph.Node)
+	}
+	s, err := openSession(graph{model: (&modelBuilder{ModelProto: m}).bytes(t), in: m.Graph.Input[0].GetName(), out: m.Graph.Output[0].GetName()},
+		&cpuProvider, settings{workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	in := ort.Shape{16}
+	for _, d := range m.Graph.Input[0].GetType().GetTensorType().GetShape().Dim[1:] {
+		in = append(in, d.GetDimValue())
+	}
+	out := make([]float32, 16*sample)
+	shape := ort.Shape{16, int64(sample)}
+	if dims := m.Graph.Output[0].GetType().GetTensorType().GetShape().Dim; len(dims) == 4 {
+		shape = ort.Shape{16, dims[1].GetDimValue(), 4, 4}
+	}
+	if err := s.run(t.Context(), in, shape, x, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// expected computes the pair's scores of 16 samples from the formulas in Denoise's documentation, the models run apart.
+func expected(t *testing.T, denoiser, classifier *modelBuilder, d Denoiser, x []float32) []float32 {
+	t.Helper()
+	alpha := 1.0
+	if d.Kind.Diffusion() {
+		alpha = d.AlphaBar
+	}
+	signal, noise := math.Sqrt(alpha), math.Sqrt(1-alpha)
+	scaled := make([]float32, len(x))
+	for i, v := range x {
+		scaled[i] = float32(signal * (d.Low + (d.High-d.Low)*float64(v)))
+	}
+	channels := int(denoiser.Graph.Output[0].GetType().GetTensorType().GetShape().Dim[1].GetDimValue())
+	raw := apply(t, denoiser, d.Timestep, scaled, channels*16)
+	clean := make([]float32, len(x))
+	for i := range clean {
+		n, rest := i/48, i%48
+		v := float64(raw[n*channels*16+rest])
+		if d.Kind == PredictedNoise {
+			v = (float64(scaled[i]) - noise*v) / signal
+		}
+		if d.Kind.Diffusion() {
+			v = min(max(v, d.Low), d.High)
+		}
+		v = (v - d.Low) / (d.High - d.Low)
+		c := rest / 16
+		if len(d.Mean) > 0 {
+			v -= d.Mean[min(c, len(d.Mean)-1)]
+		}
+		if len(d.Std) > 0 {
+			v /= d.Std[min(c, len(d.Std)-1)]
+		}
+		clean[i] = float32(v)
+	}
+	return apply(t, classifier, 0, clean, 4)
+}
+
+// TestDenoise compares the pair with its two models run apart, for every kind of denoiser and of timestep.
+func TestDenoise(t *testing.T) {
+	r := openRuntime(t)
+	classifier := testModels["nchw"]()
+	const i64, i32 = ElemType(onnxpb.TensorProto_INT64), ElemType(onnxpb.TensorProto_INT32)
+	image := Denoiser{Kind: DenoisedImage, High: 1}
+	epsilon := Denoiser{Kind: PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.4}
+	x0 := Denoiser{Kind: PredictedImage, Low: -1, High: 1, Timestep: 31, AlphaBar: 0.7}
+	normalised := epsilon
+	normalised.Mean, normalised.Std = []float64{0.4, 0.5, 0.6}, []float64{0.2}
+	wide := image
+	wide.Low, wide.High, wide.Mean, wide.Std = -2, 3, []float64{0.1}, []float64{0.2, 0.3, 0.5}
+	samples := randomSamples(48)[:16]
+	x := slices.Concat(samples...)
+	for _, c := range []struct {
+		name     string
+		d        Denoiser
+		step     *onnxpb.ValueInfoProto
+		channels int64
+	}{
+		{"image", image, nil, 3},
+		{"image in a range, normalised", wide, nil, 3},
+		{"noise, a step a sample", epsilon, value("t", i64, "N"), 3},
+		{"noise, one step", epsilon, value("t", i64), 3},
+		{"noise, a vector of one step", epsilon, value("t", i32, 1), 3},
+		{"noise, a column of steps", epsilon, value("t", Float32, "N", 1), 3},
+		{"noise, without a step", epsilon, nil, 3},
+		{"noise and variance, normalised", normalised, value("t", i64, "N"), 6},
+		{"clean image", x0, value("t", Float64, "N"), 3},
+		{"clean image and variance", x0, value("t", i64, "N"), 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := denoiserNet(c.step, c.channels)
+			pair, err := Denoise(d.file(t), classifier.file(t), c.d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := r.LoadFile(t.Context(), pair, LoadOptions{Device: CPU, Batch: 16, Example: []int{3, 4, 4}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if len(m.Warnings()) > 0 || m.Batch() != 16 {
+				t.Errorf("%v, batch %d", m.Warnings(), m.Batch())
+			}
+			want := expected(t, d, classifier, c.d, x)
+			largest := 0.0
+			for i, got := range slices.Concat(scores(t, m, samples)...) {
+				largest = max(largest, math.Abs(float64(want[i])))
+				if math.Abs(float64(got-want[i])) > 1e-4*max(1, math.Abs(float64(want[i]))) {
+					t.Fatalf("score %d is %v, want %v", i, got, want[i])
+				}
+			}
+			if largest < 0.1 {
+				t.Error("the scores say nothing")
+			}
+		})
+	}
+}
+
+// TestDenoisePairs joins models of different batches, types, operator sets and names.
+func TestDenoisePairs(t *testing.T) {
+	r := openRuntime(t)
+	samples := randomSamples(48)[:16]
+	image := Denoiser{Kind: DenoisedImage, High: 1}
+	d := denoiserNet(nil, 3)
+	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
+	// The same two computations, written otherwise.
+	fixed := denoiserNet(nil, 3)
+	for _, v := range []*onnxpb.ValueInfoProto{fixed.Graph.Input[0], fixed.Graph.Output[0]} {
+		v.Type.GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}
+	}
+	newer := denoiserNet(nil, 3)
+	newer.OpsetImport[0].Version, newer.IrVersion = proto.Int64(15), proto.Int64(8)
+	function := denoiserNet(nil, 3)
+	function.IrVersion = proto.Int64(8)
+	function.OpsetImport[0].Version = proto.Int64(15)
+	function.OpsetImport = append(function.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String("own"), Version: proto.Int64(1)})
+	function.Graph.Node[1].Domain, function.Graph.Node[1].OpType = proto.String("own"), proto.String("Relu")
+	f := &onnxpb.FunctionProto{}
+	if err := proto.Unmarshal(functionOf(t, "Relu", "own", "Tanh", 13), f); err != nil {
+		t.Fatal(err)
+	}
+	function.Functions = []*onnxpb.FunctionProto{f}
+	branch := denoiserNet(nil, 3)
+	tanh := branch.Graph.Node[1]
+	then := &onnxpb.GraphProto{Name: proto.String("then"), Node: []*onnxpb.NodeProto{node("Tanh", []string{"c"}, "z")},
+		Output: []*onnxpb.ValueInfoProto{value("z", Float32, "N", 3, 4, 4)}}
+	otherwise := proto.CloneOf(then)
+	branch.Graph.Initializer = append(branch.Graph.Initializer, truth("on", 1))
+	*tanh = onnxpb.NodeProto{OpType: proto.String("If"), Input: []string{"on"}, Output: []string{"y"},
+		Attribute: []*onnxpb.AttributeProto{graphAttribute("then_branch", then), graphAttribute("else_branch", otherwise)}}
+	named := testModels["nchw"]()
+	taken := map[string]string{"x": "pair.1", "linear": "pair.input", "y": "pair.2"} // the others: those of the denoiser
+	eachName(named.Graph, func(name string) string { return cmp.Or(taken[name], "denoiser."+name) })
+	old := denoiserNet(nil, 3)
+	old.IrVersion = proto.Int64(3)
+	old.Graph.Input = append(old.Graph.Input, value("w_conv", Float32, 3, 3, 3, 3))
+	dotted := testModels["nchw"]()
+	eachName(dotted.Graph, func(name string) string {
+		return "pair." + cmp.Or(map[string]string{"x": "input", "c": "1"}[name], name)
+	})
+	for name, c := range map[string]struct{ denoiser, classifier *modelBuilder }{
+		"names of what is added":    {d, dotted},
+		"both old":                  {old, testModels["old"]()},
+		"names":                     {d, named},
+		"the denoiser's batch of 1": {fixed, testModels["nchw"]()},
+		"a batch of 1":              {d, testModels["fixed_full"]()},
+		"both of 1":                 {fixed, testModels["fixed_infer"]()},
+		"old":                       {fixed, testModels["old"]()},
+		"newer denoiser":            {newer, testModels["nchw"]()},
+		"function":                  {function, testModels["nchw"]()},
+		"branch":                    {branch, testModels["nchw"]()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := [][]byte{c.denoiser.bytes(t), c.classifier.bytes(t)}
+			front, back := c.denoiser.file(t), c.classifier.file(t)
+			pair, err := Denoise(front, back, image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := r.LoadFile(t.Context(), pair, LoadOptions{Device: CPU, Batch: 16})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if len(m.Warnings()) > 0 {
+				t.Error(m.Warnings())
+			}
+			for i, got := range slices.Concat(scores(t, m, samples)...) {
+				if math.Abs(float64(got-want[i])) > 1e-4 {
+					t.Fatalf("score %d is %v, want %v", i, got, want[i])
+				}
+			}
+			for i, file := range []*File{front, back} {
+				if !proto.Equal(file.model, parsed(t, before[i])) {
+					t.Error("a model was changed")
+				}
+			}
+		})
+	}
+}
+
+// functionOf is a function of one node, from its input to its output, of a version of ONNX's operators.
+func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
+	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{node(op, []string{"a"}, "b")},
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
+	file, err := proto.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(file, "\x22\x01a\x2a\x01b"...) // input a, output b: fields 4 and 5
+}
+
+func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
+	t.Helper()
+	m, err := parse(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestDenoiseExternal joins two models with weights in files, of the same names.
+func TestDenoiseExternal(t *testing.T) {
+	r := openRuntime(t)
+	d := newModel("x", Float32, "N", 3, 4, 4).weights("w_in", Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
+		weights("w_out", Float32, 3, 16, 3, 3).node("Conv", "c w_out", "y", ints("pads", 1, 1, 1, 1)).output("y", Float32, "N", 3, 4, 4)
+	image := Denoiser{Kind: DenoisedImage, High: 1}
+	load := func(front, back *File) [][]float32 {
+		pair, err := Denoise(front, back, image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.LoadFile(t.Context(), pair, LoadOptions{Device: CPU, Batch: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+		return scores(t, m, randomSamples(48)[:16])
+	}
+	want := load(d.file(t), wide().file(t))
+	split := func(b *modelBuilder) *File {
+		b = &modelBuilder{ModelProto: proto.CloneOf(b.ModelProto)}
+		dir := t.TempDir()
+		writeFile(t, dir+"/w", moved(b, "w", 64))
+		file, err := ReadModel(writeFile(t, dir+"/m.onnx", b.bytes(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for i, row := range load(split(d), split(wide())) {
+		if !sameBits(row, want[i]) {
+			t.Fatalf("sample %d: %v, want %v", i, row, want[i])
+		}
+	}
+}
+
+// TestDenoiseRefused says what does not fit.
+func TestDenoiseRefused(t *testing.T) {
+	epsilon := Denoiser{Kind: PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
+	image := Denoiser{Kind: DenoisedImage, High: 1}
+	threeMeans := image
+	threeMeans.Mean = []float64{1, 2}
+	step := value("t", int64s, "N")
+	larger := newModel("x", Float32, "N", 3, 8, 8).node("Tanh", "x", "y").output("y", Float32, "N", 3, 8, 8)
+	grey := newModel("x", Float32, "N", 1, 4, 4).node("Tanh", "x", "y").output("y", Float32, "N", 1, 4, 4)
+	shrinks := newModel("x", Float32, "N", 3, 4, 4).node("Tanh", "x", "y").output("y", Float32, "N", 3, 2, 2)
+	two := denoiserNet(nil, 3).node("Tanh", "y", "z").output("z", Float32, "N", 3, 4, 4)
+	mean := denoiserNet(nil, 3)
+	mean.Graph.Node[1] = node("ReduceMean", []string{"c"}, "y", ints("axes", 1))
+	newest := testModels["nchw"]()
+	newest.OpsetImport[0].Version, newest.IrVersion = proto.Int64(18), proto.Int64(8)
+	unknown := testModels["nchw"]()
+	unknown.OpsetImport[0].Version = proto.Int64(99)
+	none := denoiserNet(nil, 3)
+	none.OpsetImport = nil
+	otherDomain := func(version int64, b *modelBuilder) *modelBuilder {
+		b.OpsetImport = append(b.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String("ai.onnx.ml"), Version: proto.Int64(version)})
+		return b
+	}
+	plain := testModels["nchw"]()
+	for _, c := range []struct {
+		denoiser, classifier *modelBuilder
+		d                    Denoiser
+		want                 string
+	}{
+		{larger, plain, image, "the denoiser: it takes images [N,3,8,8], the classifier [N,3,4,4]: their sizes must be the same"},
+		{grey, plain, image, "it takes images [N,1,4,4], the classifier [N,3,4,4]"},
+		{denoiserNet(nil, 3), testModels["nhwc"](), image, "their sizes must be the same"},
+		{denoiserNet(nil, 3), testModels["flat"](), image, "their sizes must be the same"},
+		{denoiserNet(nil, 3), testModels["two_inputs"](), image, "the classifier behind a denoiser has to take one batch of images"},
+		{denoiserNet(nil, 3), testModels["bytes_input"](), image, "the classifier behind a denoiser has to take one batch of images"},
+		{shrinks, plain, image, "0 of its outputs can be an image [N,3,4,4]: 'y' float32 [N,3,2,2]"},
+		{two, plain, image, "2 of its outputs can be an image"},
+		{denoiserNet(nil, 6), plain, image, "0 of its outputs"},
+		{denoiserNet(nil, 9), plain, epsilon, "0 of its outputs"},
+		{denoiserNet(step, 3), plain, image, "its input 't' int64 [N] is neither an image nor a timestep of --denoiser-kind image"},
+		{denoiserNet(value("t", boolean, "N"), 3), plain, epsilon, "its input 't' bool [N] is neither"},
+		{denoiserNet(value("t", Float32, "N", 3, 4, 4), 3), plain, epsilon, "its input 't' float32 [N,3,4,4] is neither"},
+		{denoiserNet(nil, 3), plain, threeMeans, "--mean and --std have 2 values; the classifier's input has 3 channels"},
+		{mean, newest, image, "ReduceMean of operator set 11 may not mean the same in 18"},
+		{denoiserNet(nil, 3), unknown, image, "of operator set 11 may not mean the same in 99"},
+		{none, plain, image, "a model does not say of which version"},
+		{otherDomain(1, denoiserNet(nil, 3)), otherDomain(3, testModels["nchw"]()), image, "operators of 'ai.onnx.ml' are of version 1 in one model and 3 in the other"},
+	} {
+		_, err := Denoise(c.denoiser.file(t), c.classifier.file(t), c.d)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+		var e *Error
+		if strings.Contains(c.want, "operator") && (!errors.As(err, &e) || !strings.Contains(e.Hint(), "version_converter")) {
+			t.Errorf("%q: no hint", c.want)
+		}
+	}
+}
+
+// TestOpsetChanges has operators whose changes are known.
+func TestOpsetChanges(t *testing.T) {
+	for _, c := range []struct {
+		op       string
+		from, to int64
+		same     bool
+	}{
+		{"Relu", 7, 22, true}, {"Conv", 7, 22, true}, {"Reshape", 11, 21, true}, {"Gemm", 11, 13, true}, {"Gemm", 9, 11, false},
+		{"Softmax", 11, 12, true}, {"Softmax", 12, 13, false}, {"Softmax", 13, 22, true}, {"ReduceMean", 17, 18, false},
+		{"Squeeze", 12, 13, false}, {"Pad", 11, 17, true}, {"Pad", 10, 11, false}, {"Resize", 17, 18, false}, {"Upsample", 9, 10, false},
+		{"BatchNormalization", 13, 14, false}, {"GroupNormalization", 20, 21, false}, {"Relu", 7, 1000, false}, {"Frobnicate", 11, 12, false},
+		{"newest", 11, 12, false},
+	} {
+		if err := checkRaise(node(c.op, nil, "y"), c.from, c.to); (err == nil) != c.same {
+			t.Errorf("%s from %d to %d: %v", c.op, c.from, c.to, err)
+		}
+	}
+}
+
+func TestDenoiserKind(t *testing.T) {
+	for _, want := range []DenoiserKind{DenoisedImage, PredictedNoise, PredictedImage} {
+		var got DenoiserKind
+		if err := got.UnmarshalText([]byte(want)); err != nil || got != want {
+			t.Error(got, err)
+		}
+		if got.Diffusion() != (want != DenoisedImage) {
+			t.Error(fmt.Sprint(got), "is a diffusion model?")
+		}
+	}
+	var k DenoiserKind
+	if err := k.UnmarshalText(nil); err == nil {
+		t.Error("none is a kind")
+	}
+}
