@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -144,8 +145,8 @@ func (j *join) read(m *onnxpb.ModelProto) error {
 		case j.Kind.Diffusion() && isStep(in) && j.step == nil:
 			j.step = &in
 		default:
-			return &Error{fmt.Sprintf("its input %s is neither an image nor a timestep of --denoiser-kind %s", in, j.Kind),
-				"export it with one image as input and, of a diffusion model, one timestep"}
+			return hint.New(fmt.Sprintf("its input %s is neither an image nor a timestep of --denoiser-kind %s", in, j.Kind),
+				"export it with one image as input and, of a diffusion model, one timestep")
 		}
 	}
 	if j.input.Name == "" {
@@ -161,8 +162,8 @@ func (j *join) read(m *onnxpb.ModelProto) error {
 		}
 	}
 	if len(outputs) != 1 {
-		return &Error{fmt.Sprintf("%d of its outputs can be an image %s: %s", len(outputs), j.input.shape(), list(info.Outputs)),
-			"export it with the image (or the noise) as its only output"}
+		return hint.New(fmt.Sprintf("%d of its outputs can be an image %s: %s", len(outputs), j.input.shape(), list(info.Outputs)),
+			"export it with the image (or the noise) as its only output")
 	}
 	j.output, j.variance = outputs[0], j.learnsVariance(outputs[0])
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -49,7 +50,7 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	if ok && to <= newest && !slices.ContainsFunc(known, func(v int64) bool { return v > from && v <= to }) {
 		return nil
 	}
-	return &Error{fmt.Sprintf("%s of operator set %d may not mean the same in %d", printable(n.GetOpType()), from, to), opsetHint}
+	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", printable(n.GetOpType()), from, to), opsetHint)
 }
 
 // raiseOpset makes a model of an older operator set of ONNX count as one of version to, if every node means the same there.
@@ -90,7 +91,7 @@ func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdPr
 	to := max(va[""], vb[""], least)
 	for _, m := range []*onnxpb.ModelProto{a, b} {
 		if importsOf(m)[""] == 0 {
-			return nil, &Error{"a model does not say of which version ONNX's operators are", opsetHint}
+			return nil, hint.New("a model does not say of which version ONNX's operators are", opsetHint)
 		}
 		if importsOf(m)[""] == to {
 			continue
@@ -107,7 +108,7 @@ func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdPr
 		case !both:
 			all = append(all, o)
 		case domain != "" && version != vb[domain]:
-			return nil, &Error{fmt.Sprintf("operators of '%s' are of version %d in one model and %d in the other", printable(domain), version, vb[domain]), opsetHint}
+			return nil, hint.New(fmt.Sprintf("operators of '%s' are of version %d in one model and %d in the other", printable(domain), version, vb[domain]), opsetHint)
 		}
 	}
 	return all, nil

@@ -25,6 +25,8 @@ type Outcome struct {
 	// under noise: estimates, beside what is certified. Nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
+	// Denoiser is the one in front of the model, if any: all figures are of the pair.
+	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
@@ -79,6 +81,9 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
+	if in.denoiser != nil {
+		console.notef("classifier: %s", p.classifier(in.denoiser))
+	}
 	for _, note := range in.model.Notes() {
 		console.notef("model: %s", note)
 	}
@@ -132,6 +137,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
 		TangentSamples: r.plan.TangentSamples(),
+		Denoiser:       r.inputs.denoiser,
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
@@ -171,12 +177,14 @@ func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 
 // inputs are the model and the data, opened and found to fit.
 type inputs struct {
-	file    *onnx.File // of the model
-	library *onnx.Runtime
-	model   *onnx.Model
-	data    *dataset.Dataset
-	noise   *noise
-	threads int
+	file     *onnx.File // of the model, with the denoiser in front
+	modelSum string     // SHA-256 of the model, in hex
+	denoiser *runfolder.Denoiser
+	library  *onnx.Runtime
+	model    *onnx.Model
+	data     *dataset.Dataset
+	noise    *noise
+	threads  int
 }
 
 func openInputs(ctx context.Context, p Plan) (*inputs, error) {
@@ -192,9 +200,9 @@ func openInputs(ctx context.Context, p Plan) (*inputs, error) {
 }
 
 func (in *inputs) open(ctx context.Context, p Plan) error {
-	var err error
-	if in.file, err = onnx.ReadModel(p.Model); err != nil {
-		return BadInput(err)
+	err := in.readModels(p)
+	if err != nil {
+		return err
 	}
 	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
 		return BadInput(err)
@@ -256,9 +264,10 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 	r := runfolder.Run{
 		Schema: runfolder.Schema, Version: p.Version,
 		Model: runfolder.Model{
-			File: p.Model, SHA256: in.file.SHA256(),
+			File: p.Model, SHA256: in.modelSum,
 			Input: in.model.Input(), Output: in.model.Output(), Classes: in.model.Classes(),
-			Changes: in.changes(),
+			Changes:  in.changes(),
+			Denoiser: in.denoiser,
 		},
 		Data: runfolder.Data{
 			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),

@@ -36,6 +36,9 @@ type noise struct {
 func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noise, error) {
 	n := &noise{Arrangement: a}
 	d := in.model.InputLen()
+	if p.Denoiser != "" { // which takes the data's own values; its result is normalised in the graph
+		p.Mean, p.Std = nil, nil
+	}
 	var err error
 	if n.bytes, err = givesBytes(ctx, p, in); err != nil {
 		return nil, err
@@ -175,12 +178,17 @@ func channels(flag string, values []float64, absent float64, a onnx.Arrangement)
 	if len(values) != 1 && len(values) != a.Channels {
 		return nil, badInputf("--%s has %d values; the model's input has %d channels", flag, len(values), a.Channels)
 	}
+	return values, checkChannelValues(flag, values)
+}
+
+// checkChannelValues checks the values of --mean or --std by themselves.
+func checkChannelValues(flag string, values []float64) error {
 	for _, v := range values {
 		if x := float32(v); x-x != 0 || (flag == "std" && !(x > 0)) {
-			return nil, badInputf("--%s %v: want numbers within float32, for --std above 0", flag, values)
+			return badInputf("--%s %v: want numbers within float32, for --std above 0", flag, values)
 		}
 	}
-	return values, nil
+	return nil
 }
 
 // repeat gives each of n channels the one value there is.

@@ -22,6 +22,7 @@ import (
 // Plan is all that a run of certify is asked to do.
 type Plan struct {
 	Model, Data string // paths
+	Denoiser    string // path of a model in front of Model; empty: none
 	Out         string // run folder
 	Version     string // of rscert, for run.json
 
@@ -96,7 +97,7 @@ func (p *Plan) Settle() (idle []Idle) {
 			idle = append(idle, Idle{flag, "confidence-radii"})
 		}
 	}
-	return idle
+	return append(idle, p.settleDenoiser()...)
 }
 
 // defaultMethod is the method of a plan that names none: the class is certified by its
@@ -168,5 +169,5 @@ func (p Plan) validateMethod() error {
 	case p.Stop.Given():
 		return badInputf("--stop %s: only votes can be stopped early, not scores", p.Stop)
 	}
-	return nil
+	return p.validateDenoiser()
 }

@@ -42,6 +42,11 @@ type Parameters struct {
 	Max             int                      `json:"max"`
 	Select          Selection                `json:"select,omitzero"` // of Max
 	Shard           Shard                    `json:"shard"`
+
+	// Of the denoiser in front of the model; absent without one.
+	DenoiserKind      onnx.DenoiserKind `json:"denoiser-kind,omitempty"`
+	DenoiserRange     []float64         `json:"denoiser-range,omitempty"`
+	DiffusionSchedule string            `json:"diffusion-schedule,omitempty"`
 }
 
 // TangentSamples is the number of the N samples of an example that fix the guess of the bounds on the confidence

@@ -62,6 +62,41 @@ type Model struct {
 	Classes int    `json:"classes"`
 	// Changes are the edits of the model's graph that are part of the classifier, a line each.
 	Changes []string `json:"changes,omitempty"`
+	// Denoiser stands in front of the model: the classifier is the pair.
+	Denoiser *Denoiser `json:"denoiser,omitempty"`
+}
+
+// Denoiser identifies the ONNX model in front of the classifier. How the two work together is in the parameters.
+type Denoiser struct {
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+	// Of a diffusion model: its timestep, of so many, and ᾱ there.
+	Timestep  int     `json:"timestep,omitempty"`
+	Timesteps int     `json:"timesteps,omitempty"`
+	AlphaBar  float64 `json:"alpha_bar,omitempty"`
+}
+
+// sum is the SHA-256 of a denoiser; "": there is none.
+func (d *Denoiser) sum() string {
+	if d == nil {
+		return ""
+	}
+	return d.SHA256
+}
+
+func (d *Denoiser) describe() string {
+	if d == nil {
+		return "none"
+	}
+	return fileWithSum(d.File, d.SHA256)
+}
+
+// step is what a denoiser's timestep is.
+func (d *Denoiser) step() string {
+	if d == nil || d.Timesteps == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d of %d, ᾱ = %v", d.Timestep, d.Timesteps, d.AlphaBar)
 }
 
 // Data identifies the dataset.
@@ -243,12 +278,15 @@ func (r Run) differences(other Run) (diff []difference) {
 			diff = append(diff, difference{what, show(first), show(second)})
 		}
 	}
-	file := func(name, sum string) string { return fmt.Sprintf("%s with SHA-256 %.12s…", name, sum) }
 	if r.Model.SHA256 != other.Model.SHA256 {
-		differs("the model", file(r.Model.File, r.Model.SHA256), file(other.Model.File, other.Model.SHA256))
+		differs("the model", fileWithSum(r.Model.File, r.Model.SHA256), fileWithSum(other.Model.File, other.Model.SHA256))
 	}
+	if a, b := r.Model.Denoiser, other.Model.Denoiser; a.sum() != b.sum() {
+		differs("the denoiser", a.describe(), b.describe())
+	}
+	differs("the denoiser's timestep", r.Model.Denoiser.step(), other.Model.Denoiser.step())
 	if r.Data.SHA256 != other.Data.SHA256 {
-		differs("the data set", file(r.Data.File, r.Data.SHA256), file(other.Data.File, other.Data.SHA256))
+		differs("the data set", fileWithSum(r.Data.File, r.Data.SHA256), fileWithSum(other.Data.File, other.Data.SHA256))
 	}
 	if !slices.Equal(r.Model.Changes, other.Model.Changes) {
 		differs("what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
@@ -272,6 +310,8 @@ func (r Run) differences(other Run) (diff []difference) {
 	}
 	return diff
 }
+
+func fileWithSum(name, sum string) string { return fmt.Sprintf("%s with SHA-256 %.12s…", name, sum) }
 
 func show(v any) string {
 	if s := fmt.Sprint(v); s != "" {
