@@ -49,6 +49,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model pipeline.onnx --data iris.csv --sigma 0.2 --out table
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --stop 'radius>=0.5' --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
+  rscert certify --model cnn.onnx --denoiser denoiser.onnx --data mnist/ --sigma 0.5 --out denoised
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,6 +71,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	addSamplingFlags(cmd, &o.Parameters)
 	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o.Plan)
+	addDenoiserFlags(cmd, &o.Plan)
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
@@ -133,6 +135,15 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	libraryFlag(cmd, &p.Library)
 }
 
+// addDenoiserFlags adds what stands in front of the model.
+func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
+	f := cmd.Flags()
+	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser in front of the model: what is certified is the pair (docs/denoiser.md)")
+	f.TextVar(&p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, "what the denoiser gives: "+onnx.DenoiserKinds())
+	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for data of 0 and 1; default: 0,1, of a diffusion model -1,1")
+	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "of a diffusion model: linear, cosine or a `file` with ᾱ of every timestep, a line each")
+}
+
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	o.Version = version()
 	if o.check {
@@ -144,6 +155,9 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 	}
 	if o.json {
 		return report.WriteJSON(s.out, outcome)
+	}
+	if outcome.Denoiser != nil {
+		fmt.Fprintf(s.out, "classifier: %s\n\n", o.Classifier(outcome.Denoiser))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 // runCheck looks at what certify would run.
 func runCheck(ctx context.Context, s streams, o certifyOptions) error {
-	if err := checkOutput("check-image", o.checkImage, o.Model, o.Data); err != nil {
+	if err := checkOutput("check-image", o.checkImage, o.Model, o.Denoiser, o.Data); err != nil {
 		return err
 	}
 	c, err := run.CheckRun(ctx, o.Plan, o.checkImage, s.console(o.quiet))
@@ -25,6 +25,9 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 		t.AddRow(report.Text(name), report.Text(fmt.Sprintf(format, args...)))
 	}
 	add("model", "%s, %d classes", c.Model, c.Classes)
+	if c.Denoiser != nil {
+		add("", "%s", o.Classifier(c.Denoiser))
+	}
 	add("data", "%s, %d classes, %d examples of the run", c.Data, c.DataClasses, c.Examples)
 	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)
 	add("device", "%s", c.Device)

@@ -389,3 +389,51 @@ func TestDenoiserKind(t *testing.T) {
 		t.Error("none is a kind")
 	}
 }
+
+// TestDenoisePython compares with scripts/denoiser_golden.py: NumPy around two sessions of Python's ONNX Runtime. The
+// diffusion model is an export of PyTorch, of a newer operator set than the classifier, and learns its variance.
+func TestDenoisePython(t *testing.T) {
+	read := func(path string) *File {
+		file, err := ReadModel(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	classifier, diffusion := read("../../testdata/mnist-cnn.onnx"), read("testdata/diffusion.onnx")
+	x := make([]float32, 784)
+	for i := range x {
+		x[i] = float32(float64(i*37%255)/255 + 0.5*math.Sin(float64(i)))
+	}
+	for kind, c := range map[DenoiserKind]struct {
+		denoiser *File
+		want     []float32
+	}{
+		DenoisedImage: {read("../../testdata/mnist-denoiser.onnx"),
+			[]float32{4.92745, -12.56876, 5.85176, 1.06321, -6.29947, -3.16988, -2.40363, -8.04004, 3.96101, -2.83594}},
+		PredictedNoise: {diffusion, []float32{3.09037, -8.62189, 2.72667, 0.23791, -5.10791, -1.50563, -2.00486, -5.07867, 4.37126, -2.01796}},
+		PredictedImage: {diffusion, []float32{0.74630, -6.79640, 1.99827, 2.71374, -9.49786, 1.24706, -0.14884, -7.05430, 3.44165, -5.56060}},
+	} {
+		d := Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
+		if kind.Diffusion() {
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // of the linear schedule, at noise of 1
+		}
+		pair, err := Denoise(c.denoiser, classifier, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := openRuntime(t).LoadFile(t.Context(), pair, LoadOptions{Device: CPU, Batch: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if len(m.Warnings()) > 0 {
+			t.Error(m.Warnings())
+		}
+		for k, got := range scores(t, m, [][]float32{x})[0] {
+			if math.Abs(float64(got-c.want[k])) > 1e-4*max(1, math.Abs(float64(c.want[k]))) {
+				t.Errorf("%s: score %d is %v, want %v", kind, k, got, c.want[k])
+			}
+		}
+	}
+}

@@ -82,7 +82,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 		console.notef("data: %s", note)
 	}
 	if in.denoiser != nil {
-		console.notef("classifier: %s", p.classifier(in.denoiser))
+		console.notef("classifier: %s", p.Classifier(in.denoiser))
 	}
 	for _, note := range in.model.Notes() {
 		console.notef("model: %s", note)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -29,6 +30,8 @@ type Check struct {
 	// Seconds that sampling would take at the speed of the look; --stop makes it less.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
+	// Denoiser is the one in front of the model, if any: the look is at the pair.
+	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
 // CheckRun looks at what a plan would run, without sampling and without a run folder. If
@@ -55,6 +58,7 @@ func CheckRun(ctx context.Context, p Plan, picture string, console Console) (Che
 		Data: fmt.Sprintf("%s %v", in.data.Format(), in.data.Shape()), Values: in.noise.String(),
 		Low: float64(in.noise.data.Low), High: float64(in.noise.data.High),
 		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", in.model.Device(), in.model.Precision()), Look: l, Image: picture,
+		Denoiser: in.denoiser,
 	}
 	if l.SamplesPerSecond > 0 {
 		c.Seconds = float64(len(r.positions)) * float64(r.plan.N0+r.plan.N) / l.SamplesPerSecond

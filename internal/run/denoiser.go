@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,8 +21,10 @@ func (p *Plan) settleDenoiser() (idle []Idle) {
 		}
 		return idle
 	case !p.DenoiserKind.Diffusion():
-		p.DiffusionSchedule = ""
+		p.DenoiserKind, p.DiffusionSchedule = onnx.DenoisedImage, ""
 		idle = append(idle, Idle{"diffusion-schedule", "denoiser-kind epsilon or x0"})
+	default:
+		p.DiffusionSchedule = cmp.Or(p.DiffusionSchedule, "linear")
 	}
 	if len(p.DenoiserRange) == 0 {
 		p.DenoiserRange = []float64{0, 1}
@@ -98,8 +101,8 @@ func (in *inputs) chooseTimestep(p Plan) error {
 	return nil
 }
 
-// Classifier names what is certified: the model, or the denoiser and the model.
-func (p Plan) classifier(d *runfolder.Denoiser) string {
+// Classifier names what is certified: the model, or the model behind a denoiser.
+func (p Plan) Classifier(d *runfolder.Denoiser) string {
 	switch {
 	case d == nil:
 		return p.Model

@@ -154,13 +154,17 @@ func (r *running) warn(l Look) {
 	if r.inputs.model.Classes() == 2 {
 		low = 0.6
 	}
+	advice := "such a model certifies little; train it with noise, or put a denoiser in front (--denoiser)"
+	if r.inputs.denoiser != nil {
+		advice = "the denoiser takes little of it away: was it trained for this σ and for values as --denoiser-range says?"
+	}
 	switch {
 	case l.Clean < low:
 		r.console.warnf("the model is right on %.1f %% of %d examples without noise, near chance: do --mean and --std, --layout, the labels and their order fit the model?",
 			100*l.Clean, l.Examples)
 	case l.Noisy < l.Clean/2:
-		r.console.warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of σ = %v: such a model certifies little; train it with noise, or put a denoiser in front",
-			100*l.Clean, l.Examples, 100*l.Noisy, r.plan.Sigma)
+		r.console.warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of σ = %v: %s",
+			100*l.Clean, l.Examples, 100*l.Noisy, r.plan.Sigma, advice)
 	}
 }
 
