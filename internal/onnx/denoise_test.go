@@ -437,3 +437,38 @@ func TestDenoisePython(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenVINODenoise runs the pairs of TestDenoisePython by OpenVINO as well: all of their nodes, in every precision.
+func TestOpenVINODenoise(t *testing.T) {
+	classifier, err := ReadModel("../../testdata/mnist-torch.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffusion, err := ReadModel("testdata/diffusion.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := Denoise(diffusion, classifier, Denoiser{Kind: PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
+		xs := randomSamples(784)[:16]
+		load := func(opt LoadOptions) *Model {
+			m, err := r.LoadFile(t.Context(), pair, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.Close() })
+			return m
+		}
+		exact := scores(t, load(LoadOptions{Device: CPU, Batch: 16}), xs)
+		for i, row := range scores(t, load(LoadOptions{Device: d, Precision: p, Batch: 16}), xs) {
+			for k, got := range row {
+				if math.Abs(float64(got-exact[i][k])) > 256*p.unit()*max(1, math.Abs(float64(exact[i][k]))) {
+					t.Fatalf("sample %d: score %d is %v, in float32 %v", i, k, got, exact[i][k])
+				}
+			}
+		}
+	})
+}
