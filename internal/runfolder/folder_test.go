@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
 )
 
 var testRun = Run{
