@@ -138,7 +138,14 @@ func (j *join) read(m *onnxpb.ModelProto) error {
 	if err != nil {
 		return err
 	}
-	for _, in := range info.Inputs {
+	if err := j.readInputs(info.Inputs); err != nil {
+		return err
+	}
+	return j.readOutput(info.Outputs)
+}
+
+func (j *join) readInputs(inputs []TensorInfo) error {
+	for _, in := range inputs {
 		switch {
 		case imageLike(in) && j.input.Name == "" && !isStep(in):
 			j.input = in
@@ -150,22 +157,26 @@ func (j *join) read(m *onnxpb.ModelProto) error {
 		}
 	}
 	if j.input.Name == "" {
-		return fmt.Errorf("it has no image as input, but %s", list(info.Inputs))
+		return fmt.Errorf("it has no image as input, but %s", list(inputs))
 	}
 	if !agree(j.input.Shape, j.image.Shape, 1) {
 		return fmt.Errorf("it takes images %s, the classifier %s: their sizes must be the same", j.input.shape(), j.image.shape())
 	}
-	var outputs []TensorInfo
-	for _, out := range info.Outputs {
+	return nil
+}
+
+func (j *join) readOutput(outputs []TensorInfo) error {
+	var images []TensorInfo
+	for _, out := range outputs {
 		if out.Kind == "tensor" && out.Type.supported() && (out.Unknown || agree(out.Shape, j.input.Shape, 1) || j.learnsVariance(out)) {
-			outputs = append(outputs, out)
+			images = append(images, out)
 		}
 	}
-	if len(outputs) != 1 {
-		return hint.New(fmt.Sprintf("%d of its outputs can be an image %s: %s", len(outputs), j.input.shape(), list(info.Outputs)),
+	if len(images) != 1 {
+		return hint.New(fmt.Sprintf("%d of its outputs can be an image %s: %s", len(images), j.input.shape(), list(outputs)),
 			"export it with the image (or the noise) as its only output")
 	}
-	j.output, j.variance = outputs[0], j.learnsVariance(outputs[0])
+	j.output, j.variance = images[0], j.learnsVariance(images[0])
 	return nil
 }
 

@@ -59,48 +59,64 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 		return nil, nil, err
 	}
 	defer root.Close()
-	files, weights = make(map[string]externalFile), make(map[string]weight)
-	movable := initializersOfOneName(m.Graph)
-	room := roomForModels()
-	left := room // of it for tensors, of which many can name the same bytes
+	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(map[string]weight),
+		movable: movableInitializers(m.Graph), room: roomForModels()}
+	left := r.room // of it for tensors, of which many can name the same bytes
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
 		}
-		f, ok := files[e.file]
-		if !ok {
-			if f, err = readExternalFile(root, e.file, &room); err != nil {
-				return nil, nil, e.wrong("%w", err)
-			}
-			files[e.file] = f
-		}
-		if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
-			return nil, nil, e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, printable(e.file), size)
-		}
-		if e.size < smallWeight || !movable[e.tensor] {
-			embed(e.tensor, slices.Clone(f.block.bytes[e.offset:e.offset+e.size]))
-			continue
-		}
-		w, err := newWeight(f.block, e.offset, e.size, int64(max(elementBits[onnxpb.TensorProto_DataType(e.tensor.GetDataType())]/8, 1)))
-		if err != nil {
+		if err := r.take(e); err != nil {
 			return nil, nil, err
 		}
-		key := "rscert-" + rand.Text() // a file that cannot be there
-		weights[key] = w
-		point(e.tensor, key)
 	}
-	return files, weights, nil
+	return r.files, r.weights, nil
 }
 
-// initializersOfOneName are the initializers that a session can be given by name.
-func initializersOfOneName(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
+// externalReader reads the external tensors of one model.
+type externalReader struct {
+	root    *os.Root
+	files   map[string]externalFile // that were read, by name
+	weights map[string]weight       // by key
+	movable map[*onnxpb.TensorProto]bool
+	room    int64 // for files
+}
+
+// take reads a tensor, and its file if that was not read before.
+func (r *externalReader) take(e externalTensor) (err error) {
+	f, ok := r.files[e.file]
+	if !ok {
+		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
+			return e.wrong("%w", err)
+		}
+		r.files[e.file] = f // which keeps its memory
+	}
+	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
+		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, printable(e.file), size)
+	}
+	if e.size < smallWeight || !r.movable[e.tensor] {
+		embed(e.tensor, slices.Clone(f.block.bytes[e.offset:e.offset+e.size]))
+		return nil
+	}
+	w, err := newWeight(f.block, e.offset, e.size, int64(elementBits[onnxpb.TensorProto_DataType(e.tensor.GetDataType())]/8))
+	if err != nil {
+		return err
+	}
+	key := "rscert-" + rand.Text() // a file that cannot be there
+	r.weights[key] = w
+	point(e.tensor, key)
+	return nil
+}
+
+// movableInitializers are those that a session can be given by name.
+func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {
 		names[t.GetName()]++
 	}
 	all := make(map[*onnxpb.TensorProto]bool)
 	for _, t := range g.Initializer {
-		all[t] = names[t.GetName()] == 1
+		all[t] = names[t.GetName()] == 1 && wholeElements(onnxpb.TensorProto_DataType(t.GetDataType()))
 	}
 	return all
 }
@@ -182,6 +198,12 @@ func cleanLocation(location string) (string, error) {
 		return "", fmt.Errorf("its file '%s' has a name that is not read", printable(location))
 	}
 	return path.Clean(location), nil
+}
+
+// wholeElements reports whether a type is one that all kernels take from memory: of whole bytes, and neither complex nor
+// one of the small floats.
+func wholeElements(t onnxpb.TensorProto_DataType) bool {
+	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
 
 // elementBits are the sizes of the elements of tensors that can be external.

@@ -115,6 +115,36 @@ func TestExternalSameBits(t *testing.T) {
 	}
 }
 
+// TestExternalTypes has weights of every type that a session is given where they lie, and of one that it is not.
+func TestExternalTypes(t *testing.T) {
+	b := testModels["nchw"]()
+	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(10), proto.Int64(19)
+	y := b.Graph.Node[len(b.Graph.Node)-1].Output
+	y[0] = "sum0"
+	types := 0
+	for typ := range onnxpb.TensorProto_DataType(18) {
+		width, ok := elementBits[typ]
+		if !ok || typ == onnxpb.TensorProto_COMPLEX64 || typ == onnxpb.TensorProto_COMPLEX128 {
+			continue
+		}
+		w, from, to := fmt.Sprint("of", typ), fmt.Sprint("sum", types), fmt.Sprint("sum", types+1)
+		raw := slices.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, int(width)*512/8)
+		if typ == onnxpb.TensorProto_BOOL {
+			raw = slices.Repeat([]byte{1, 0}, 2048)
+		}
+		b.Graph.Initializer = append(b.Graph.Initializer, &onnxpb.TensorProto{Name: proto.String(w), DataType: proto.Int32(int32(typ)),
+			Dims: []int64{int64(len(raw)) * 8 / int64(width)}, RawData: raw})
+		b.node("Cast", w, w+"f", integer("to", int64(Float32))).node("ReduceMean", w+"f", w+"m", integer("keepdims", 0)).
+			node("Tanh", w+"m", w+"t").node("Add", from+" "+w+"t", to)
+		types++
+	}
+	if types != 14 {
+		t.Errorf("%d types", types)
+	}
+	b.node("Identity", fmt.Sprint("sum", types), "y")
+	sameScores(t, openRuntime(t), LoadOptions{Device: CPU}, b, 64)
+}
+
 // TestOpenVINOExternal is the same by OpenVINO.
 func TestOpenVINOExternal(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
