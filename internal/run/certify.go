@@ -81,11 +81,11 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	if note := in.data.Note(); note != "" {
 		console.notef("data: %s", note)
 	}
-	for _, note := range in.model.Notes() {
-		console.notef("model: %s", note)
-	}
 	if in.denoiser != nil {
 		console.notef("classifier: %s", p.Classifier(in.denoiser))
+	}
+	for _, note := range in.model.Notes() {
+		console.notef("model: %s", note)
 	}
 	console.notef("noise: %s", in.noise)
 	for _, w := range in.model.Warnings() {

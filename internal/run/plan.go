@@ -119,7 +119,7 @@ func (p Plan) validate() error {
 			return hint.Add(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
 		}
 	}
-	for _, err := range []error{p.validateSamples(), p.validateMethod()} {
+	for _, err := range []error{p.validateSamples(), p.validateMethod(), p.validateDenoiser()} {
 		if err != nil {
 			return err
 		}
@@ -169,5 +169,5 @@ func (p Plan) validateMethod() error {
 	case p.Stop.Given():
 		return badInputf("--stop %s: only votes can be stopped early, not scores", p.Stop)
 	}
-	return p.validateDenoiser()
+	return nil
 }
