@@ -39,9 +39,17 @@ onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); with DEVI
 openvino: build
 	@bin/rscert setup --device openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
 
+# What rscert --version says, and run.json: of a source without its repository, make build VERSION=v1.2.3.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+
 .PHONY: build
 build: tools ## build bin/rscert
-	$(GO) build -o bin/rscert ./cmd/rscert
+	$(GO) build -ldflags '-X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
+
+.PHONY: man
+man: build ## write the man pages to out/man
+	bin/rscert man out/man
 
 .PHONY: demo
 demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print the table

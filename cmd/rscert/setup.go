@@ -37,7 +37,7 @@ CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's: see docs/g
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --url ./onnxruntime-linux-x64-1.29.0.tgz`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name := os.Getenv("RSCERT_ONNXRUNTIME_FROM"); name != "" && !cmd.Flags().Changed("from") {
 				if err := o.From.UnmarshalText([]byte(name)); err != nil {
