@@ -23,7 +23,7 @@ func (t *parquetTable) checkPages(f contents) error {
 				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
 			}
 			if err := t.checkChunk(f, group.Columns[column].MetaData, group.NumRows); err != nil {
-				return fmt.Errorf("damaged: row group %d, column %d: %w", g, column, err)
+				return fmt.Errorf("row group %d, column %d: %w", g, column, err)
 			}
 		}
 	}
@@ -32,6 +32,11 @@ func (t *parquetTable) checkPages(f contents) error {
 
 // checkChunk walks over the pages of one column of a row group.
 func (t *parquetTable) checkChunk(f contents, chunk meta.ColumnMetaData, rows int64) error {
+	switch chunk.Codec {
+	case meta.Lz4, meta.Lz4Raw, meta.LZO: // of what is no LZ4 the library makes ever larger buffers
+		return fmt.Errorf(`compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
+			`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, chunk.Codec)
+	}
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset != 0 {
 		at = chunk.DictionaryPageOffset
@@ -46,10 +51,10 @@ func (t *parquetTable) checkChunk(f contents, chunk meta.ColumnMetaData, rows in
 		}
 		header, n, err := pageHeader(f, at, end)
 		if err != nil {
-			return fmt.Errorf("page at byte %d: %w", at, err)
+			return fmt.Errorf("damaged page at byte %d: %w", at, err)
 		}
 		if err := checkPage(header, chunk.Codec, end-at-n, rows); err != nil {
-			return fmt.Errorf("page at byte %d: %w", at, err)
+			return fmt.Errorf("damaged page at byte %d: %w", at, err)
 		}
 		at += n + int64(header.CompressedPageSize)
 	}
@@ -78,7 +83,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 const mostHeader = 1 << 20
 
 // mostUnpacked is the most that so many bytes can stand for. The factors are those of the formats: Snappy copies 64 bytes
-// by 3, LZ4 255 by 1, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
+// by 3, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	const start = 64 // copies need something to copy
 	switch codec {
@@ -86,8 +91,6 @@ func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 		return packed
 	case meta.Snappy:
 		return start + 22*packed
-	case meta.Lz4, meta.Lz4Raw:
-		return start + 255*packed
 	case meta.Gzip:
 		return start + 1032*packed
 	}
