@@ -11,8 +11,9 @@ FUZZTIME ?= 10s
 # The packages that are made of goroutines: all their tests run under the race detector.
 RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
 
-# Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
+# Tools that only 'make compare' and 'make models' need are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
+MODELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/models
 
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
@@ -149,6 +150,17 @@ $(COMPARE)-metrics/ok: scripts/requirements-compare-metrics.txt
 $(COMPARE)/ok: scripts/requirements-compare.txt
 	$(PYTHON) -m venv $(COMPARE)
 	$(COMPARE)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# PyTorch and its relatives take 6 GB; they are kept in the cache.
+.PHONY: models
+models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python (docs/models.md), the snippets of docs/, and their goldens
+	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table docs/models.md
+	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert --golden testdata/exports
+
+$(MODELS)/ok: scripts/models/requirements.txt
+	$(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 .PHONY: clean
