@@ -327,7 +327,7 @@ skl_entry("skl-boosting", "GradientBoostingClassifier", sk("ensemble", "Gradient
 skl_entry("skl-hist", "HistGradientBoostingClassifier", sk("ensemble", "HistGradientBoostingClassifier", max_iter=10, random_state=1), zipmap=False)
 skl_entry("skl-svc", "StandardScaler, SVC(probability)", scaled(sk("svm", "SVC", probability=True, random_state=1)), zipmap=False)
 skl_entry("skl-mlp", "MLPClassifier", sk("neural_network", "MLPClassifier", random_state=1, max_iter=40), zipmap=False)
-skl_entry("skl-columns", "LogisticRegression, one input a column", LR, data="cancer.npz", columns=True, zipmap=False)
+skl_entry("skl-columns", "StandardScaler, LogisticRegression, one input a column", scaled(LR), data="cancer.npz", columns=True, zipmap=False)
 
 
 @entry("xgboost", "XGBClassifier", "onnxmltools", None, "rows.npz")
