@@ -176,7 +176,6 @@ torch_entry("timm_swin", "timm Swin, 4 layers", tm("swin_tiny_patch4_window7_224
             embed_dim=32, depths=(2, 2), num_heads=(2, 4)), legacy, 17, epochs=6)
 torch_entry("timm_convnext", "timm ConvNeXt atto", tm("convnext_atto"), dynamo, 21)
 torch_entry("timm_convnext-one", "timm ConvNeXt atto", tm("convnext_atto"), legacy, 15, batch=1, key="timm_convnext")
-torch_entry("timm_mixer", "timm MLP-Mixer", tm("mixer_s32_224", img_size=32, patch_size=8, num_blocks=2, embed_dim=64), dynamo, 18, epochs=6)
 torch_entry("timm_efficientnet", "timm EfficientNet-Lite0", tm("efficientnet_lite0"), legacy, 17)
 torch_entry("timm_mobilenetv4", "timm MobileNetV4 small", tm("mobilenetv4_conv_small"), dynamo, 22)
 torch_entry("timm_repvgg", "timm RepVGG-A0", tm("repvgg_a0"), legacy, 18)
