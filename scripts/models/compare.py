@@ -111,7 +111,7 @@ def table(program, results, failed):
     good = [r for _, r in results if r["rscert"] is not None and r["differ"] == 0]
     lines = [
         "# Models that were tried", "",
-        f"Made by `make models` on {datetime.date.today():%-d %B %Y} ({own}; {versions}; Python {platform.python_version()}).",
+        f"Made by `scripts/models/compare.py` on {datetime.date.today():%-d %B %Y} ({own}; {versions}; Python {platform.python_version()}).",
         f"{len(results)} models, of which rscert runs {sum(r['rscert'] is not None for _, r in results)};"
         f" for {len(good)} of them every one of the {zoo.TEST} predictions is that of ONNX Runtime in Python.", "",
         "The models are small and were trained for a moment on scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes;",
