@@ -11,8 +11,9 @@ FUZZTIME ?= 10s
 # The packages that are made of goroutines: all their tests run under the race detector.
 RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
 
-# Tools that only 'make compare' needs are kept beside ONNX Runtime, out of the tree.
+# Tools that only 'make compare' and 'make models' need are kept beside ONNX Runtime, out of the tree.
 COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
+MODELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/models
 
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
@@ -44,9 +45,17 @@ openvino: build
 browser: ## install Chromium (apt-get) and axe-core (npm) for the test of the HTML page
 	@scripts/browser.sh || echo 'make: the test of the HTML page in a browser is left out' >&2
 
+# What rscert --version says, and run.json: of a source without its repository, make build VERSION=v1.2.3.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+
 .PHONY: build
 build: tools ## build bin/rscert
-	$(GO) build -o bin/rscert ./cmd/rscert
+	$(GO) build -ldflags '-X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
+
+.PHONY: man
+man: build ## write the man pages to out/man
+	bin/rscert man out/man
 
 .PHONY: demo
 demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print the table
@@ -146,6 +155,17 @@ $(COMPARE)-metrics/ok: scripts/requirements-compare-metrics.txt
 $(COMPARE)/ok: scripts/requirements-compare.txt
 	$(PYTHON) -m venv $(COMPARE)
 	$(COMPARE)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# PyTorch and its relatives take 6 GB; they are kept in the cache.
+.PHONY: models
+models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python (docs/models.md), the snippets of docs/, and their goldens
+	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table docs/models.md
+	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert --golden testdata/exports
+
+$(MODELS)/ok: scripts/models/requirements.txt
+	$(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 .PHONY: clean

@@ -112,17 +112,16 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 			return runACCE(cmd.Context(), s, args[0], o)
 		},
 	}
-	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.bins, "bins", 15, "equal-width bins of the calibration error")
+	integerVar(f, &o.bins, "bins", 15, "equal-width bins of the calibration error")
 	textListVar(f, &o.solvers, "solver", acce.Solvers[:1], "`solvers` to run")
 	f.BoolVar(&o.adaptive, "adaptive", false, "bound the calibration error with equal-count bins too")
 	f.Float64SliceVar(&o.radii, "radius", nil, "take the rows with these `radii` (default all, each for itself)")
 	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of answering only at these `confidences` or above")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "allowed failure probability of the statement about the whole dataset")
 	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds; default: the run's or the file's")
-	f.IntVar(&o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
+	integerVar(f, &o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
 	f.StringSliceVar(&o.plots, "plot", nil, "write reliability diagrams, without attack and under the worst, and CBS and CCE\nby radius to this .svg, .png or .pdf `file`")
 	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
 	f.BoolVar(&o.same, "same-examples", false, "at every radius take only the examples that are at all of them: curves of one set")
@@ -130,7 +129,10 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	group(cmd, "What is computed")
 	addSearchFlags(cmd, &o.search)
+	group(cmd, "How admm and dece search")
+	choices(f, "solver", texts(acce.Solvers...)...)
 	return cmd
 }
 

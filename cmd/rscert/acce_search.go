@@ -32,14 +32,14 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: penalty ρ at the start")
 	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` on ρ after each step")
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: ρ does not grow above it")
-	f.IntVar(&o.admm.Steps, "admm-steps", paper.Steps, "admm: steps of each run; the runs are all combinations")
+	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: steps of each run; the runs are all combinations")
 	textListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), "dece: `confidences` to start from: clean, brier")
-	f.IntVar(&o.dece.Random, "dece-random-starts", 0, "dece: further starts, uniform within the bounds")
-	f.Uint64Var(&o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")
+	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: further starts, uniform within the bounds")
+	integerVar(f, &o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")
 	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "dece: learning rate at the start; it falls to 0")
-	f.IntVar(&o.dece.Steps, "dece-steps", dece.Steps, "dece: steps from each start")
+	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "dece: steps from each start")
 	f.StringVar(&o.trace, "trace", "", "CSV `file` for the residuals of admm and dece by step")
-	f.IntVar(&o.traceEvery, "trace-every", 10, "keep every `k`-th step in --trace")
+	integerVar(f, &o.traceEvery, "trace-every", 10, "keep every `k`-th step in --trace")
 }
 
 // mostRandomStarts is above what anybody waits for.

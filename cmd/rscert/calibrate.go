@@ -65,23 +65,26 @@ Python puts it behind the model.`,
 			return runCalibrate(cmd.Context(), s, args[0], o)
 		},
 	}
-	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: "+calibrator.Names())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
-	f.IntVar(&o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
+	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
+	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
 	f.StringVar(&o.heldOut, "held-out", "", "`file` for the metrics; every row of the input is then fitted")
+	group(cmd, "What it is measured on")
 	f.StringVar(&o.apply, "apply", "", "apply the map of this JSON `file`, fit nothing")
 	f.StringVar(&o.save, "save", "", "JSON `file` of the map to write")
 	f.StringVar(&o.onnx, "onnx", "", "ONNX `file` of the map to write")
 	f.StringVar(&o.out, "out", "", "CSV `file` of probabilities to write")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
-	f.IntVar(&o.bins, "bins", 15, "number of bins of ECE and AdaECE")
+	group(cmd, "Files")
+	integerVar(f, &o.seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
+	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choices(f, "method", texts(calibrator.Methods...)...)
 	return cmd
 }
 

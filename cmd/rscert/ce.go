@@ -69,7 +69,6 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 			return runCE(cmd.Context(), s, args[0], o)
 		},
 	}
-	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
 	textListVar(f, &o.methods, "method", defaultBoundMethods(), "upper `bounds` to compute")
@@ -78,12 +77,13 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "`h` with which the scores were perturbed, where the file does not say")
 	f.BoolVar(&o.perturb, "perturb", false, "perturb the scores with --bandwidth first, as 'rscert perturb' does")
-	f.IntVar(&o.Folds, "folds", 5, "folds of the cross-fitting, for tv and nw")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of the lower bound's order, of the folds and of --perturb")
+	integerVar(f, &o.Folds, "folds", 5, "folds of the cross-fitting, for tv and nw")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the lower bound's order, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds: all hold at once")
 	f.StringVar(&o.curve, "curve", "", "CSV `file` for the calibration curve")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choices(f, "method", texts(calib.BoundMethods...)...)
 	return cmd
 }
 

@@ -55,7 +55,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model cnn.onnx --denoiser denoiser.onnx --data mnist/ --sigma 0.5 --out denoised
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,
-		Args: cobra.NoArgs,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, idle := range o.Settle() {
 				if cmd.Flags().Changed(idle.Flag) {
@@ -69,9 +70,10 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset: image `folder`, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (docs/my-data.md)")
+	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (docs/my-data.md)")
 	f.Float64Var(&o.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
+	group(cmd, "What is certified")
 	addSamplingFlags(cmd, &o.Parameters)
 	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o.Plan)
@@ -79,17 +81,22 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
+	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
+	group(cmd, "What is required")
+	f.Float64SliceVar(&o.Radii, "radii", nil, "`radii` of the table; default: round ones")
+	f.BoolVar(&o.PerClass, "per-class", false, "show a table of the classes too")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	group(cmd, "What is shown")
 	return cmd
 }
 
 // addSamplingFlags adds what is sampled and certified.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f := cmd.Flags()
-	f.Int64Var(&p.N, "n", 100000, "estimation samples an example; the budget with --stop")
-	f.Int64Var(&p.N0, "n0", 100, "selection samples an example")
+	integerVar(f, &p.N, "n", 100000, "estimation samples an example; the budget with --stop")
+	integerVar(f, &p.N0, "n0", 100, "selection samples an example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
 	f.TextVar(&p.Method, "method", runfolder.Method{}, fmt.Sprintf("from votes: %s (default margin); from scores: %s (default of --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
@@ -105,6 +112,14 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f.TextVar(&p.Confidence, "confidence", certify.ConfidenceTangent, "method of these bounds: "+names(certify.ConfidenceMethods()))
 	f.TextVar(&p.ConfidenceBound, "confidence-bound", certify.Betting, "bound of the means in standard and tangent")
 	f.TextVar(&p.Band, "band", certify.BandBinomial, "band of the distribution in cdf: "+names(certify.Bands()))
+	choices(f, "method", append(rowChoices(certify.VoteMethods()), rowChoices(certify.MeanBounds())...)...)
+	choices(f, "class", rowChoices(certify.Classes())...)
+	choices(f, "margin", rowChoices(certify.MarginKinds())...)
+	choices(f, "combine", rowChoices(certify.Combines())...)
+	choices(f, "confidence", rowChoices(certify.ConfidenceMethods())...)
+	choices(f, "confidence-bound", rowChoices(certify.MeanBounds())...)
+	choices(f, "band", rowChoices(certify.Bands())...)
+	group(cmd, "Samples and certificates")
 }
 
 // addDataFlags adds how the data are read.
@@ -112,11 +127,14 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; default: told from the header")
-	f.IntVar(&o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
+	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
 	f.TextVar(&o.Interpolation, "interpolation", dataset.Bilinear, "of --resize: bilinear or bicubic")
+	choices(f, "label-column", "first", "last", "none")
+	choices(f, "interpolation", texts(dataset.Interpolations()...)...)
+	group(cmd, "How the data are read")
 }
 
 // addModelFlags adds how the model is fed and run, and which examples it gets.
@@ -127,16 +145,24 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	f.TextVar(&p.Layout, "layout", onnx.CHW, "order of the values of flat rows: chw or hwc")
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
+	choices(f, "outputs", texts(onnx.OutputsAuto, onnx.Logits, onnx.Probabilities)...)
+	choices(f, "layout", texts(onnx.CHW, onnx.HWC)...)
+	group(cmd, "How the model is fed")
 	f.TextVar(&p.Noise, "noise", runfolder.Lattice, "lattice (what is certified is what is run) or float (idealised, for comparison)")
-	f.Uint64Var(&p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
-	f.IntVar(&p.Skip, "skip", 1, "take every `k`-th example of the dataset")
-	f.IntVar(&p.Max, "max", 0, "take at most this many examples; 0 = all")
+	integerVar(f, &p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
+	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
+	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
 	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
 	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
+	choices(f, "noise", texts(runfolder.Lattice, runfolder.Float)...)
+	choices(f, "select", texts(runfolder.Selections()...)...)
+	group(cmd, "Noise and examples")
 	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
 	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")
-	f.IntVar(&p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
-	f.IntVar(&p.Threads, "threads", 0, "threads; 0 = one a core")
+	integerVar(f, &p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
+	integerVar(f, &p.Threads, "threads", 0, "threads; 0 = one a core")
+	choices(f, "device", onnx.DeviceNames()...)
+	choices(f, "precision", texts(onnx.Precisions...)...)
 	libraryFlag(cmd, &p.Library)
 }
 
@@ -195,6 +221,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
 	}
 	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
+	if err := writeClasses(s.out, outcome.Summary); err != nil {
+		return err
+	}
 	fmt.Fprintln(s.out)
 	if outcome.SamplesDrawn > 0 {
 		took := time.Duration(outcome.Seconds * float64(time.Second)).Round(100 * time.Millisecond)

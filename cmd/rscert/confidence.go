@@ -93,11 +93,15 @@ twentieth of the samples takes their place, and the others are in the mean.
 	f.TextVar(&o.class, "class-method", classMethod{}, "how the class is certified: scores, or by votes: "+names(certify.VoteMethods())+";\nof a run, as it was run; else scores")
 	f.TextVar(&p.Combine, "combine", certify.Directed, "how scores certify the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
-	f.Int64Var(&o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
+	integerVar(f, &o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choices(f, "method", rowChoices(certify.ConfidenceMethods())...)
+	choices(f, "bound", rowChoices(certify.MeanBounds())...)
+	choices(f, "band", rowChoices(certify.Bands())...)
+	choices(f, "combine", rowChoices(certify.Combines())...)
 	return cmd
 }
 

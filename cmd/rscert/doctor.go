@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -40,7 +39,8 @@ $` + onnx.LibraryEnv + ` names, else the one that 'rscert setup' put into the
 user's cache, else one in a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
-		Args: cobra.NoArgs,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return doctor(cmd.Context(), s, opts)
 		},
@@ -208,16 +208,6 @@ func (l *libraryReport) describe(add func(name, format string, args ...any)) {
 	} else {
 		add("cuda", "does not work: %s", l.CUDAError)
 	}
-}
-
-// version is the version of this program: of its module, or of the commit that
-// it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
 }
 
 // gpus names the NVIDIA GPUs, with driver and memory where nvidia-smi says so.

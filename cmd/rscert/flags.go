@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,18 +23,43 @@ func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	return value
 }
 
-// explainFlag is the FlagErrorFunc of commands with flags of text values: their errors name the value themselves.
-func explainFlag(_ *cobra.Command, err error) error {
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	var number *strconv.NumError // of a flag that is no text value
-	if errors.As(err, &number) {
-		return err
-	}
-	return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+// integer is the value of a flag that takes a whole number: 100000, 100_000 or 1e5.
+type integer[T int | int64 | uint64] struct{ value *T }
+
+// integerVar adds a flag that takes a whole number.
+func integerVar[T int | int64 | uint64](f *pflag.FlagSet, value *T, flag string, initial T, usage string) {
+	*value = initial
+	f.Var(integer[T]{value}, flag, usage)
 }
+
+// exactFloats is up to where every whole number is a float64.
+const exactFloats = 1 << 53
+
+func (n integer[T]) Set(s string) error {
+	if v, err := strconv.ParseInt(s, 0, 64); err == nil && int64(T(v)) == v && (T(v) < 0) == (v < 0) {
+		*n.value = T(v)
+		return nil
+	}
+	if v, err := strconv.ParseUint(s, 0, 64); err == nil && uint64(T(v)) == v && T(v) >= 0 {
+		*n.value = T(v)
+		return nil
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err == nil && x == math.Trunc(x) && math.Abs(x) <= exactFloats && (x >= 0 || T(0)-1 < 0) {
+		*n.value = T(x)
+		return nil
+	}
+	return fmt.Errorf("%q: want a whole number, as 100000 or 1e5", s)
+}
+
+func (n integer[T]) String() string {
+	if n.value == nil { // pflag asks a zero value for its text
+		return "0"
+	}
+	return fmt.Sprint(*n.value)
+}
+
+func (n integer[T]) Type() string { return "int" }
 
 // textList is the value of a flag that takes a list of names, comma-separated or by repeating the flag, each once.
 type textList[T encoding.TextMarshaler, P interface {
@@ -84,7 +109,10 @@ func (l *textList[T, P]) String() string {
 	return "[" + strings.Join(names, ",") + "]"
 }
 
-func (*textList[T, P]) Type() string { return "strings" }
+func (*textList[T, P]) Type() string { return listType }
+
+// listType is the Type of lists, which --help shows.
+const listType = "strings"
 
 // textOf is the name of v, which has one.
 func textOf(v encoding.TextMarshaler) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ type radiusOptions struct {
 	temperature float64
 	n0          int64
 	radii       []float64
+	perClass    bool
 	out         string
 	json, quiet bool
 }
@@ -63,11 +63,15 @@ stopped early are certified by their share of alpha at that number of samples.`,
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.TextVar(&o.combine, "combine", certify.Directed, "how scores bound a margin: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "temperature of saved scores, relative to the one they were saved with")
-	f.Int64Var(&o.n0, "n0", 0, "take the first `k` scores for the selection, where the file has none")
-	f.Float64SliceVar(&o.radii, "radii", nil, "radii of the table; default: round ones")
+	integerVar(f, &o.n0, "n0", 0, "take the first `k` scores for the selection, where the file has none")
+	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` of the table; default: round ones")
+	f.BoolVar(&o.perClass, "per-class", false, "show a table of the classes of each method too")
 	f.StringVar(&o.out, "out", "", "write the certificates of the one method to this JSON lines `file`")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choices(f, "method", append(rowChoices(certify.VoteMethods()), rowChoices(certify.MeanBounds())...)...)
+	choices(f, "margin", rowChoices(certify.MarginKinds())...)
+	choices(f, "combine", rowChoices(certify.Combines())...)
 	return cmd
 }
 
@@ -75,6 +79,7 @@ stopped early are certified by their share of alpha at that number of samples.`,
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
 	f.TextVar(&t.Class, "class", certify.Predicted, "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
+	choices(f, "class", rowChoices(certify.Classes())...)
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
 	f.Float64Var(&t.Sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
 }
@@ -83,10 +88,8 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	if err := checkOutput("out", o.out, path); err != nil {
 		return err
 	}
-	for _, radius := range o.radii {
-		if !(radius >= 0) || math.IsInf(radius, 1) {
-			return badInputf("--radii %v: want numbers from 0", o.radii)
-		}
+	if err := certify.CheckRadii(o.radii); err != nil {
+		return badInputf("--radii %w", err)
 	}
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -116,12 +119,19 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	}
 	found := radiusReport{File: path}
 	for _, certs := range sets {
-		found.Methods = append(found.Methods, certify.Summarize(certs, radii))
+		summary := certify.Summarize(certs, radii)
+		if o.perClass {
+			summary.Classes = certify.SummarizeClasses(certs, radii)
+		}
+		found.Methods = append(found.Methods, summary)
 	}
 	if o.json {
 		return report.WriteJSON(s.out, found)
 	}
-	return writeSummaries(s.out, found.Methods)
+	if err := writeSummaries(s.out, found.Methods); err != nil {
+		return err
+	}
+	return writeClasses(s.out, found.Methods...)
 }
 
 // radiusReport is what radius --json prints.

@@ -96,7 +96,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.BoolVar(&o.classes, "classes", false, "print a table by true class, too")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of what is said of all examples at once")
-	f.IntVar(&o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
+	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))

@@ -28,7 +28,7 @@ func pageFlags(cmd *cobra.Command, o *pageOptions) {
 	f.StringVar(&o.html, "html", "", "write one HTML `file` that holds all: curves, a table of the examples, "+
 		"parameters")
 	f.StringVar(&o.data, "data", "", "with --html: the `data` set of the runs, for pictures of the examples")
-	f.IntVar(&o.pictures, "pictures", 1000, "with --data: pictures of at most this many examples of a run, the "+
+	integerVar(f, &o.pictures, "pictures", 1000, "with --data: pictures of at most this many examples of a run, the "+
 		"first ones")
 	f.StringVar(&o.classNames, "class-names", "", "with --html: `file` of the names of the classes, as certify "+
 		"takes it")

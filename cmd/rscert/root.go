@@ -33,10 +33,16 @@ type streams struct {
 	out, err io.Writer
 }
 
-// terminal reports whether progress can be drawn in place on s.err.
+// terminal reports whether progress can be drawn in place on s.err, and may be.
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd())) && !withoutEscapes(os.Getenv)
+}
+
+// withoutEscapes reports whether the environment asks for text without escape codes: TERM=dumb, and NO_COLOR
+// (no-color.org), for rscert has no other codes to leave out.
+func withoutEscapes(getenv func(string) string) bool {
+	return getenv("TERM") == "dumb" || getenv("NO_COLOR") != ""
 }
 
 // progress says how progress is shown.
@@ -74,7 +80,8 @@ Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
 met; 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
+		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRun: func(*cobra.Command, []string) {
 			*started = true
@@ -84,7 +91,6 @@ met; 130 interrupted.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(explainFlag)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newACCE(s),
 		newCalibrate(s),
@@ -92,6 +98,7 @@ met; 130 interrupted.`,
 		newCertify(s),
 		newConfidence(s),
 		newDoctor(s),
+		newMan(),
 		newMerge(s),
 		newMetrics(s),
 		newPerturb(s),
@@ -100,6 +107,9 @@ met; 130 interrupted.`,
 		newSetup(s),
 		newTemperature(s),
 	)
+	root.SetVersionTemplate(versionText())
+	groupFlags(root)
+	completeValues(root)
 	return root
 }
 
@@ -116,7 +126,7 @@ func execute(args []string, s streams) int {
 		return exitDone
 	}
 	if !started {
-		err = hint.Add(badInput(err), "see '%s --help'", cmd.CommandPath())
+		err = withSeeHelp(cmd, badInput(err))
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = interruption(err)
@@ -126,6 +136,15 @@ func execute(args []string, s streams) int {
 		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(advice))
 	}
 	return exitCode(err)
+}
+
+// withSeeHelp adds to the hint of err where the command is explained.
+func withSeeHelp(cmd *cobra.Command, err error) error {
+	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
+	if meant, ok := hint.Of(err); ok {
+		see = meant + " " + see
+	}
+	return hint.Add(err, "%s", see)
 }
 
 // errInterrupted is what a signal ends a command with.

@@ -37,7 +37,8 @@ CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's: see docs/g
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --url ./onnxruntime-linux-x64-1.29.0.tgz`,
-		Args: cobra.NoArgs,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name := os.Getenv("RSCERT_ONNXRUNTIME_FROM"); name != "" && !cmd.Flags().Changed("from") {
 				if err := o.From.UnmarshalText([]byte(name)); err != nil {
@@ -50,6 +51,7 @@ CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's: see docs/g
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
+	choices(f, "device", onnx.DeviceNames()...)
 	f.TextVar(&o.From, "from", o.From, "`source`: pip, download or npm (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
 	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy to fetch instead")
 	f.BoolVar(&o.json, "json", false, "print one JSON document")

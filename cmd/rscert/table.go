@@ -16,20 +16,10 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	first := summaries[0]
 	fmt.Fprintf(w, "certified accuracy in %%, by L2 radius (%d examples, σ = %g, α = %g)\n\n",
 		first.Examples, first.Sigma, first.Alpha)
-	t := report.Table{Columns: []report.Column{{Name: "method", Align: report.Right}}}
-	for _, c := range first.Certified {
-		t.Columns = append(t.Columns, report.Column{
-			Name: fmt.Sprint(c.Radius), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
-		})
-	}
-	t.Columns = append(t.Columns,
-		report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
+	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
-		row := []report.Cell{report.Text(nameMethod(s.Method, s.Sound))}
-		for _, c := range s.Certified {
-			row = append(row, report.Number(c.Accuracy))
-		}
-		t.AddRow(append(row, report.Number(s.AverageRadius), report.Count(s.Abstained))...)
+		name := report.Text(nameMethod(s.Method, s.Sound))
+		t.AddRow(summaryCells(s.Certified, s.AverageRadius, s.Abstained, name)...)
 	}
 	if err := t.WriteText(w); err != nil {
 		return err
@@ -48,6 +38,44 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		}
 	}
 	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
+}
+
+// writeClasses prints a table of the classes of each summary that has them.
+func writeClasses(w io.Writer, summaries ...certify.Summary) error {
+	for _, s := range summaries {
+		if len(s.Classes) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\nby class, %s:\n\n", nameMethod(s.Method, s.Sound))
+		t := report.Table{Columns: summaryColumns(s.Certified, report.ExactColumn("class"), report.ExactColumn("examples"))}
+		for _, c := range s.Classes {
+			class, examples := report.Count(c.Class), report.Count(c.Examples)
+			t.AddRow(summaryCells(c.Certified, c.AverageRadius, c.Abstained, class, examples)...)
+		}
+		if err := t.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summaryColumns are the first columns, then those of the certified accuracy at its radii, the average radius and the
+// abstentions.
+func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Column) []report.Column {
+	for _, c := range certified {
+		columns = append(columns, report.Column{
+			Name: fmt.Sprint(c.Radius), Align: report.Right, Round: report.Down, Decimals: 1, Percent: true,
+		})
+	}
+	return append(columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
+}
+
+// summaryCells fill summaryColumns.
+func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, abstained int, row ...report.Cell) []report.Cell {
+	for _, c := range certified {
+		row = append(row, report.Number(c.Accuracy))
+	}
+	return append(row, report.Number(averageRadius), report.Count(abstained))
 }
 
 // conditions are what certificates rest on beyond their method.

@@ -54,8 +54,8 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
 	f.StringVar(&o.test, "test", "", "npz `file` for the metrics; every row of the input is then fitted")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the split and of the bootstrap")
-	f.IntVar(&o.bins, "bins", 15, "number of bins of ECE and AdaECE")
+	integerVar(f, &o.seed, "seed", 1, "seed of the split and of the bootstrap")
+	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	f.StringVar(&o.out, "out", "", "CSV `file` of probabilities to write")
 	f.BoolVar(&o.json, "json", false, "print JSON")

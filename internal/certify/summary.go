@@ -1,7 +1,10 @@
 package certify
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
 )
@@ -32,6 +35,44 @@ type Summary struct {
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
+	// Classes are SummarizeClasses, where they are asked for.
+	Classes []ClassSummary `json:"classes,omitempty"`
+}
+
+// ClassSummary is what certificates of the examples of one label say together.
+type ClassSummary struct {
+	Class         int                 `json:"class"`
+	Examples      int                 `json:"examples"`
+	Abstained     int                 `json:"abstained"`
+	Certified     []CertifiedAccuracy `json:"certified_accuracy"`
+	AverageRadius float64             `json:"average_certified_radius"`
+}
+
+// SummarizeClasses summarizes the certificates of each label at the given radii, the labels ascending. Examples without a
+// label are in none. No statement of confidence is made about a class: Summary.Failures of all certificates may be in one.
+func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
+	byLabel := map[int][]Certificate{}
+	for _, c := range certs {
+		if c.Label != UnknownLabel {
+			byLabel[c.Label] = append(byLabel[c.Label], c)
+		}
+	}
+	var classes []ClassSummary
+	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
+		s := Summarize(byLabel[label], radii)
+		classes = append(classes, ClassSummary{label, s.Examples, s.Abstained, s.Certified, s.AverageRadius})
+	}
+	return classes
+}
+
+// CheckRadii refuses what is no radius of a Summary.
+func CheckRadii(radii []float64) error {
+	for _, r := range radii {
+		if !(r >= 0) || math.IsInf(r, 1) {
+			return fmt.Errorf("%v: want numbers from 0", radii)
+		}
+	}
+	return nil
 }
 
 // CertifiedAccuracy is a point of the certified accuracy curve.

@@ -50,3 +50,40 @@ func TestSummaryRadii(t *testing.T) {
 		}
 	}
 }
+
+// The classes together are the whole: of every count the sum, of every share the mean weighted by the examples.
+func TestSummarizeClasses(t *testing.T) {
+	certs := []Certificate{
+		{Label: 3, Prediction: 3, Correct: true, Radius: 0.5},
+		{Label: 0, Prediction: 0, Correct: true, Radius: 0.2},
+		{Label: 3, Prediction: 1, Radius: 0.9},
+		{Label: 0, Prediction: Abstained},
+		{Label: UnknownLabel, Prediction: 2, Radius: 0.9},
+		{Label: 3, Prediction: 3, Correct: true, Radius: 0.3},
+	}
+	got := SummarizeClasses(certs, []float64{0, 0.3, 0.4})
+	want := []ClassSummary{
+		{Class: 0, Examples: 2, Abstained: 1, Certified: []CertifiedAccuracy{{0, 0.5}, {0.3, 0}, {0.4, 0}}, AverageRadius: 0.1},
+		{Class: 3, Examples: 3, Abstained: 0, Certified: []CertifiedAccuracy{{0, 2. / 3}, {0.3, 2. / 3}, {0.4, 1. / 3}}, AverageRadius: 0.5/3 + 0.3/3},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := SummarizeClasses(certs[4:5], nil); got != nil {
+		t.Errorf("without labels: %+v", got)
+	}
+}
+
+func TestCheckRadii(t *testing.T) {
+	for _, test := range []struct {
+		radii []float64
+		ok    bool
+	}{
+		{nil, true}, {[]float64{0, 0.5}, true}, {[]float64{0.5, -0.1}, false},
+		{[]float64{math.NaN()}, false}, {[]float64{math.Inf(1)}, false},
+	} {
+		if err := CheckRadii(test.radii); (err == nil) != test.ok {
+			t.Errorf("%v: error %v", test.radii, err)
+		}
+	}
+}

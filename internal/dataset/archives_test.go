@@ -4,13 +4,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	meta "github.com/parquet-go/parquet-go/format"
 )
 
 // tarFile is an archive of names and contents.
@@ -111,6 +116,76 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
+// promise changes the first page of a Parquet file: its header.
+func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
+	t.Helper()
+	var protocol thrift.CompactProtocol
+	reader := protocol.NewReaderFromBytes(file[4:])
+	var header meta.PageHeader
+	if err := thrift.NewDecoder(reader).Decode(&header); err != nil {
+		t.Fatal(err)
+	}
+	change(&header)
+	changed, err := thrift.Marshal(&protocol, &header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(file[:4], changed, file[4+reader.BytesRead():])
+}
+
+// TestParquetPromises has small files whose first page promises much: refused before anything is reserved for it.
+func TestParquetPromises(t *testing.T) {
+	png, err := os.ReadFile("testdata/images/bee/b.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := parquetFile(t, hfRows(png, png))
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"compressed size": {promise(t, plain, func(h *meta.PageHeader) { h.CompressedPageSize = math.MaxInt32 }), "promises 2147483647 bytes, but"},
+		"size":            {promise(t, plain, func(h *meta.PageHeader) { h.UncompressedPageSize = math.MaxInt32 }), "to 2147483647"},
+		"negative":        {promise(t, plain, func(h *meta.PageHeader) { h.UncompressedPageSize = -1 }), "to -1"},
+		"size, packed": {promise(t, parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Snappy)),
+			func(h *meta.PageHeader) { h.UncompressedPageSize = math.MaxInt32 }), "to 2147483647"},
+		"values": {promise(t, plain, func(h *meta.PageHeader) {
+			h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = math.MaxInt32, math.MaxInt32
+		}), "promises 2147483647 values of 2 rows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, filepath.Join(t.TempDir(), "d.parquet"), c.data)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := Open(context.Background(), path, Options{})
+			runtime.ReadMemStats(&after)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if reserved := after.TotalAlloc - before.TotalAlloc; reserved > 64<<20 {
+				t.Errorf("%d bytes reserved for a file of %d", reserved, len(c.data))
+			}
+		})
+	}
+}
+
+// The factors of mostUnpacked are reached by no encoder that the Parquet library has, on what packs best.
+func TestMostUnpacked(t *testing.T) {
+	zeros := make([]byte, 1<<22)
+	for codec, c := range map[meta.CompressionCodec]compress.Codec{
+		meta.Snappy: &parquet.Snappy, meta.Gzip: &parquet.Gzip, meta.Zstd: &parquet.Zstd,
+	} {
+		packed, err := c.Encode(nil, zeros)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := mostUnpacked(codec, int64(len(packed)))
+		if most < int64(len(zeros)) || codec != meta.Zstd && most > 3*int64(len(zeros)) {
+			t.Errorf("%v: %d bytes stand for %d, at most %d are taken for possible", codec, len(packed), len(zeros), most)
+		}
+	}
+}
+
 // TestParquet reads what Hugging Face's datasets write, in any number of row groups and files.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
@@ -147,6 +222,7 @@ func TestParquet(t *testing.T) {
 		"path outside":   {data: parquetFile(t, byOutside), want: "is not beside the Parquet file"},
 		"nothing":        {data: parquetFile(t, hfRows(nil)), want: "row 0: neither bytes nor path"},
 		"not an image":   {data: parquetFile(t, hfRows([]byte("hello"))), want: "d.parquet: row 0: image: unknown format"},
+		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), want: `compressed by LZ4_RAW, which is not read; in Python: `},
 		"truncated":      {data: parquetFile(t, hf)[:200], want: "d.parquet: not a whole Parquet file"},
 		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; of a table of numbers"},
 	} {

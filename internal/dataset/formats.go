@@ -47,14 +47,19 @@ var remedies = []struct {
 	{[]string{".xlsx", ".xls", ".ods"}, "", "a spreadsheet; save it as CSV"},
 	{[]string{".arff"}, "", "ARFF; save it as CSV"},
 	{[]string{".libsvm", ".svm", ".svmlight"}, "", `svmlight; in Python: x, y = sklearn.datasets.load_svmlight_file(FILE); numpy.savez("data.npz", x=x.toarray(), y=y)`},
-	{[]string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, "", "a packed archive; unpack it first and give the folder"},
+	{[]string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".parquet.gz", ".npz.gz", ".npy.gz", ".bin.gz"}, "", "a packed archive; unpack it first and give the folder"},
 	{[]string{".zip", ".7z", ".rar"}, "PK\x03\x04", "a packed archive; unpack it first and give the folder"},
 	{[]string{".mdb", ".lmdb"}, "", "LMDB; export the images into a folder for each class"},
 	{[]string{".beton", ".rec", ".mds"}, "", "made for one training library; export the images into a folder for each class, or arrays by numpy.savez"},
 	{[]string{".safetensors"}, "", `safetensors; in Python: t = safetensors.numpy.load_file(FILE); numpy.savez("data.npz", x=t["x"], y=t["y"])`},
 	{[]string{".onnx"}, "", "a model; --data takes the examples"},
+	{[]string{".zarr", ".zarray", ".zgroup", "zarr.json"}, "", `Zarr; in Python: g = zarr.open(FOLDER); numpy.savez("data.npz", x=g["x"][:], y=g["y"][:])`},
+	{[]string{".nc", ".nc4", ".cdf"}, "CDF", `NetCDF; in Python: d = xarray.open_dataset(FILE); numpy.savez("data.npz", x=d["x"].values, y=d["y"].values)`},
+	{[]string{".nii", ".nii.gz", ".dcm", ".mha", ".nrrd"}, "", `medical images; in Python (nibabel, pydicom) make an array [N,C,H,W] of what the model gets: numpy.savez("data.npz", x=x, y=y)`},
+	{[]string{".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".ogg"}, "", `films and sounds are not read; save the arrays that the model gets: numpy.savez("data.npz", x=x, y=y)`},
 	{[]string{".txt", ".dat", ".data"}, "", "text; if it is a table, call it .csv (fields separated by commas, semicolons) or .tsv (tabs)"},
-	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}, "", "one image; give a folder with a subfolder of images for each class, or a folder of images and --labels FILE"},
+	{[]string{".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm", ".pgm"}, "", "images of a format that is not read; convert them to PNG, in a folder for each class"},
+	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}, "", "one image; give a folder with a subfolder of images for each class, or a folder of images and --labels FILE"},
 }
 
 func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
@@ -146,7 +151,36 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 			return openParquets(ctx, files, opt)
 		}
 	}
-	return openImages(ctx, path, opt)
+	d, err := openImages(ctx, path, opt)
+	if err != nil {
+		if remedy := remedyInFolder(path); remedy != "" {
+			return nil, fmt.Errorf("%s: not read by rscert: %s", path, remedy)
+		}
+	}
+	return d, err
+}
+
+// remedyInFolder says what to do with a folder that holds files of a format that is not read, next to no others.
+func remedyInFolder(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		name := strings.ToLower(e.Name())
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // descriptions lie beside data of any format
+			continue
+		}
+		for _, r := range remedies {
+			if hasSuffix(name, r.suffixes) && !strings.HasPrefix(r.remedy, "one image") {
+				return r.remedy
+			}
+		}
+		if remedy := remedyByMagic(filepath.Join(dir, e.Name())); remedy != "" {
+			return remedy
+		}
+	}
+	return ""
 }
 
 // splitIn returns the files of one split in a folder, or in the folder data of it: test, else validation, else the only

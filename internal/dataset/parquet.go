@@ -136,7 +136,13 @@ func (t *parquetTable) open(f contents, opt Options) error {
 		return fmt.Errorf("not a whole Parquet file: %w", err)
 	}
 	t.file, t.limit = file, memory.Limit()
-	return t.chooseColumns(opt.LabelColumn)
+	if err := t.chooseColumns(opt.LabelColumn); err != nil {
+		return err
+	}
+	if rows := file.NumRows(); rows < 0 || rows > t.limit/rowOverhead {
+		return fmt.Errorf("%d rows: %w", rows, memory.Check(-1))
+	}
+	return t.checkPages(f)
 }
 
 // imageColumnNames are looked for in this order, before any column that is a struct with bytes.
@@ -280,9 +286,11 @@ func (t *parquetTable) each(group parquet.RowGroup, column int, f func(row int, 
 	}
 }
 
+// rowOverhead is about what is held of a row beside its label's text.
+const rowOverhead = 256
+
 func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
-	const overhead = 256
-	if t.limit -= overhead; t.limit < 0 {
+	if t.limit -= rowOverhead; t.limit < 0 {
 		return memory.Check(-1)
 	}
 	image := encoded{name: fmt.Sprintf("%s: row %d", t.path, len(t.images))}

@@ -90,6 +90,20 @@ func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
 
+// DeviceNames are values of --device, those of devices that are counted without their index.
+func DeviceNames() []string {
+	names := []string{"auto"}
+	for _, p := range providers() {
+		names = append(names, p.device)
+		if len(p.units) > 1 {
+			for _, unit := range p.units {
+				names = append(names, p.device+":"+unit)
+			}
+		}
+	}
+	return names
+}
+
 // Devices describes the values of --device.
 func Devices() string {
 	names := []string{"auto"}

@@ -134,7 +134,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		r.console.warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
 	outcome := Outcome{
-		Summary: certify.Summarize(r.certs, certify.SummaryRadii(r.certs)), Out: r.plan.Out,
+		Summary: r.summary(), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
 		TangentSamples: r.plan.TangentSamples(),
 		Denoiser:       r.inputs.denoiser,
@@ -146,6 +146,19 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		outcome.SmoothedAccuracy = &share
 	}
 	return outcome, nil
+}
+
+// summary is that of the run's certificates, at the radii that its plan asks for.
+func (r *running) summary() certify.Summary {
+	radii := r.plan.Radii
+	if len(radii) == 0 {
+		radii = certify.SummaryRadii(r.certs)
+	}
+	s := certify.Summarize(r.certs, radii)
+	if r.plan.PerClass {
+		s.Classes = certify.SummarizeClasses(r.certs, radii)
+	}
+	return s
 }
 
 // certifiers are the methods of a run.

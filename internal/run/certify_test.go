@@ -613,10 +613,18 @@ func TestSettle(t *testing.T) {
 		var idle []string
 		for _, i := range p.Settle() {
 			idle = append(idle, i.Flag)
-			if without := map[bool]string{true: "scores", false: "confidence-radii"}[i.Flag == "combine" || i.Flag == "temperature"]; i.Without != without {
+			without := "confidence-radii"
+			switch i.Flag {
+			case "combine", "temperature":
+				without = "scores"
+			case "denoiser-kind", "denoiser-range", "diffusion-schedule":
+				without = "denoiser"
+			}
+			if i.Without != without {
 				t.Errorf("%s: --%s is said to need --%s", tt.name, i.Flag, i.Without)
 			}
 		}
+		tt.idle = append(tt.idle, "denoiser-kind", "denoiser-range", "diffusion-schedule") // none has one
 		if !reflect.DeepEqual(p, want) || !slices.Equal(idle, tt.idle) {
 			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters, idle, want.Parameters, tt.idle)
 		}

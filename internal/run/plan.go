@@ -43,6 +43,10 @@ type Plan struct {
 	Batch   int // samples a call; 0: chosen
 	Threads int // 0: one a core
 	Resume  bool
+
+	// Radii of the summary, ascending or not; nil: chosen. PerClass adds the classes to it. Neither is part of the run.
+	Radii    []float64
+	PerClass bool
 }
 
 // Console is where long work says how far it is and what its user should know.
@@ -144,6 +148,8 @@ func (p Plan) validateSamples() error {
 		return badInputf("--skip %d: want at least 1", p.Skip)
 	case p.Max < 0:
 		return badInputf("--max %d: want at least 0", p.Max)
+	case certify.CheckRadii(p.Radii) != nil:
+		return badInputf("--radii %w", certify.CheckRadii(p.Radii))
 	case p.Batch < 0:
 		return badInputf("--batch %d: want at least 0", p.Batch)
 	case p.Threads < 0 || p.Threads > maxThreads:

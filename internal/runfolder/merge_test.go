@@ -252,7 +252,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("a run with gaps is resumed: %v", err)
 	}
 
-	if rows := strings.Split(allFiles(t, out)[BoundsFile], "\n"); !strings.Contains(rows[1], ",23,crc32c:") {
+	if rows := strings.Split(allFiles(t, out)[BoundsFile], "\n"); !strings.Contains(rows[1], ",23,0,0.001,crc32c:") {
 		t.Errorf("a row of the bounds is %q, want 23 examples", rows[1])
 	}
 	more, err := merge(t, []string{out, dirs[3]})

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// choicesKey is the annotation of flags that take one of some values, or a list of them.
+const choicesKey = "rscert_choices"
+
+// choices notes the values that a flag takes, each with a description behind a tab or none: a shell completes them, and a
+// mistyped one is told.
+func choices(f *pflag.FlagSet, flag string, values ...string) {
+	if err := f.SetAnnotation(flag, choicesKey, values); err != nil {
+		panic(err)
+	}
+}
+
+// choicesOf are the names of the values that a flag takes; nil where they are no list.
+func choicesOf(f *pflag.Flag) []string {
+	var known []string
+	for _, value := range f.Annotations[choicesKey] {
+		name, _, _ := strings.Cut(value, "\t")
+		known = append(known, name)
+	}
+	return known
+}
+
+// rowChoices are methods as choices.
+func rowChoices[M ~string](rows []certify.Row[M]) []string {
+	var all []string
+	for _, r := range rows {
+		all = append(all, string(r.Name)+"\t"+r.What)
+	}
+	return all
+}
+
+// texts are values as choices.
+func texts[T encoding.TextMarshaler](values ...T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, textOf(v))
+	}
+	return all
+}
+
+// completeValues gives every flag of a command and those below it a completion of values: its choices, or what its usage
+// calls its value. Numbers and the like have none, not the files that shells offer otherwise.
+func completeValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, exists := cmd.GetFlagCompletionFunc(f.Name); exists || len(f.Annotations[cobra.BashCompFilenameExt]) > 0 {
+			return
+		}
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, valueCompletion(f)); err != nil {
+			panic(err)
+		}
+	})
+	for _, c := range cmd.Commands() {
+		completeValues(c)
+	}
+}
+
+func valueCompletion(f *pflag.Flag) cobra.CompletionFunc {
+	if values := f.Annotations[choicesKey]; values != nil {
+		list := f.Value.Type() == listType
+		return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if !list {
+				return values, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeList(values, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	switch name, _ := pflag.UnquoteUsage(f); name {
+	case "file", "path":
+		directive = cobra.ShellCompDirectiveDefault
+	case "folder":
+		directive = cobra.ShellCompDirectiveFilterDirs
+	}
+	return cobra.FixedCompletions(nil, directive)
+}
+
+// completeList completes the last name of a comma-separated list with those that it does not have yet.
+func completeList(values []string, typed string) []string {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	given := strings.Split(before, ",")
+	var all []string
+	for _, value := range values {
+		if name, _, _ := strings.Cut(value, "\t"); !slices.Contains(given, name) {
+			all = append(all, before+value)
+		}
+	}
+	return all
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// groupKey is the annotation of flags with the title that they stand under in --help.
+const groupKey = "rscert_group"
+
+// group puts the command's flags that are in no group yet under a title of --help.
+func group(cmd *cobra.Command, title string) {
+	f := cmd.Flags()
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Annotations[groupKey] != nil {
+			return
+		}
+		if err := f.SetAnnotation(flag.Name, groupKey, []string{title}); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// otherFlags is the title of flags in no group, where others are in one.
+const otherFlags = "Other flags"
+
+// flagUsages lists the flags of a command in their groups.
+func flagUsages(cmd *cobra.Command) string {
+	var titles []string
+	groups := map[string]*pflag.FlagSet{}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		title := otherFlags
+		if own := flag.Annotations[groupKey]; own != nil {
+			title = own[0]
+		}
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
+			groups[title].SortFlags = false
+			titles = append(titles, title)
+		}
+		shown := *flag
+		if shown.DefValue == "[]" { // pflag takes it for a default of lists of numbers
+			shown.DefValue = ""
+		}
+		groups[title].AddFlag(&shown)
+	})
+	if len(titles) == 1 {
+		return "\n\nFlags:\n" + strings.TrimRight(groups[titles[0]].FlagUsagesWrapped(helpWidth()), " \n")
+	}
+	if i := slices.Index(titles, otherFlags); i >= 0 {
+		titles = append(slices.Delete(titles, i, i+1), otherFlags)
+	}
+	var b strings.Builder
+	for _, title := range titles {
+		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(groups[title].FlagUsagesWrapped(helpWidth()), " \n"))
+	}
+	return b.String()
+}
+
+// helpWidth is the terminal's, at most what reads well; 0, no wrapping, elsewhere.
+func helpWidth() int {
+	if !term.IsTerminal(int(os.Stdout.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0
+	}
+	return min(width, 120)
+}
+
+// groupFlags makes the help of a command and of those below it list flags in their groups.
+func groupFlags(root *cobra.Command) {
+	const flags = "{{if .HasAvailableLocalFlags}}\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}"
+	before, after, found := strings.Cut(root.UsageTemplate(), flags)
+	if !found {
+		panic("cobra's template of usages has changed")
+	}
+	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	root.SetUsageTemplate(before + "{{if .HasAvailableLocalFlags}}{{flagUsages .}}{{end}}" + after)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// newMan is a hidden command for those who package rscert: 'make man' calls it.
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write the man pages",
+		Long:   "Man writes a page of every command to a folder. Their date is now, or $SOURCE_DATE_EPOCH.",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return badInput(err)
+			}
+			root := cmd.Root()
+			manText(root)
+			header := doc.GenManHeader{Section: "1", Source: "rscert " + version(), Manual: "rscert"}
+			return doc.GenManTree(root, &header, args[0])
+		},
+	}
+}
+
+// manText makes the help of a command and of those below it the Markdown that cobra takes it for: lists stay as they
+// are laid out, and no sign is markup.
+func manText(cmd *cobra.Command) {
+	cmd.DisableAutoGenTag = true
+	var b strings.Builder
+	listed := false
+	for line := range strings.Lines(cmd.Long) {
+		list := strings.HasPrefix(line, "  ")
+		if list != listed {
+			b.WriteByte('\n')
+		}
+		if listed = list; list {
+			line = "    " + line
+		} else {
+			line = markup.Replace(line)
+		}
+		b.WriteString(line)
+	}
+	cmd.Long = b.String()
+	for _, c := range cmd.Commands() {
+		manText(c)
+	}
+}
+
+// markup escapes what Markdown would take for markup.
+var markup = strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`, "[", `\[`, "|", `\|`)

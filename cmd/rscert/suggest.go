@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// What other programs and papers call commands, flags and values.
+var (
+	commandsElsewhere = map[string]string{
+		"check": "certify", "predict": "certify", "run": "certify", "smooth": "certify",
+		"recertify": "radius", "votes": "radius", "attack": "acce", "calibration": "ce", "ece": "metrics",
+		"reliability": "metrics",
+		"isotonic":    "calibrate", "scale": "temperature", "info": "doctor", "env": "doctor", "version": "--version",
+	}
+	flagsElsewhere = map[string]string{
+		"dataset": "data", "input": "data", "output": "out", "outfile": "out", "onnx": "model",
+		"checkpoint": "model",
+		"noise-sd":   "sigma", "noise-std": "sigma", "noise-level": "sigma", "samples": "n", "budget": "n", "conf-level": "alpha",
+		"gpu": "device", "provider": "device", "workers": "threads", "jobs": "threads", "limit": "max",
+		"classes":    "class-names",
+		"batch-size": "batch", "fp16": "precision", "dtype": "precision", "verbose": "help",
+	}
+	valuesElsewhere = map[string]string{
+		"cohen": "clopper-pearson", "cp": "clopper-pearson", "beta": "clopper-pearson", "exact": "margin",
+		"empirical-bernstein": "bernstein", "maurer-pontil": "bernstein", "wsr": "betting",
+		"gpu": "cuda", "fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", "half": "f16", "bfloat16": "bf16",
+		"softmax": "probabilities", "scores": "probabilities", "nchw": "chw", "nhwc": "hwc",
+		"true": "label", "linear": "bilinear", "cubic": "bicubic", "random": "spread",
+	}
+)
+
+// nearest is the candidate that a mistyped name means: another word's, the only one that begins so, or the one of least
+// edit distance, where that is small for its length. It is "" where nothing is near.
+func nearest(typed string, candidates []string, elsewhere map[string]string) string {
+	typed = strings.ReplaceAll(strings.ToLower(typed), "_", "-")
+	if name := elsewhere[typed]; slices.Contains(candidates, name) {
+		return name
+	}
+	var begin []string
+	best, least := "", min(3, len(typed)/2)+1
+	for _, name := range candidates {
+		if len(typed) > 2 && strings.HasPrefix(name, typed) {
+			begin = append(begin, name)
+		}
+		if d := levenshtein.ComputeDistance(typed, name); d < least {
+			best, least = name, d
+		}
+	}
+	if len(begin) == 1 {
+		return begin[0]
+	}
+	return best
+}
+
+// explainFlag is the FlagErrorFunc of all commands: it says what a flag takes, and which one or which value was meant.
+func explainFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &invalid):
+		return explainValue(invalid)
+	case errors.As(err, &unknown):
+		typed := unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" { // -n, -model
+			typed, _, _ = strings.Cut(short, "=")
+		}
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if name := nearest(typed, known, flagsElsewhere); name != "" {
+			return hint.Add(err, "did you mean --%s?", name)
+		}
+	}
+	return err
+}
+
+// explainValue says what is wrong with a flag's value.
+func explainValue(invalid *pflag.InvalidValueError) error {
+	f, typed := invalid.GetFlag(), invalid.GetValue()
+	err := fmt.Errorf("--%s: %w", f.Name, invalid.Unwrap())
+	var number *strconv.NumError
+	if errors.As(invalid, &number) {
+		want := "a number"
+		switch {
+		case f.Value.Type() == "bool":
+			want = "true or false"
+		case strings.HasSuffix(f.Value.Type(), "Slice"):
+			want = "numbers, comma-separated"
+		}
+		err = fmt.Errorf("--%s: %q: want %s", f.Name, typed, want)
+	}
+	known := choicesOf(f)
+	for part := range strings.SplitSeq(typed, ",") {
+		if slices.Contains(known, part) {
+			continue
+		}
+		if name := nearest(part, known, valuesElsewhere); name != "" {
+			return hint.Add(err, "did you mean --%s %s?", f.Name, name)
+		}
+	}
+	return err
+}
+
+// unknownCommand is the Args of the root: what stands there is no command.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	known := []string{"--version"}
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			known = append(known, c.Name())
+		}
+	}
+	if name := nearest(args[0], known, commandsElsewhere); name != "" {
+		return hint.Add(err, "did you mean '%s %s'?", root.Name(), name)
+	}
+	return err
+}
+
+// noArguments is the Args of commands that have only flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])
+	}
+	return nil
+}

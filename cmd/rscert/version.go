@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// builtVersion and builtCommit are what 'make build' states, with -ldflags '-X main.builtVersion=v1.2.3': Go does not
+// know them where the source has left its repository (make build VERSION=v1.2.3), or with -buildvcs=false.
+var builtVersion, builtCommit string
+
+// version is the version of this program: the build's, that of its module, or of the commit that it was built from.
+func version() string {
+	if builtVersion != "" {
+		return builtVersion
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// commit is what this program was built from.
+func commit() string {
+	if builtCommit != "" {
+		return builtCommit
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	stamp := map[string]string{}
+	for _, s := range info.Settings {
+		stamp[s.Key] = s.Value
+	}
+	switch {
+	case stamp["vcs.revision"] == "":
+		return "unknown"
+	case stamp["vcs.modified"] == "true":
+		return stamp["vcs.revision"] + ", changed since"
+	}
+	return stamp["vcs.revision"]
+}
+
+// versionText is what --version prints.
+func versionText() string {
+	return fmt.Sprintf("rscert %s\ncommit %s\n%s %s/%s\n",
+		version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,114 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	meta "github.com/parquet-go/parquet-go/format"
+
+	"github.com/rscert/rscert/internal/memory"
+)
+
+// checkPages goes through the headers of all pages that will be read, before the Parquet library does: it reserves what
+// a header promises, up to 2 GiB, be the file ever so small.
+func (t *parquetTable) checkPages(f contents) error {
+	for g, group := range t.file.Metadata().RowGroups {
+		for _, column := range []int{t.image, t.imagePath, t.label} {
+			if column < 0 {
+				continue
+			}
+			if column >= len(group.Columns) {
+				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
+			}
+			if err := t.checkChunk(f, group.Columns[column].MetaData, group.NumRows); err != nil {
+				return fmt.Errorf("row group %d, column %d: %w", g, column, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkChunk walks over the pages of one column of a row group.
+func (t *parquetTable) checkChunk(f contents, chunk meta.ColumnMetaData, rows int64) error {
+	switch chunk.Codec {
+	case meta.Lz4, meta.Lz4Raw, meta.LZO: // of what is no LZ4 the library makes ever larger buffers
+		return fmt.Errorf(`compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
+			`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, chunk.Codec)
+	}
+	at := chunk.DataPageOffset
+	if chunk.DictionaryPageOffset != 0 {
+		at = chunk.DictionaryPageOffset
+	}
+	end := at + chunk.TotalCompressedSize
+	if at < 0 || chunk.TotalCompressedSize < 0 || end > f.size() || end < at {
+		return fmt.Errorf("bytes %d to %d, but the file has %d", at, end, f.size())
+	}
+	for at < end {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		header, n, err := pageHeader(f, at, end)
+		if err != nil {
+			return fmt.Errorf("damaged page at byte %d: %w", at, err)
+		}
+		if err := checkPage(header, chunk.Codec, end-at-n, rows); err != nil {
+			return fmt.Errorf("damaged page at byte %d: %w", at, err)
+		}
+		at += n + int64(header.CompressedPageSize)
+	}
+	return nil
+}
+
+// pageHeader decodes the header at an offset and returns its length.
+func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, err error) {
+	var protocol thrift.CompactProtocol
+	for window := int64(4 << 10); ; window *= 16 {
+		window = min(window, end-at)
+		bytes := make([]byte, window)
+		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
+			return header, 0, err
+		}
+		reader := protocol.NewReaderFromBytes(bytes) // takes no more than there is, unlike a reader of a stream
+		header = meta.PageHeader{}
+		err = thrift.NewDecoder(reader).Decode(&header)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
+			return header, int64(reader.BytesRead()), err
+		}
+	}
+}
+
+// mostHeader is more than a page's header takes, the statistics in it included.
+const mostHeader = 1 << 20
+
+// mostUnpacked is the most that so many bytes can stand for. The factors are those of the formats: Snappy copies 64 bytes
+// by 3, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
+func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
+	const start = 64 // copies need something to copy
+	switch codec {
+	case meta.Uncompressed:
+		return packed
+	case meta.Snappy:
+		return start + 22*packed
+	case meta.Gzip:
+		return start + 1032*packed
+	}
+	return start + 1<<15*packed
+}
+
+// checkPage refuses a page that promises more than follows its header, than fits into memory, or than its rows.
+func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
+	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
+	if size < 0 || size > mostUnpacked(codec, packed) {
+		return fmt.Errorf("promises to unpack %d bytes to %d", packed, size)
+	}
+	values := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues)
+	if int64(values) > rows {
+		return fmt.Errorf("promises %d values of %d rows", values, rows)
+	}
+	if packed < 0 || packed > left {
+		return fmt.Errorf("promises %d bytes, but %d are left", packed, left)
+	}
+	return memory.Check(size)
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Exports the models of zoo.py, runs rscert on each, and writes docs/models.md: its predictions beside ONNX Runtime's in Python.
+
+    python compare.py --rscert bin/rscert --folder out/models [--table docs/models.md] [NAME …]
+
+With names only those models are compared; the table has what was found of all of them before, in results.json of the folder.
+
+Each model is looked at by 'rscert certify --check' and run by 'rscert certify' with little noise; votes.jsonl has the
+prediction of every example without noise, which must be the argmax of what onnxruntime computes from the same file.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import zoo
+
+TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+
+
+def reference(path, data):
+    """ONNX Runtime's predictions of the examples of an npz file, fed by hand as the model wants them."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    inputs = session.get_inputs()
+    archive = np.load(data)
+    x = archive["x"]
+    if x.dtype == np.uint8 and inputs[0].type != "tensor(uint8)":
+        x = x.astype(np.float32) / np.float32(255)
+    if x.ndim == 4 and inputs[0].shape[-1] == 3:
+        x = x.transpose(0, 2, 3, 1)
+    x = x.astype(TYPES.get(inputs[0].type, x.dtype))
+    size = 1 if inputs[0].shape[0] == 1 else len(x)
+    votes = []
+    for first in range(0, len(x), size):
+        batch = x[first:first + size]
+        if len(inputs) > 1:
+            feed = {i.name: batch[:, k:k + 1] for k, i in enumerate(inputs)}
+        else:
+            feed = {inputs[0].name: batch}
+        votes.extend(classes(session.run(None, feed)))
+    return np.array(votes), archive["y"]
+
+
+def classes(outputs):
+    """The most probable class of each example: of scores, of a zipmap, or of one number a row."""
+    scores = outputs[-1] if len(outputs) > 1 else outputs[0]
+    if isinstance(scores, list):
+        return [max(row, key=row.get) for row in scores]
+    return list(scores.argmax(1))
+
+
+def rscert(program, arguments):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith(("rscert: ", "hint: "))]
+        raise RuntimeError(" / ".join(lines) or done.stderr[-300:])
+    return done
+
+
+def compare(program, folder, e):
+    """What rscert and Python say of one model."""
+    path, data = folder / f"{e.name}.onnx", folder / e.data
+    row = {"bytes": sum(p.stat().st_size for p in folder.glob(f"{e.name}.onnx*")), "rscert": None, "problem": ""}
+    try:
+        votes, labels = reference(path, data)
+    except Exception as error:  # there is no kernel of some types
+        votes, labels = None, np.load(data)["y"]
+        row["problem"] = "in Python: " + str(error).splitlines()[0]
+    row["python"] = None if votes is None else float((votes == labels).mean())
+    common = ["certify", "--model", str(path), "--data", str(data), "--sigma", "0.01", "--seed", "1", *e.flags]
+    try:
+        check = json.loads(rscert(program, [*common, "--check", "--json", "--quiet"]).stdout)
+        out = folder / "runs" / e.name
+        subprocess.run(["rm", "-rf", out], check=True)
+        out.parent.mkdir(exist_ok=True)
+        done = rscert(program, [*common, "--n", "1", "--n0", "1", "--out", str(out), "--quiet"])
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        row["problem"] = str(error).replace(str(folder) + "/", "")
+        return row
+    if votes is None:
+        return row
+    lines = [json.loads(line) for line in (out / "votes.jsonl").read_text().splitlines()]
+    own = np.array([line["clean"] for line in lines])
+    row["rscert"], row["checked"] = float((own == labels).mean()), check["look"]["clean_accuracy"]
+    row["differ"] = int((own != votes).sum())
+    row["batch"] = json.loads((out / "run.json").read_text())["runtime"]["batch"]
+    # That a model which was trained for a moment is near chance is no news.
+    row["warnings"] = [line[9:] for line in done.stderr.splitlines() if line.startswith("warning: ") and "is right on" not in line and "in the same units" not in line]
+    return row
+
+
+PACKAGES = ["torch", "torchvision", "timm", "transformers", "keras", "scikit-learn", "skl2onnx", "onnxmltools", "xgboost",
+            "lightgbm", "onnx", "onnxscript", "onnxruntime"]
+
+
+def table(program, results, failed):
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
+    own = rscert(program, ["--version"]).stdout.splitlines()[0]
+    good = [r for _, r in results if r["rscert"] is not None and r["differ"] == 0]
+    lines = [
+        "# Models that were tried", "",
+        f"Made by `scripts/models/compare.py` on {datetime.date.today():%-d %B %Y} ({own}; {versions}; Python {platform.python_version()}).",
+        f"{len(results)} models, of which rscert runs {sum(r['rscert'] is not None for _, r in results)};"
+        f" for {len(good)} of them every one of the {zoo.TEST} predictions is that of ONNX Runtime in Python.", "",
+        "The models are small and were trained for a moment on scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes;",
+        "rows of 64 numbers; breast cancer for two classes), so the accuracies say nothing of the families. They are compared",
+        "example by example: the column *differ* counts predictions that are another's. `scripts/models/zoo.py` has every",
+        "export; `scripts/models/compare.py` feeds the data to ONNX Runtime by hand and to `rscert certify` by `--data`.", "",
+        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | batch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for e, r in results:
+        size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
+        opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
+        if r["rscert"] is None:
+            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | |")
+        else:
+            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
+                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['batch']} |")
+    refused = [(e, r) for e, r in results if r["rscert"] is None]
+    if refused:
+        lines += ["", "## Refused", "", "| model | rscert says |", "| --- | --- |"]
+        lines += [f"| {e.family}, {e.exporter} | {r['problem'].replace('|', '/')} |" for e, r in refused]
+    warned = [(e, r) for e, r in results if r.get("warnings")]
+    if warned:
+        lines += ["", "## Run with a warning", "", "| model | warning |", "| --- | --- |"]
+        lines += [f"| {e.family}, {e.exporter} | {w.split('.onnx: ')[-1].replace('|', '/')} |" for e, r in warned for w in r["warnings"]]
+    if failed:
+        lines += ["", "## Not exported", "", "These exports failed in Python:", ""]
+        lines += [f"- {name}: {why}" for name, why in failed.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rscert", default="bin/rscert")
+    parser.add_argument("--folder", type=Path, default=Path("out/models"))
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("names", nargs="*")
+    a = parser.parse_args()
+    failed = zoo.export(a.folder, a.names)
+    kept = a.folder / "results.json"
+    found = json.loads(kept.read_text()) if kept.exists() and a.names else {"rows": {}, "failed": {}}
+    found["failed"].update(failed)
+    for e in zoo.ZOO:
+        path = a.folder / f"{e.name}.onnx"
+        if not path.exists() or a.names and e.name not in a.names:
+            continue
+        row = compare(a.rscert, a.folder, e)
+        row["opset"] = max(o.version for o in onnx.load(path, load_external_data=False).opset_import if o.domain in ("", "ai.onnx", "ai.onnx.ml"))
+        found["rows"][e.name] = row
+        found["failed"].pop(e.name, None)
+        print(e.name, json.dumps(row), flush=True)
+    kept.write_text(json.dumps(found))
+    results = [(e, found["rows"][e.name]) for e in zoo.ZOO if e.name in found["rows"]]
+    if a.table:
+        a.table.write_text(table(a.rscert, results, found["failed"]))
+    sys.exit(any(r["rscert"] is None or r["differ"] for _, r in results))
+
+
+if __name__ == "__main__":
+    main()
