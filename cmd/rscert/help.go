@@ -44,7 +44,7 @@ func flagUsages(cmd *cobra.Command) string {
 			titles = append(titles, title)
 		}
 		shown := *flag
-		if shown.DefValue == "[]" { // pflag takes it for a default of lists of numbers
+		if shown.DefValue == "[]" && shown.Value.Type() != "stringSlice" { // pflag takes it for a default of lists of numbers
 			shown.DefValue = ""
 		}
 		groups[title].AddFlag(&shown)

@@ -98,15 +98,19 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of what is said of all examples at once")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
+	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "the curve's title")
 	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
+	group(cmd, "The curve")
 	pageFlags(cmd, &o.page)
+	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
+	group(cmd, "What is required")
 	return cmd
 }
 

@@ -52,8 +52,13 @@ type Size struct{ Width, Height float64 }
 // String is the size as UnmarshalText reads it.
 func (s Size) String() string { return fmt.Sprintf("%gx%g", s.Width, s.Height) }
 
-// MarshalText implements encoding.TextMarshaler.
-func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalText implements encoding.TextMarshaler; of no size it is empty.
+func (s Size) MarshalText() ([]byte, error) {
+	if s == (Size{}) {
+		return nil, nil
+	}
+	return []byte(s.String()), nil
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Size) UnmarshalText(text []byte) error {
