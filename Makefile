@@ -168,6 +168,10 @@ $(MODELS)/ok: scripts/models/requirements.txt
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+.PHONY: wheel
+wheel: tools ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment
+	PYTHON=$(PYTHON) scripts/wheel.sh
+
 .PHONY: clean
 clean: ## remove bin/ and out/
 	rm -rf bin out

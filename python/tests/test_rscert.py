@@ -139,9 +139,9 @@ def test_cce() -> None:
 
 
 def test_metrics() -> None:
-    found = rscert.metrics(confidence=[0.9, 0.8, 0.7, 0.6], correct=[True, True, False, True], bins=1)
+    found = rscert.metrics(confidence=[0.9, 0.8, 0.7, 0.6], correct=[True, False, False, True], bins=1)
     # |mean confidence − accuracy| in one bin
-    assert abs(_value(found, "ece")) < 1e-9 or abs(_value(found, "ece") - 0.0) < 1e-9
+    assert abs(_value(found, "ece") - 0.25) < 1e-9
     both = rscert.metrics(probabilities=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 0], bins=1)
     assert abs(_value(both, "ece") - 0.35) < 1e-9
     with pytest.raises(ValueError, match="give predictions"):
@@ -198,3 +198,14 @@ def test_types() -> None:
         capture_output=True, text=True, cwd="/",
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    import nbformat
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    notebook = nbformat.read(ROOT / "docs/first-steps.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "docs")}}).execute()
+    shown = json.dumps(notebook)
+    assert "certified_accuracy" in shown and "hint: " in shown

@@ -104,12 +104,14 @@ class Run:
     @cached_property
     def record(self) -> dict[str, Any]:
         """run.json: model, data, parameters, noise and library."""
-        return json.loads((self.folder / "run.json").read_text())
+        record: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return record
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Certified accuracy by radius, average radius and the like, as ``rscert radius RUN --json`` computes them."""
-        return run_json(["radius", str(self.folder)])["methods"][0]
+        summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
+        return summary
 
 
 def certify(
@@ -147,7 +149,8 @@ def read_certificates(path: Path) -> pd.DataFrame:
     if "bounds" not in frame:
         return frame
     bounds = pd.DataFrame([b if isinstance(b, dict) else {} for b in frame.pop("bounds")], index=frame.index)
-    return frame.join(bounds, rsuffix="_bound")
+    bounds = bounds.rename(columns={name: f"{name}_bound" for name in bounds if name in frame})
+    return pd.concat([frame, bounds], axis=1)
 
 
 def _read_lines(path: Path) -> pd.DataFrame:

@@ -94,10 +94,11 @@ def _error(code: int, lines: Sequence[str]) -> BaseException:
     return _ERRORS.get(code, Failed)(message, last("hint: "))
 
 
-def run_json(arguments: Sequence[str], *, progress: bool = False) -> Any:
-    """What the program prints with --json."""
+def run_json(arguments: Sequence[str], *, progress: bool = False) -> dict[str, Any]:
+    """The document that the program prints with --json."""
     quiet = [] if progress else ["--quiet"]
-    return json.loads(run([*arguments, "--json", *quiet], progress=progress))
+    document: dict[str, Any] = json.loads(run([*arguments, "--json", *quiet], progress=progress))
+    return document
 
 
 def flags(options: dict[str, Any]) -> list[str]:
