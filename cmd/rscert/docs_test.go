@@ -16,7 +16,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "python/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/schemas/*.md", "python/*.md"} {
 		files, err := filepath.Glob("../../" + pattern)
 		if err != nil {
 			t.Fatal(err)
