@@ -168,6 +168,23 @@ $(MODELS)/ok: scripts/models/requirements.txt
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+.PHONY: wheel
+wheel: tools ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment
+	PYTHON=$(PYTHON) scripts/wheel.sh
+
+# codespell comes with pip and is kept beside ONNX Runtime, out of the tree.
+SPELL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/codespell
+
+.PHONY: docs
+docs: tools ## the pages: spelling, links, commands, references, schemas
+	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
+	$(SPELL)/bin/codespell *.md docs python
+	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestMethodsTopic|TestSchemas'
+
+.PHONY: reproducible
+reproducible: tools ## build HEAD twice, in different folders, and compare the bytes
+	scripts/reproducible.sh
+
 .PHONY: clean
 clean: ## remove bin/ and out/
 	rm -rf bin out

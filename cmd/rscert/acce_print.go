@@ -13,9 +13,9 @@ import (
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:
-		return report.WriteJSON(s.out, map[string][]acce.Result{"radii": results})
+		return report.WriteJSON(s.out, "acce", map[string][]acce.Result{"radii": results})
 	case o.json:
-		return report.WriteJSON(s.out, results[0])
+		return report.WriteJSON(s.out, "acce", results[0])
 	}
 	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins\n", results[0].Bins)
 	printSubject(s.out, o, results[0])

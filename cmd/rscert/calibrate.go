@@ -159,7 +159,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, r)
+		return report.WriteJSON(s.out, "calibrate", r)
 	}
 	return r.print(s.out)
 }

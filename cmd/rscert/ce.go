@@ -156,7 +156,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, r)
+		return report.WriteJSON(s.out, "ce", r)
 	}
 	return r.print(s.out, methods)
 }

@@ -198,7 +198,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 			return nil, err
 		}
 		if o.json {
-			return met, report.WriteJSON(s.out, certifyReport{outcome, met})
+			return met, report.WriteJSON(s.out, "certify", certifyReport{outcome, met})
 		}
 		return met, o.print(s, outcome)
 	})

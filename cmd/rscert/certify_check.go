@@ -18,7 +18,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, c)
+		return report.WriteJSON(s.out, "check", c)
 	}
 	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
 	add := func(name, format string, args ...any) {

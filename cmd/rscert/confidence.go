@@ -138,7 +138,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 		}
 	}
 	if o.json {
-		return report.WriteJSON(s.out, found)
+		return report.WriteJSON(s.out, "confidence", found)
 	}
 	return writeConfidence(s.out, found)
 }

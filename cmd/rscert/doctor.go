@@ -158,7 +158,7 @@ func (e *examination) measureOpenVINO(ctx context.Context, flag string) {
 
 func (e examination) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return report.WriteJSON(w, e)
+		return report.WriteJSON(w, "doctor", e)
 	}
 	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
 	add := func(name, format string, args ...any) {

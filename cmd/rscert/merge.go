@@ -98,7 +98,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, done)
+		return report.WriteJSON(s.out, "merge", done)
 	}
 	fmt.Fprintf(s.out, "%d examples of %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
 	return nil

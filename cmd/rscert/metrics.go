@@ -197,7 +197,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, r)
+		return report.WriteJSON(s.out, "metrics", r)
 	}
 	return r.print(s)
 }

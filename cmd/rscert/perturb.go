@@ -206,7 +206,7 @@ func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOpti
 		r.Bandwidths = append(r.Bandwidths, aurocAfter{h, after})
 	}
 	if o.json {
-		return report.WriteJSON(s.out, r)
+		return report.WriteJSON(s.out, "perturb", r)
 	}
 	return r.print(s.out)
 }

@@ -126,7 +126,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 		found.Methods = append(found.Methods, summary)
 	}
 	if o.json {
-		return report.WriteJSON(s.out, found)
+		return report.WriteJSON(s.out, "radius", found)
 	}
 	if err := writeSummaries(s.out, found.Methods); err != nil {
 		return err

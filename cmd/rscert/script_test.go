@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"rscert": main})
+	testscript.Main(m, map[string]func(){"rscert": checkedMain})
 }
 
 // TestScripts runs the real program; one testscript or more a command.
@@ -38,6 +38,10 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared, err := filepath.Abs("../../../shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas, err := filepath.Abs("../../docs/schemas")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +57,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TESTDATA", testdata)
+			env.Setenv(schemasEnv, schemas)
 			if haveShared {
 				env.Setenv("SHARED", shared)
 			}

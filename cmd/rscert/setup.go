@@ -81,7 +81,7 @@ func runSetup(ctx context.Context, s streams, o setupOptions) error {
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, setupReport{build.Device, build.Version, build.Library, fetched})
+		return report.WriteJSON(s.out, "setup", setupReport{build.Device, build.Version, build.Library, fetched})
 	}
 	_, err = fmt.Fprintln(s.out, build.Library)
 	return err

@@ -180,7 +180,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		}
 	}
 	if o.json {
-		return report.WriteJSON(s.out, r)
+		return report.WriteJSON(s.out, "temperature", r)
 	}
 	return r.print(s)
 }

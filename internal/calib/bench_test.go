@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion is DESIGN.md's figure: tv, nw and lipschitz on 10⁷ scores
+// BenchmarkTenMillion is the figure of docs/benchmarks.md: tv, nw and lipschitz on 10⁷ scores
 // after reading, sorting included, every validation point used. The binned bounds
 // and the lower one are to take 2 s at most.
 func BenchmarkTenMillion(b *testing.B) {

@@ -25,7 +25,7 @@ import (
 //
 // (a line leaves no more than a constant does). b1·mean|s_i−s_j| has no place in this minimum: it bounds the mean
 // absolute deviation of η from its mean, and least squares make the mean square smaller, not the mean absolute
-// deviation, so nothing says that the line's is below it; sd(s) bounds the root mean square. (MATH.md, §5, has it.)
+// deviation, so nothing says that the line's is below it; sd(s) bounds the root mean square.
 // The second is two thirds of ½b2·√μ4 for evenly spaced scores. Where a bin is narrower than a standard deviation of 2⁻²⁰ its
 // mean is kept, for the slope would be rounding. P is a projection all the same, but its h_i can exceed 1: only Σh_i² ≤
 // n is known, and of oneStep the second exponent.

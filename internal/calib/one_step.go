@@ -43,7 +43,7 @@ import "math"
 //
 // A level: K partitions (and kinds of P) have δ₁/K each; the numbers compared with are fixed, so the larger of the
 // two exponents may be taken, both at δ₁. β is not known: its upper bound fails with probability δ₂ = δ/10, and
-// δ₁ = δ − δ₂. (With the second exponent at δ, as MATH.md has it, the two together could fail with probability
+// δ₁ = δ − δ₂. (With the second exponent at δ the two together could fail with probability
 // δ + δ₂.)
 type oneStep struct {
 	n      float64

@@ -64,7 +64,7 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 //	M(L) = Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L),
 //
 // which grows with L; the bound is the L with M(L) = (1+r)y − r, from below. For
-// r = 1 it is 2Φ⁻¹(y): with y = (1+ℓ)/2, MATH.md's projection.
+// r = 1 it is 2Φ⁻¹(y): with y = (1+ℓ)/2, the projection's margin.
 func directedMargin(y, r float64) float64 {
 	if r == 1 {
 		m := 2 * quantileLow(y)

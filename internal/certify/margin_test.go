@@ -27,8 +27,8 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
-// The values of MATH.md §1 for the second margin, to its four decimals. For the
-// first margin MATH.md's 0.6281 and 0.3736 belong to the order T = x1 − x2; with the
+// The values of direct summation for the second margin, to four decimals. For the
+// first margin 0.6281 and 0.3736 belong to the order T = x1 − x2; with the
 // bonferroni first margin as T, which is what it asks for and what guarantees
 // "never below bonferroni", direct summation gives those here (see
 // TestMarginAgainstSummation).

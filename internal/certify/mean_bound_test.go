@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactBetting is the betting bound as it is written in MATH.md §2 (with c the larger of
+// exactBetting is the betting bound as a formula states it (with c the larger of
 // ¾ and the two-point fraction): all samples kept, the capital of one m at a time,
 // compared after every block, and bisection.
 func exactBetting(samples []float64, alpha float64) float64 {

@@ -90,7 +90,7 @@ type Checkpoint struct {
 // At the checkpoint with share w the bound is that of the method at level 1−wα.
 // The shares add up to 1: with probability 1−α the bounds of all checkpoints hold
 // at once, thus also the one at which sampling ended, however that was chosen.
-// (A mixture martingale, the other way MATH.md names, holds at every n, not only
+// (A mixture martingale, the other way, holds at every n, not only
 // at checkpoints, and pays √(2 ln(1/α) + ln n) standard deviations for it;
 // docs/votes.md compares them. Checkpoints work for every method.)
 type Stopping struct {

@@ -218,7 +218,7 @@ func TestPrPlEBTerms(t *testing.T) {
 	}
 }
 
-// Hoeffding and Bernstein by their formulas (MATH.md §2).
+// Hoeffding and Bernstein by their formulas.
 func TestMeanBoundTerms(t *testing.T) {
 	_, x := scoreSamples(300)
 	m, n := mean(x), 300.0

@@ -53,7 +53,7 @@ func TestBytesInFloats(t *testing.T) {
 			t.Errorf("%s: misses by %g, and %g is said", name, worst, l.rounding)
 		}
 	}
-	// MATH.md: 3.3e-6 for CIFAR, 2.3e-5 for ImageNet.
+	// 3.3e-6 for CIFAR, 2.3e-5 for ImageNet.
 	l := latticeOf(float32(1) / 255)
 	if a, b := l.FileRounding(3072), l.FileRounding(150528); math.Abs(a-3.3e-6) > 1e-8 || math.Abs(b-2.3e-5) > 2e-7 {
 		t.Errorf("rounding in the file costs %g and %g", a, b)

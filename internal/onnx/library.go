@@ -17,9 +17,13 @@ const LibraryVersion = "1.29.0"
 // LibraryEnv names the environment variable that holds the library's path.
 const LibraryEnv = "RSCERT_ONNXRUNTIME"
 
+// PythonEnv is the environment variable by which the launcher of the Python
+// package names the library of the installed onnxruntime package, which it has checked.
+const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
+
 // Place is one place where FindLibrary looks for the ONNX Runtime library.
 type Place struct {
-	Source string // "--onnxruntime", "$RSCERT_ONNXRUNTIME", "cache" or "system"
+	Source string // "--onnxruntime", "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
 	Path   string
 	Err    error // why there is no library here; nil: there is one
 }
@@ -50,7 +54,7 @@ func (e *LibraryError) Error() string {
 
 // named reports that the user named the file, so that no other was looked for.
 func (e *LibraryError) named() bool {
-	return e.Looked[0].Source != sourceCache
+	return e.Looked[0].Source == sourceFlag || e.Looked[0].Source == sourceEnv
 }
 
 // Hint says what to do about it.
@@ -65,13 +69,14 @@ func (e *LibraryError) Hint() string {
 const (
 	sourceFlag   = "--onnxruntime"
 	sourceEnv    = "$" + LibraryEnv
+	sourcePython = "python"
 	sourceCache  = "cache"
 	sourceSystem = "system"
 )
 
 // FindLibrary returns the path of the ONNX Runtime library: explicit (the
-// flag's value) if it is not empty, else $RSCERT_ONNXRUNTIME, else the one in
-// the user's cache, else one in a system folder. A file that the flag or the
+// flag's value) if it is not empty, else $RSCERT_ONNXRUNTIME, else that of the
+// Python package, else the one in the user's cache, else one in a system folder. A file that the flag or the
 // variable names must be there: no other is taken in its place. Where there is
 // none the error is a *LibraryError.
 func FindLibrary(explicit string) (string, error) { return FindLibraryFor(Device{}, explicit) }
@@ -108,6 +113,9 @@ func (f flavour) places(explicit string) []Place {
 			candidates = append(candidates, Place{Source: source, Path: filepath.Join(dir, name)})
 		}
 	}
+	if path := os.Getenv(PythonEnv); filepath.IsAbs(path) && f.providedBy(path) {
+		candidates = append(candidates, Place{Source: sourcePython, Path: path})
+	}
 	if path, err := f.cachePath(); err != nil {
 		candidates = append(candidates, Place{Source: sourceCache, Err: err})
 	} else {
@@ -131,6 +139,18 @@ func (f flavour) places(explicit string) []Place {
 		}
 	}
 	return candidates
+}
+
+// providedBy reports whether a library has what the flavour is for. The file of CUDA's provider lies beside it; OpenVINO's
+// packages are built with older ones.
+func (f flavour) providedBy(library string) bool {
+	switch f {
+	case plainLibrary:
+		return true
+	case cudaLibrary:
+		return regularFile(filepath.Join(filepath.Dir(library), "libonnxruntime_providers_cuda.so")) == nil
+	}
+	return false
 }
 
 // CachePath is where 'rscert setup' puts the library:

@@ -19,6 +19,7 @@ func emptyHome(t *testing.T) (home string) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv(LibraryEnv, "")
+	t.Setenv(PythonEnv, "")
 	return home
 }
 
@@ -51,6 +52,9 @@ func TestFindLibraryOrder(t *testing.T) {
 	if !strings.HasPrefix(inCache, home) || !strings.Contains(inCache, LibraryVersion) {
 		t.Errorf("cache path %s", inCache)
 	}
+	python := touch(t, filepath.Join(home, "python", "libonnxruntime.so.1.31.1"))
+	t.Setenv(PythonEnv, python)
+	find("", python)
 	named := touch(t, filepath.Join(home, "named"))
 	t.Setenv(LibraryEnv, named)
 	find("", named)
@@ -69,6 +73,35 @@ func TestFindLibraryOrder(t *testing.T) {
 	var e *LibraryError
 	if path, err := FindLibrary(""); !errors.As(err, &e) || len(e.Looked) != 1 || !strings.Contains(err.Error(), "$"+LibraryEnv) {
 		t.Errorf("the variable names no file: found %s, %v", path, err)
+	}
+}
+
+// The library of a Python package serves a device if it has the device's provider.
+func TestLibraryOfPython(t *testing.T) {
+	home := emptyHome(t)
+	python := touch(t, filepath.Join(home, "python", "libonnxruntime.so.1.31.1"))
+	t.Setenv(PythonEnv, python)
+	first := func(f flavour) string { return f.places("")[0].Path }
+	if first(plainLibrary) != python || first(openvinoLibrary) == python || first(cudaLibrary) == python {
+		t.Errorf("without other providers: %q, %q, %q", first(plainLibrary), first(openvinoLibrary), first(cudaLibrary))
+	}
+	touch(t, filepath.Join(home, "python", "libonnxruntime_providers_cuda.so"))
+	if first(cudaLibrary) != python || first(openvinoLibrary) == python {
+		t.Errorf("with CUDA's: %q, %q", first(cudaLibrary), first(openvinoLibrary))
+	}
+	t.Setenv(PythonEnv, "python/libonnxruntime.so.1.31.1")
+	if p := first(plainLibrary); strings.Contains(p, "python") {
+		t.Errorf("a relative path is taken: %s", p)
+	}
+	t.Setenv(PythonEnv, filepath.Join(home, "missing"))
+	inCache := touch(t, cachePath(t))
+	if path, err := FindLibrary(""); path != inCache || err != nil {
+		t.Errorf("the package has lost its library: %s, %v", path, err)
+	}
+	var e *LibraryError
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "empty"))
+	if path, err := FindLibrary(""); errors.As(err, &e) && !strings.Contains(e.Hint(), "rscert setup") {
+		t.Errorf("%s: hint %q", path, e.Hint())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // This file refuses models whose scores are no function of their input alone.
 //
-// MATH.md §0 allows a random classifier if its randomness is independent over
+// Certificates allow a random classifier if its randomness is independent over
 // samples. ONNX Runtime's is not: its generators are seeded once a session and
 // go on from run to run, so that a result would depend on the order of the
 // runs, on the batch and on where a run was resumed. Comparing two runs cannot

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 )
@@ -14,10 +16,29 @@ func (x Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
-// WriteJSON prints v as one indented document.
-func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+// WriteJSON prints v, which is an object in JSON, as one indented document. Its first member says which schema it keeps to:
+// "schema": "rscert/KIND/1", described in docs/schemas/KIND.json. Documents gain members; where one goes or changes its
+// meaning, the number goes up.
+func WriteJSON(w io.Writer, kind string, v any) error {
+	var encoded bytes.Buffer
+	e := json.NewEncoder(&encoded)
 	e.SetEscapeHTML(false) // radius>=0.5 stays readable
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	members := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
+	if len(members) < 2 || members[0] != '{' {
+		return fmt.Errorf("a document of kind %s is no JSON object", kind)
+	}
+	head := fmt.Sprintf(`{"schema":%q`, "rscert/"+kind+"/1")
+	if members[1] != '}' {
+		head += ","
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, append([]byte(head), members[1:]...), "", "  "); err != nil {
+		return err
+	}
+	text.WriteByte('\n')
+	_, err := w.Write(text.Bytes())
+	return err
 }

@@ -45,14 +45,21 @@ func TestWriteTextBare(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var b bytes.Buffer
-	err := WriteJSON(&b, map[string]any{"a": Number(math.NaN()), "b": Number(math.Inf(-1)), "c": Number(0.1)})
+	err := WriteJSON(&b, "kind", map[string]any{"a": Number(math.NaN()), "b": Number(math.Inf(-1)), "c": Number(0.1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "{\n  \"a\": null,\n  \"b\": null,\n  \"c\": 0.1\n}\n"; b.String() != want {
+	if want := "{\n  \"schema\": \"rscert/kind/1\",\n  \"a\": null,\n  \"b\": null,\n  \"c\": 0.1\n}\n"; b.String() != want {
 		t.Errorf("got %q, want %q", &b, want)
 	}
-	if err := WriteJSON(&b, math.NaN()); err == nil {
+	if err := WriteJSON(&b, "kind", map[string]float64{"a": math.NaN()}); err == nil {
 		t.Error("a float64 that is not finite is no JSON, yet no error")
+	}
+	if err := WriteJSON(&b, "kind", []int{1}); err == nil {
+		t.Error("a list has no members, yet no error")
+	}
+	b.Reset()
+	if err := WriteJSON(&b, "kind", struct{}{}); err != nil || b.String() != "{\n  \"schema\": \"rscert/kind/1\"\n}\n" {
+		t.Errorf("no members: %q, %v", &b, err)
 	}
 }

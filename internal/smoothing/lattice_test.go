@@ -315,7 +315,7 @@ func TestQuantiseAdversary(t *testing.T) {
 	t.Logf("the adversary came to %.3f of the deduction", worst)
 }
 
-// MATH.md: with σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR, 0.08σ for ImageNet.
+// With σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR, 0.08σ for ImageNet.
 func TestQuantiseCost(t *testing.T) {
 	for n, want := range map[int]float64{64: 0.0017, 3072: 0.0117, 150528: 0.0817} {
 		q, err := NewQuantiser(0.5, 0, 1)

@@ -86,7 +86,7 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 	return out, nil
 }
 
-// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; MATH.md §4; calib.Thresholded). The
+// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The
 // adversary's best is to silence every right answer that is not certain. With up to k bounds wrong, those of examples
 // whose class is not certified among them, (Wrong + k)/(Wrong + Right) is the most.
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {

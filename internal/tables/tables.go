@@ -60,7 +60,7 @@ func (f *Format) UnmarshalText(text []byte) error {
 func (r Report) Write(w io.Writer, f Format) error {
 	switch f {
 	case JSON:
-		return report.WriteJSON(w, r)
+		return report.WriteJSON(w, "report", r)
 	case CSV:
 		return r.writeCSV(w)
 	}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// pages reads the Markdown files of the project, by their paths from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/schemas/*.md", "python/*.md"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[strings.TrimPrefix(file, "../../")] = string(text)
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d pages", len(all))
+	}
+	return all
+}
+
+var (
+	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notInID    = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	fence      = regexp.MustCompile("(?ms)^```.*?^```")
+	inlineCode = regexp.MustCompile("`[^`\n]*`")
+)
+
+// anchors are the names that a page's headings have as links' targets.
+func anchors(page string) (all []string) {
+	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+		id := notInID.ReplaceAllString(strings.ToLower(h[1]), "")
+		all = append(all, strings.ReplaceAll(id, " ", "-"))
+	}
+	return all
+}
+
+// Links between pages lead to files and headings that are there.
+func TestDocsLinks(t *testing.T) {
+	all := pages(t)
+	links := 0
+	for path, page := range all {
+		for _, m := range linkTarget.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			if _, err := os.Stat("../../" + target); err != nil {
+				t.Errorf("%s: %s: no such file", path, m[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(all[target]), anchor) {
+				t.Errorf("%s: %s: no such heading", path, m[1])
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("only %d links found", links)
+	}
+}
+
+// commandLines are the commands of rscert that a page shows: lines of blocks, and code within lines.
+func commandLines(page string) (all []string) {
+	page = strings.ReplaceAll(page, "\\\n", " ")
+	inFence := false
+	for _, line := range strings.Split(page, "\n") {
+		if strings.HasPrefix(line, "```") {
+			inFence = !inFence
+		}
+		block := inFence || strings.HasPrefix(line, "    ")
+		line = strings.TrimSpace(line)
+		if block && strings.HasPrefix(line, "rscert ") {
+			all = append(all, line)
+			continue
+		}
+		for _, code := range inlineCode.FindAllString(line, -1) {
+			if strings.HasPrefix(code, "`rscert ") {
+				all = append(all, strings.Trim(code, "`"))
+			}
+		}
+	}
+	return all
+}
+
+// Commands in the pages name commands and flags that there are.
+func TestDocsCommands(t *testing.T) {
+	checked := 0
+	for path, page := range pages(t) {
+		if path == "CHANGELOG.md" { // names what went, too
+			continue
+		}
+		for _, line := range commandLines(page) {
+			if problem := wrongCommand(line); problem != "" {
+				t.Errorf("%s: %q: %s", path, line, problem)
+			}
+			checked++
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d commands found", checked)
+	}
+	for _, wrong := range []string{"rscert certfy x", "rscert certify --sigmas 1", "rscert ce x --no-such=1"} {
+		if wrongCommand(wrong) == "" {
+			t.Errorf("%q is not noticed", wrong)
+		}
+	}
+}
+
+// shellEnd is where a command ends in a line: a pipe, a comment, or the words beside it in a list.
+var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
+
+// wrongCommand says what is wrong with a command line; nothing: "".
+func wrongCommand(line string) string {
+	var started bool
+	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}, &started)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultVersionFlag()
+	if end := shellEnd.FindStringIndex(line); end != nil {
+		line = line[:end[0]]
+	}
+	words := strings.Fields(line)[1:]
+	if len(words) == 0 || strings.HasPrefix(words[0], "…") {
+		return ""
+	}
+	cmd := root
+	if !strings.HasPrefix(words[0], "-") {
+		name := strings.Trim(words[0], ",.:")
+		k := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+		if k < 0 {
+			return "no such command"
+		}
+		cmd = root.Commands()[k]
+	}
+	cmd.InitDefaultHelpFlag()
+	for _, word := range words {
+		name, isFlag := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		name = strings.TrimRight(name, ",.:;|])'\"")
+		if isFlag && name != "" && cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
+			return "no flag --" + name
+		}
+	}
+	return ""
+}
+
+// A paper as the texts name it: Cohen et al. 2019, Maurer & Pontil (2009), Platt's (1999).
+var citation = regexp.MustCompile(`\p{Lu}[\p{L}-]+(?:(?:,? (?:&|and) \p{Lu}[\p{L}-]+)| et al\.)?(?:'s)?,? \(?((?:19|20)\d{2})\b`)
+
+// notPapers begin what looks like a paper.
+var notPapers = regexp.MustCompile(`^(January|February|March|April|May|June|July|August|September|October|November|December|RFC|In|Of|Since|COMP|CIFAR|OpenVINO|SAND|Until) `)
+
+var surname = regexp.MustCompile(`\p{Lu}[\p{L}]+`)
+
+// Every paper that help, pages or comments name is in docs/references.md.
+func TestReferences(t *testing.T) {
+	all := pages(t)
+	rows := strings.Split(all["docs/references.md"], "\n")
+	delete(all, "docs/references.md")
+	delete(all, "CHANGELOG.md")
+	for path, text := range goSources(t) {
+		all[path] = text
+	}
+	cited := map[string]bool{}
+	for path, text := range all {
+		for _, m := range citation.FindAllStringSubmatch(text, -1) {
+			if notPapers.MatchString(m[0]) {
+				continue
+			}
+			cited[m[0]] = true
+			if !slices.ContainsFunc(rows, func(row string) bool { return namesPaper(row, m[0], m[1]) }) {
+				t.Errorf("%s: %s is not in docs/references.md", path, m[0])
+			}
+		}
+	}
+	if len(cited) < 30 {
+		t.Errorf("only %d papers found", len(cited))
+	}
+}
+
+// namesPaper reports whether a row of the table is the paper: its year, and all the surnames.
+func namesPaper(row, paper, year string) bool {
+	key, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+	if !strings.HasSuffix(key, year) {
+		return false
+	}
+	for _, name := range surname.FindAllString(paper, -1) {
+		if !strings.Contains(row, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// goSources reads the program's code, by path.
+func goSources(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "testdata" || d.Name() == "out" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || filepath.Base(path) == "docs_test.go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		all[strings.TrimPrefix(path, "../../")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Nothing refers to a document outside the repository.
+func TestDocsAreInside(t *testing.T) {
+	outside := regexp.MustCompile(`\bDESIGN\.md|\bMATH\.md|\bSTYLE\.md|shared/(papers|gpu|DESIGN|MATH)`)
+	all := pages(t)
+	for path, text := range goSources(t) {
+		all[path] = text
+	}
+	for path, text := range all {
+		if found := outside.FindString(text); found != "" {
+			t.Errorf("%s names %s", path, found)
+		}
+	}
+}
+
+// 'rscert help methods' has every method of the tables, and whether it is sound.
+func TestMethodsTopic(t *testing.T) {
+	var out strings.Builder
+	if code := execute([]string{"help", "methods"}, streams{strings.NewReader(""), &out, io.Discard}); code != exitDone {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, want := range []string{
+		`margin +sound +exact`, `moutaouakil +not sound`, `star +sound`, `taylor +not sound`, `tangent +sound`,
+		`ciosek-nw +not sound`, `binned-tv +sound`, `isotonic +– `,
+	} {
+		if !regexp.MustCompile(`(?m)^ +` + want).MatchString(out.String()) {
+			t.Errorf("no line %q in\n%s", want, &out)
+		}
+	}
+}

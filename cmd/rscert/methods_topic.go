@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// newMethodsTopic is 'rscert help methods', from the tables of methods.
+func newMethodsTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString(`The methods by name. A number of a sound method is true with the probability it states;
+what is not sound is kept to reproduce its paper. The papers are in docs/references.md, the
+formulas and what they assume in the code's comments.
+`)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())
+	tabulateRows(t, "Bounds on mean scores: certify --scores --method, radius --method, confidence --bound", certify.MeanBounds())
+	tabulateRows(t, "Margins from mean scores: --combine", certify.Combines())
+	tabulateRows(t, "Confidence under attack: confidence --method, certify --confidence", certify.ConfidenceMethods())
+	fmt.Fprintln(t, "\nUpper bounds on the calibration error: ce --method")
+	for _, m := range calib.BoundMethods {
+		tabulateMethod(t, m.Name, m.Sound, m.What)
+	}
+	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates, which bound nothing)")
+	for _, m := range calibrator.Methods {
+		fmt.Fprintf(t, "  %s\t–\t%s\n", m.Name, m.What)
+	}
+	_ = t.Flush() // a Builder takes everything
+	return &cobra.Command{Use: "methods", Short: "Every method, whether it is sound, and its paper", Long: b.String()}
+}
+
+func tabulateRows[M ~string](t *tabwriter.Writer, title string, rows []certify.Row[M]) {
+	fmt.Fprintln(t, "\n"+title)
+	for _, r := range rows {
+		tabulateMethod(t, string(r.Name), r.Sound, r.What)
+	}
+}
+
+func tabulateMethod(t *tabwriter.Writer, name string, sound bool, what string) {
+	verdict := "sound"
+	if !sound {
+		verdict = "not sound"
+	}
+	fmt.Fprintf(t, "  %s\t%s\t%s\n", name, verdict, what)
+}

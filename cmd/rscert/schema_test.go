@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schemasEnv names the folder of the schemas to the program that scripts run.
+const schemasEnv = "RSCERT_TEST_SCHEMAS"
+
+// rejectedDocument is the exit code of checkedMain for a document that is not as its schema says.
+const rejectedDocument = 99
+
+// checkedMain is main that holds what it prints with --json against docs/schemas: every script tests the schemas.
+func checkedMain() {
+	s := streams{os.Stdin, os.Stdout, os.Stderr}
+	schemas := os.Getenv(schemasEnv)
+	if schemas == "" || !slices.Contains(os.Args, "--json") {
+		os.Exit(execute(os.Args[1:], s))
+	}
+	var printed bytes.Buffer
+	s.out = io.MultiWriter(os.Stdout, &printed)
+	code := execute(os.Args[1:], s)
+	if printed.Len() > 0 {
+		if err := checkDocument(schemas, printed.Bytes()); err != nil {
+			fmt.Fprintf(os.Stderr, "the document is not as docs/schemas says: %v\n", err)
+			os.Exit(rejectedDocument)
+		}
+	}
+	os.Exit(code)
+}
+
+// checkDocument holds one document against the schema that it names. A member that the schema does not describe is an
+// error here; readers are told to expect more.
+func checkDocument(schemas string, text []byte) error {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	members, _ := document.(map[string]any)
+	name, _ := members["schema"].(string)
+	kind, ok := strings.CutPrefix(name, "rscert/")
+	kind, version := strings.CutSuffix(kind, "/1")
+	if !ok || !version {
+		return fmt.Errorf("schema %q", name)
+	}
+	if n := bytes.Count(text, []byte("\n  \"schema\":")); n != 1 {
+		return fmt.Errorf("%d members are called schema", n)
+	}
+	source, err := readSchema(schemas, kind)
+	if err != nil {
+		return err
+	}
+	forbidOthers(source)
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(kind, source); err != nil {
+		return err
+	}
+	schema, err := compiler.Compile(kind)
+	if err != nil {
+		return err
+	}
+	return schema.Validate(document)
+}
+
+func readSchema(folder, kind string) (map[string]any, error) {
+	text, err := os.ReadFile(filepath.Join(folder, kind+".json"))
+	if err != nil {
+		return nil, err
+	}
+	var schema map[string]any
+	return schema, json.Unmarshal(text, &schema)
+}
+
+// forbidOthers makes a schema refuse members that it does not list.
+func forbidOthers(schema any) {
+	switch s := schema.(type) {
+	case map[string]any:
+		_, lists := s["properties"].(map[string]any)
+		if _, open := s["additionalProperties"]; lists && !open {
+			s["additionalProperties"] = false
+		}
+		for _, part := range s {
+			forbidOthers(part)
+		}
+	case []any:
+		for _, part := range s {
+			forbidOthers(part)
+		}
+	}
+}
+
+// Every command with --json has a schema, and a schema says what each member is.
+func TestSchemasAreWhole(t *testing.T) {
+	const folder = "../../docs/schemas"
+	var started bool
+	for _, c := range newRoot(streams{}, &started).Commands() {
+		if c.Flags().Lookup("json") != nil {
+			if _, err := readSchema(folder, c.Name()); err != nil {
+				t.Errorf("%s --json: %v", c.Name(), err)
+			}
+		}
+	}
+	files, err := filepath.Glob(folder + "/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no schemas: %v", err)
+	}
+	for _, file := range files {
+		kind := strings.TrimSuffix(filepath.Base(file), ".json")
+		schema, err := readSchema(folder, kind)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		for _, problem := range undescribed(kind, schema) {
+			t.Errorf("%s has no description", problem)
+		}
+		named, _ := schema["properties"].(map[string]any)["schema"].(map[string]any)
+		if named["const"] != "rscert/"+kind+"/1" {
+			t.Errorf("%s: schema is %v", file, named["const"])
+		}
+	}
+}
+
+// undescribed lists the members that have no description.
+func undescribed(place string, schema map[string]any) (found []string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, p := range properties {
+		member, _ := p.(map[string]any)
+		if d, _ := member["description"].(string); d == "" {
+			found = append(found, place+"."+name)
+		}
+		found = append(found, undescribed(place+"."+name, member)...)
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if part, ok := schema[key].(map[string]any); ok {
+			found = append(found, undescribed(place, part)...)
+		}
+	}
+	return found
+}
+
+// A document that lacks a member, has one of another type or one that is not described is noticed.
+func TestDocumentsAreChecked(t *testing.T) {
+	const folder = "../../docs/schemas"
+	good := `{
+  "schema": "rscert/setup/1",
+  "device": "cpu", "version": "1", "library": "/l", "fetched": true}`
+	if err := checkDocument(folder, []byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{
+		{`"fetched": true`, `"fetched": 1`}, {`, "fetched": true`, ""}, {"true", `true, "more": 1`},
+		{"setup/1", "setup/2"}, {"setup/1", "doctor/1"}, {`"device"`, "\n  \"schema\": \"rscert/setup/1\", \"device\""},
+	} {
+		if err := checkDocument(folder, []byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
+			t.Errorf("%q for %q is not noticed", change[1], change[0])
+		}
+	}
+}

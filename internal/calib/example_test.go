@@ -1,0 +1,53 @@
+package calib_test
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// Three predictions whose confidences an adversary may move within intervals.
+func ExampleCCE() {
+	attacked := []calib.Bounded{
+		{Lower: 0.6, Upper: 0.9, Correct: true},
+		{Lower: 0.7, Upper: 0.8, Correct: true},
+		{Lower: 0.5, Upper: 0.65, Correct: false},
+	}
+	bins, err := calib.NewBins(10)
+	if err != nil {
+		panic(err)
+	}
+	worst, err := calib.CCE(attacked, bins)
+	if err != nil {
+		panic(err)
+	}
+	brier, err := calib.CBS(attacked)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("calibration error at most %.4f, Brier score at most %.4f\n", worst.Value, brier)
+	// Output: calibration error at most 0.4333, Brier score at most 0.2242
+}
+
+// Scores of a binary classifier that are right on average: what 2,000 of them prove if P(y=1|s) is monotone.
+func ExampleBinnedVariation() {
+	var score, label []float64
+	for i := range 2000 {
+		score = append(score, 0.2+0.6*float64(i%2))
+		y := 0.0
+		if (i/2)%10 < 2+6*(i%2) { // 0.2 of the scores 0.2, 0.8 of the scores 0.8
+			y = 1
+		}
+		label = append(label, y)
+	}
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	bound, err := calib.BinnedVariation(sample, 0.05, 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("at most %.2f with probability %v\n", bound.Value, 1-bound.Delta)
+	// Output: at most 0.03 with probability 0.95
+}

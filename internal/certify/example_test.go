@@ -1,0 +1,65 @@
+package certify_test
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// 1,000 samples of one example: 100 others chose the class.
+func ExampleVoteCertifier() {
+	c, err := certify.NewVoteCertifier(certify.VoteParams{
+		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Method: certify.ClopperPearson,
+	})
+	if err != nil {
+		panic(err)
+	}
+	cert, err := c.Certify(certify.Votes{
+		Label: 2, N0: 100, Counts0: []int64{1, 0, 99}, N: 1000, Counts: []int64{8, 2, 990},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("class %d, right: %v, within %.3f with probability at least %v\n",
+		cert.Prediction, cert.Correct, cert.Radius, 1-cert.Alpha)
+	// Output:
+	// class 2, right: true, within 0.989 with probability at least 0.999
+}
+
+// Voters that disagree are no certificate.
+func ExampleVoteCertifier_abstained() {
+	c, err := certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Alpha: 0.001, Sigma: 0.5}})
+	if err != nil {
+		panic(err)
+	}
+	cert, err := c.Certify(certify.Votes{
+		Label: 0, N0: 100, Counts0: []int64{52, 48}, N: 1000, Counts: []int64{510, 490},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(cert.Prediction == certify.Abstained, cert.Radius)
+	// Output: true 0
+}
+
+// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B): σ/2 times the margin, rounded down.
+func ExampleRadiusSecond() {
+	fmt.Println(certify.RadiusSecond(3, 0.25))
+	// Output: 0.374999999
+}
+
+// A sum of ones and zeros: the mean is above the bound with probability 0.95.
+func ExampleLowerMean() {
+	samples := make([]float64, 200)
+	for i := range samples {
+		if i%10 != 0 {
+			samples[i] = 1
+		}
+	}
+	for _, bound := range []certify.MeanBound{certify.Hoeffding, certify.Betting} {
+		fmt.Printf("%s: %.3f\n", bound, certify.LowerMean(bound, samples, 0.05))
+	}
+	// Output:
+	// hoeffding: 0.813
+	// betting: 0.834
+}

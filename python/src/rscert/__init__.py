@@ -1,0 +1,26 @@
+"""Certify classifiers by randomized smoothing.
+
+These functions run the program ``rscert`` that this package holds, and read the files that it writes. They compute
+nothing themselves: their numbers are the program's.
+"""
+
+from rscert._certify import CertifyOptions, Run, certify
+from rscert._program import Failed, InputError, RequirementNotMet, RscertError, program
+from rscert._statistics import Calibration, cce, metrics, radius
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "Calibration",
+    "CertifyOptions",
+    "Failed",
+    "InputError",
+    "RequirementNotMet",
+    "RscertError",
+    "Run",
+    "cce",
+    "certify",
+    "metrics",
+    "program",
+    "radius",
+]

@@ -1,0 +1,16 @@
+"""The command ``rscert``: the program, with ONNX Runtime of this Python."""
+
+import os
+import sys
+
+from rscert import _library
+from rscert._program import program
+
+
+def main() -> None:
+    path = program()
+    os.execve(path, [path, *sys.argv[1:]], _library.environment())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Runs of ``rscert certify``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack
+
+import numpy as np
+import pandas as pd
+
+from rscert._program import flags, run_json
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.data import Dataset
+
+    Model = Union[str, os.PathLike[str], "torch.nn.Module"]
+    Data = Union[str, os.PathLike[str], tuple[Any, Any], "Dataset[Any]"]
+
+
+class CertifyOptions(TypedDict, total=False):
+    """Flags of ``rscert certify`` (``rscert certify --help`` says what they mean); ``-`` is ``_`` here."""
+
+    n: int
+    n0: int
+    alpha: float
+    method: str
+    class_: str
+    margin: str
+    lipschitz: float
+    stop: str
+    scores: bool
+    save_scores: bool
+    combine: str
+    temperature: float
+    confidence_radii: Sequence[float]
+    confidence: str
+    confidence_bound: str
+    band: str
+    outputs: str
+    scores_output: str
+    mean: Sequence[float]
+    std: Sequence[float]
+    noise: str
+    seed: int
+    skip: int
+    max: int
+    select: str
+    shard: str
+    device: str
+    precision: str
+    batch: int
+    threads: int
+    onnxruntime: str
+    resume: bool
+    labels: str
+    label_column: str
+    first_label: int
+    class_names: str
+    resize: str
+    crop: str
+    interpolation: str
+    layout: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder: run.json, votes.jsonl and certificates.jsonl, and what was asked for beside them."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Run:
+        """Opens the folder of a run that was made before, here or by the command ``rscert``."""
+        if not Path(folder, "run.json").is_file():
+            raise FileNotFoundError(f"{folder}: no run folder (it has no run.json)")
+        return cls(Path(folder))
+
+    @cached_property
+    def certificates(self) -> pd.DataFrame:
+        """A row for each example: index, label, prediction, correct, radius (L2, units of the data), margin, …
+
+        The bounds that a certificate rests on are the columns ``p_a``, ``p_b`` and the like.
+        """
+        return read_certificates(self.folder / "certificates.jsonl")
+
+    @cached_property
+    def votes(self) -> pd.DataFrame:
+        """A row for each example: index, label, n0, counts0, n, counts, …"""
+        return _read_lines(self.folder / "votes.jsonl")
+
+    @cached_property
+    def bounds(self) -> pd.DataFrame:
+        """The bounds on the confidence under attack, of a run with ``confidence_radii``."""
+        return pd.read_csv(self.folder / "bounds.csv")
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """run.json: model, data, parameters, noise and library."""
+        record: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return record
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Certified accuracy by radius, average radius and the like, as ``rscert radius RUN --json`` computes them."""
+        summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
+        return summary
+
+
+def certify(
+    model: Model,
+    data: Data,
+    *,
+    sigma: float,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    **options: Unpack[CertifyOptions],
+) -> Run:
+    """Certifies a classifier under Gaussian noise N(0, σ²I).
+
+    model is the path of an ONNX file or a ``torch.nn.Module``, which is exported (in evaluation mode, on the CPU) for
+    inputs of the data's shape. data is a path of any format that ``rscert certify --data`` reads, a pair of arrays
+    (x [N, …], y [N]) or a torch Dataset of pairs (x, y). Bytes are divided by 255, floats are taken as they are; sigma
+    and the radii are in these units. out is the run folder; without it, a new temporary folder.
+
+    Raises InputError for wrong options or input, Failed where the work fails, both with the program's hint.
+    """
+    if out is None:
+        out = Path(tempfile.mkdtemp(prefix="rscert-")) / "run"
+    with contextlib.ExitStack() as open_folders:
+        scratch = Path(open_folders.enter_context(tempfile.TemporaryDirectory(prefix="rscert-")))
+        data_path, shape = _data_file(data, scratch)
+        model_path = _model_file(model, shape, scratch)
+        command = ["certify", "--model", model_path, "--data", data_path, "--sigma", str(sigma), "--out", os.fspath(out)]
+        run_json(command + flags(dict(options)), progress=progress)
+    return Run(Path(out))
+
+
+def read_certificates(path: Path) -> pd.DataFrame:
+    """The lines of a certificates.jsonl, with their bounds as columns."""
+    frame = _read_lines(path)
+    if "bounds" not in frame:
+        return frame
+    bounds = pd.DataFrame([b if isinstance(b, dict) else {} for b in frame.pop("bounds")], index=frame.index)
+    bounds = bounds.rename(columns={name: f"{name}_bound" for name in bounds if name in frame})
+    return pd.concat([frame, bounds], axis=1)
+
+
+def _read_lines(path: Path) -> pd.DataFrame:
+    # Not pandas.read_json, which reads floats to fewer digits than they have.
+    with path.open(encoding="utf-8") as lines:
+        return pd.DataFrame([json.loads(line) for line in lines]).drop(columns="check", errors="ignore")
+
+
+def _data_file(data: Data, scratch: Path) -> tuple[str, tuple[int, ...] | None]:
+    """The path of the data and, where they are in memory, the shape of an example."""
+    if isinstance(data, (str, os.PathLike)):
+        return os.fspath(data), None
+    if isinstance(data, tuple) and len(data) == 2:
+        x, y = np.asarray(data[0]), np.asarray(data[1])
+    else:
+        x, y = _stack(data)
+    path = scratch / "data.npz"
+    np.savez(path, x=x, y=y)
+    return str(path), x.shape[1:]
+
+
+def _stack(data: Dataset[Any]) -> tuple[np.ndarray, np.ndarray]:
+    inputs, labels = [], []
+    for x, y in _examples(data):
+        inputs.append(np.asarray(x))
+        labels.append(int(y))
+    if not inputs:
+        raise ValueError("the dataset has no examples")
+    return np.stack(inputs), np.asarray(labels)
+
+
+def _examples(data: Any) -> Iterator[tuple[Any, Any]]:
+    # A torch Dataset by index does not end by itself.
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return (data[i] for i in range(len(data)))
+    return iter(data)
+
+
+def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> str:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if shape is None:
+        raise TypeError("a torch model needs data in memory, which tell the shape of its input: arrays or a Dataset")
+    import copy
+
+    import torch
+
+    path = scratch / "model.onnx"
+    exported = copy.deepcopy(model).cpu().eval()
+    torch.onnx.export(
+        exported,
+        (torch.zeros(1, *_channels_first(shape)),),
+        str(path),
+        input_names=["input"],
+        output_names=["logits"],
+        dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}},
+        dynamo=False,
+    )
+    return str(path)
+
+
+def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a torch model's input: the program feeds images of bytes [H, W] and [H, W, C] as [C, H, W]."""
+    if len(shape) == 2:
+        return (1, *shape)
+    if len(shape) == 3 and shape[-1] in (1, 3) and shape[0] not in (1, 3):
+        return (shape[2], shape[0], shape[1])
+    return shape

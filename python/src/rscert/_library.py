@@ -1,0 +1,87 @@
+"""Finds ONNX Runtime's library among the installed packages."""
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+# The oldest ONNX Runtime with the API that the program calls.
+OLDEST = (1, 24)
+
+# Where the program looks for the library of a Python package, after --onnxruntime and $RSCERT_ONNXRUNTIME.
+VARIABLE = "RSCERT_ONNXRUNTIME_PYTHON"
+
+
+class Unusable(Exception):
+    """An installed package whose library cannot be used."""
+
+
+def environment() -> dict[str, str]:
+    """The environment that the program runs in: this one, and where ONNX Runtime lies."""
+    env = dict(os.environ)
+    if env.get("RSCERT_ONNXRUNTIME"):
+        return env
+    # Of two packages the one for GPUs comes first.
+    for name in ("onnxruntime-gpu", "onnxruntime"):
+        try:
+            library = find(name)
+        except Unusable as problem:
+            print(f"warning: {problem}", file=sys.stderr)
+            continue
+        if library is None:
+            continue
+        env[VARIABLE] = str(library)
+        if name == "onnxruntime-gpu":
+            folders = [str(folder) for folder in nvidia_folders()]
+            env["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *filter(None, [env.get("LD_LIBRARY_PATH")])])
+        break
+    return env
+
+
+def find(name: str) -> Path | None:
+    """The library of an installed package, or None where the package is not installed.
+
+    The file must have the size that the package's list of files states: onnxruntime and onnxruntime-gpu write to one
+    folder, and the later of them may have replaced it.
+    """
+    try:
+        package = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+    if release(package.version) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise Unusable(f"{name} {package.version} is too old for rscert: pip install '{name}>={oldest}'")
+    for file in package.files or []:
+        if not is_library(file.name):
+            continue
+        path = Path(str(file.locate())).resolve()
+        if path.is_file() and (file.size is None or path.stat().st_size == file.size):
+            return path
+        raise Unusable(f"another package has replaced {path}: pip install --force-reinstall --no-deps {name}")
+    raise Unusable(f"{name} {package.version} has no ONNX Runtime library: use rscert setup")
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Major and minor number; (0,) for a version that does not begin with them."""
+    parts = version.split(".")[:2]
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else (0,)
+
+
+def is_library(name: str) -> bool:
+    """libonnxruntime.so.1.29.0 or libonnxruntime.1.29.0.dylib, and not a provider's."""
+    return name.startswith(("libonnxruntime.so", "libonnxruntime.1.")) or name == "libonnxruntime.dylib"
+
+
+def nvidia_folders() -> Iterator[Path]:
+    """The folders of the shared libraries of NVIDIA's wheels."""
+    seen = set()
+    for package in metadata.distributions():
+        if not (package.name or "").lower().startswith("nvidia-"):
+            continue
+        for file in package.files or []:
+            if ".so" in file.name and file.parts[0] == "nvidia":
+                folder = Path(str(file.locate())).resolve().parent
+                if folder not in seen:
+                    seen.add(folder)
+                    yield folder

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Builds the wheel of this platform into out/wheel and tests it in a fresh virtual environment.
+# WHEEL_ARCH=arm64 builds (and does not test) that of Linux on arm64. RSCERT_WHEEL_TESTS=no leaves the tests out.
+set -eu
+cd "$(dirname "$0")/.."
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/rscert/wheel
+python=${PYTHON:-python3}
+arch=${WHEEL_ARCH:-$(go env GOARCH)}
+wheels=out/wheel
+mkdir -p "$wheels" "$(dirname "$tools")"
+if [ ! -e "$tools/ok" ]; then
+	"$python" -m venv "$tools"
+	"$tools/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-wheel.txt
+	touch "$tools/ok"
+fi
+
+# zig is a C compiler that links against the symbols of an old glibc, for both processors, on any Linux.
+if [ "$(go env GOOS)" = linux ]; then
+	case $arch in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; *) echo "wheel.sh: no wheel for $arch" >&2; exit 2 ;; esac
+	CC="$tools/bin/python -m ziglang cc -target $machine-linux-gnu.2.17"
+	RSCERT_WHEEL_PLATFORM=linux_$machine
+	export CC RSCERT_WHEEL_PLATFORM
+fi
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py)
+CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.builtVersion=$version" \
+	-o python/src/rscert/bin/rscert ./cmd/rscert
+cp LICENSE NOTICE python/
+rm -rf "$wheels"/*.whl "$wheels/raw"
+(cd python && SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0) \
+	"$tools/bin/python" -m hatchling build -t wheel -d "../$wheels/raw")
+if [ "$(go env GOOS)" = linux ]; then
+	# auditwheel finds the oldest manylinux whose symbols suffice.
+	PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto -w "$wheels" "$wheels"/raw/*.whl
+else
+	mv "$wheels"/raw/*.whl "$wheels"
+fi
+rm -rf "$wheels/raw"
+ls -l "$wheels"/*.whl
+
+[ "$arch" = "$(go env GOHOSTARCH)" ] && [ "${RSCERT_WHEEL_TESTS:-yes}" = yes ] || exit 0
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+"$python" -m venv "$fresh/venv"
+"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/requirements-wheel-test.txt
+# An empty home: no library in the cache, so that the one among Python's packages is used.
+HOME=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests
