@@ -136,6 +136,7 @@ func wrongCommand(line string) string {
 	var started bool
 	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}, &started)
 	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	root.InitDefaultVersionFlag()
 	if end := shellEnd.FindStringIndex(line); end != nil {
 		line = line[:end[0]]
