@@ -181,6 +181,10 @@ docs: tools ## the pages: spelling, links, commands, references, schemas
 	$(SPELL)/bin/codespell *.md docs python
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestMethodsTopic|TestSchemas'
 
+.PHONY: deb
+deb: tools ## pack a Debian package for this machine into out/deb
+	scripts/deb.sh
+
 .PHONY: reproducible
 reproducible: tools ## build HEAD twice, in different folders, and compare the bytes
 	scripts/reproducible.sh

@@ -22,7 +22,7 @@ if [ "$(go env GOOS)" = linux ]; then
 	export CC RSCERT_WHEEL_PLATFORM
 fi
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py)
-CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.builtVersion=$version" \
+CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.builtVersion=$version -X main.builtCommit=$(git rev-parse HEAD)" \
 	-o python/src/rscert/bin/rscert ./cmd/rscert
 cp LICENSE NOTICE python/
 rm -rf "$wheels"/*.whl "$wheels/raw"
