@@ -43,4 +43,4 @@ trap 'rm -rf "$fresh"' EXIT
 "$python" -m venv "$fresh/venv"
 "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/requirements-wheel-test.txt
 # An empty home: no library in the cache, so that the one among Python's packages is used.
-HOME=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests
+HOME=$fresh TMPDIR=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests
