@@ -82,6 +82,11 @@ test-race: tools
 test-plain: tools
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACE))")
 
+.PHONY: slurm
+slurm: onnxruntime tools ## a job array on a real Slurm, which is installed if need be (as root, on Debian)
+	@command -v slurmctld slurmd munged >/dev/null || { apt-get update -qq && apt-get install -y -qq slurm-wlm munge; }
+	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run 'TestSlurm$$' ./cmd/rscert
+
 .PHONY: audit
 audit: onnxruntime tools ## the long simulations: coverage of every bound, goodness of fit of the noise (hours)
 	$(GO) vet -tags audit ./...

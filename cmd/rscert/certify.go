@@ -155,7 +155,8 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
 	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
-	f.TextVar(&p.Shard, "shard", runfolder.Whole, "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k")
+	p.Shard = runfolder.Whole
+	f.Var(shardFlag{&p.Shard}, "shard", "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k; auto: that of this task of a Slurm array or Indexed Job")
 	choices(f, "noise", texts(runfolder.Lattice, runfolder.Float)...)
 	choices(f, "select", texts(runfolder.Selections()...)...)
 	group(cmd, "Noise and examples")

@@ -3,11 +3,11 @@ package main
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -28,7 +28,7 @@ func certifyLine(run runfolder.Run, out string) string {
 		case f.Value.Type() == "bool":
 			words = append(words, "--"+f.Name)
 		default:
-			words = append(words, "--"+f.Name, shellWord(value))
+			words = append(words, "--"+f.Name, quote.Shell(value))
 		}
 	})
 	return strings.Join(words, " ")
@@ -53,14 +53,4 @@ func flagValues(document any) map[string]string {
 		values[name] = s
 	}
 	return values
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
-
-// shellWord quotes a word for a POSIX shell.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -106,6 +106,7 @@ met; 130 interrupted.`,
 		newRadius(s),
 		newReport(s),
 		newSetup(s),
+		newSlurm(s),
 		newTemperature(s),
 	)
 	root.SetVersionTemplate(versionText())

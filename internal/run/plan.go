@@ -59,6 +59,9 @@ type Console struct {
 func (c Console) warnf(format string, args ...any) { c.Warn(fmt.Sprintf(format, args...)) }
 func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
 
+// Notef notes what is going on, as fmt.Sprintf formats it.
+func (c Console) Notef(format string, args ...any) { c.notef(format, args...) }
+
 // InputError is an error in what the user gave: the plan, a file.
 type InputError struct{ error }
 

@@ -28,14 +28,22 @@ func (p *Plan) chooseSeed(console Console) error {
 			return err
 		}
 	}
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return fmt.Errorf("drawing a seed: %w", err)
+	var err error
+	if p.Seed, err = DrawSeed(); err != nil {
+		return err
 	}
-	// 53 bits: JSON readers that hold numbers as float64 keep it.
-	p.Seed = binary.LittleEndian.Uint64(b[:]) >> 11
 	if p.Shard.K > 1 {
 		console.warnf("--shard %s without --seed: each shard draws its own; give all the same to join them as one run", p.Shard)
 	}
 	return nil
+}
+
+// DrawSeed draws a seed from the system.
+func DrawSeed() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("drawing a seed: %w", err)
+	}
+	// 53 bits: JSON readers that hold numbers as float64 keep it.
+	return binary.LittleEndian.Uint64(b[:]) >> 11, nil
 }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/cluster"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// shardFlag is the value of --shard: i/k, or auto for that of this task of a job array.
+type shardFlag struct{ *runfolder.Shard }
+
+func (f shardFlag) Set(s string) (err error) {
+	if s != "auto" {
+		return f.UnmarshalText([]byte(s))
+	}
+	*f.Shard, err = cluster.TaskShard(os.LookupEnv)
+	return err
+}
+
+func (f shardFlag) String() string {
+	if f.Shard == nil { // pflag asks a zero value for its text
+		return ""
+	}
+	return f.Shard.String()
+}
+
+func (shardFlag) Type() string { return "i/k" }
+
+// sharded is a command line 'certify …' whose shards run elsewhere.
+type sharded struct {
+	flags   []string // as given, but those that the shards set
+	out     string
+	seed    *uint64
+	resume  bool
+	threads bool // are among the flags
+}
+
+// splitShards reads the words of a command line 'certify …' that is to be split into shards.
+func splitShards(words []string) (s sharded, err error) {
+	if len(words) == 0 || words[0] != "certify" {
+		return s, hint.Add(badInput(errors.New("want the run to split, after --")), "as in: -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run")
+	}
+	cmd := newCertify(streams{})
+	var given []*pflag.Flag
+	err = cmd.Flags().ParseAll(words[1:], func(f *pflag.Flag, value string) error {
+		given = append(given, f)
+		switch f.Name {
+		case "out", "resume", "quiet", "seed":
+		default:
+			s.flags = append(s.flags, "--"+f.Name+"="+value)
+		}
+		return cmd.Flags().Set(f.Name, value)
+	})
+	if err != nil {
+		return s, hint.Add(badInput(explainFlag(cmd, err)), "see 'rscert certify --help'")
+	}
+	if rest := cmd.Flags().Args(); len(rest) > 0 {
+		return s, badInputf("certify takes no argument %q", rest[0])
+	}
+	for _, f := range given {
+		switch f.Name {
+		case "shard", "check", "check-image", "plan", "deadline":
+			return s, hint.Add(badInputf("--%s has no place in a run that is split into shards", f.Name), "leave it out")
+		case "threads":
+			s.threads = true
+		}
+	}
+	for _, name := range []string{"model", "data", "sigma", "out"} {
+		if !cmd.Flags().Changed(name) {
+			return s, hint.Add(badInputf("--%s is missing", name), "see 'rscert certify --help'")
+		}
+	}
+	s.out = cmd.Flags().Lookup("out").Value.String()
+	s.resume = cmd.Flags().Changed("resume")
+	if cmd.Flags().Changed("seed") {
+		seed, err := cmd.Flags().GetUint64("seed")
+		if err != nil {
+			return s, err
+		}
+		s.seed = &seed
+	}
+	return s, nil
+}
+
+// chooseSeed is the one seed of all shards: the given one, or a new one.
+func (s sharded) chooseSeed() (uint64, error) {
+	if s.seed != nil {
+		return *s.seed, nil
+	}
+	return run.DrawSeed()
+}
+
+// thisProgram is the path of the rscert that runs, for the machines of a cluster that have the same files.
+func thisProgram() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// splitWords parts the words in front of -- into the flags of fs and those of another program. A word that is no flag
+// belongs to the flag in front of it.
+func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if word == "--" {
+			return own, other, words[i+1:], nil
+		}
+		if !strings.HasPrefix(word, "-") {
+			return nil, nil, nil, badInputf("%q is no flag: the run comes after --", word)
+		}
+		name, _, assigned := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		f := fs.Lookup(name)
+		switch {
+		case f == nil || !strings.HasPrefix(word, "--"):
+			other = append(other, word)
+			if next := i + 1; next < len(words) && !strings.HasPrefix(words[next], "-") && !assigned {
+				other[len(other)-1] += separator(word) + words[next]
+				i++
+			}
+		case assigned || f.NoOptDefVal != "":
+			own = append(own, word)
+		default:
+			own = append(own, word)
+			if i++; i < len(words) {
+				own = append(own, words[i])
+			}
+		}
+	}
+	return own, other, nil, nil
+}
+
+// separator stands between a flag and its value in one word: --name=value, -nvalue.
+func separator(flag string) string {
+	if strings.HasPrefix(flag, "--") {
+		return "="
+	}
+	return ""
+}
+
+// check says how shards are counted.
+func checkShards(shards int) error {
+	if shards < 1 {
+		return hint.Add(badInput(fmt.Errorf("--shards %d: want at least 1", shards)), "'rscert certify … --plan --deadline 2h' says how many")
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/cluster"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// slurmOptions are the flags of slurm.
+type slurmOptions struct {
+	shards, atOnce, retries int
+	wait, dryRun            bool
+	every                   time.Duration
+	json, quiet, help       bool
+}
+
+func (o *slurmOptions) add(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.IntVar(&o.shards, "shards", 0, "split the run into so `many` tasks")
+	f.IntVar(&o.atOnce, "at-once", 0, "let at most so `many` tasks run at a time; 0 = as many as Slurm lets")
+	f.BoolVar(&o.wait, "wait", false, "wait for all shards, submit those that fail again, and merge them")
+	f.IntVar(&o.retries, "retries", 2, "with --wait: submit a shard that has failed at most so many times again")
+	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: ask Slurm and look at the shards so often")
+	f.BoolVar(&o.dryRun, "dry-run", false, "write the script, print its path and submit nothing")
+	f.BoolVar(&o.json, "json", false, "print what was submitted, or merged, as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVarP(&o.help, "help", "h", false, "help for slurm")
+}
+
+func newSlurm(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "slurm --shards K [sbatch options] -- certify …",
+		Short: "Spread a run over a Slurm cluster",
+		Long: `Slurm submits 'rscert certify …' as a job array: a task a shard, all with one
+seed, which is drawn once and recorded. What is in front of -- and no flag of this
+command goes to sbatch. Run it where jobs are submitted; model, data, rscert and the
+run folder RUN must have the same paths on all machines.
+
+RUN.shards holds the script, the shards' run folders and logs. With --wait it shows
+how far all shards are, submits those that fail again, which go on where they stopped,
+and merges them into RUN: the bytes of the run that was never split. A shard that
+ends with exit code 2 (wrong input) is not tried again. Without --wait, or after an
+interruption, certify's --resume goes on: what is in the queue stays there, what is
+finished is not run again, the rest is submitted.`,
+		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
+  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
+  rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
+      certify --model resnet.onnx --data imagenet/ --sigma 0.5 --device cuda --out run
+  rscert slurm --shards 8 --dry-run -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run`,
+		DisableFlagParsing: true, // sbatch's options are not rscert's to know
+	}
+	var o slurmOptions
+	o.add(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		own, options, certify, err := splitWords(cmd.Flags(), words)
+		if err != nil {
+			return hint.Add(err, "see 'rscert slurm --help'")
+		}
+		if len(options) > 0 && options[0] == "-h" {
+			return cmd.Help()
+		}
+		if err := cmd.Flags().Parse(own); err != nil {
+			return hint.Add(badInput(explainFlag(cmd, err)), "see 'rscert slurm --help'")
+		}
+		if o.help {
+			return cmd.Help()
+		}
+		return runSlurm(cmd.Context(), s, o, options, certify)
+	}
+	return cmd
+}
+
+// slurmReport is what slurm --json prints where it does not wait.
+type slurmReport struct {
+	Out       string        `json:"out"`
+	Script    string        `json:"script"`
+	Shards    int           `json:"shards"`
+	Seed      uint64        `json:"seed"`
+	Submitted []int         `json:"submitted,omitempty"`
+	Jobs      []cluster.Job `json:"jobs,omitempty"`
+}
+
+func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify []string) error {
+	a, resumed, err := openArray(o, options, certify)
+	if err != nil {
+		return err
+	}
+	w := o.watch(s, a)
+	done := slurmReport{Out: a.Out, Script: a.Script(), Shards: a.Shards, Seed: a.Seed}
+	if !resumed && !o.quiet {
+		fmt.Fprintf(s.err, "seed: %d of all shards; --seed %d repeats the noise\n", a.Seed, a.Seed)
+	}
+	if !o.dryRun {
+		if done.Submitted, err = w.Unfinished(ctx, a); err != nil {
+			return err
+		}
+		if len(done.Submitted) > 0 {
+			job, err := cluster.Submit(ctx, cluster.Slurm{}, a, done.Submitted)
+			if err != nil {
+				return hint.Add(err, "nothing was submitted: mend it and go on with --resume")
+			}
+			w.Note("job %s: %d shards", job.ID, len(done.Submitted))
+		}
+	}
+	done.Jobs = a.Jobs
+	if o.wait && !o.dryRun {
+		return o.waitAndMerge(ctx, s, w, a)
+	}
+	if o.json {
+		return report.WriteJSON(s.out, done)
+	}
+	if o.dryRun {
+		fmt.Fprintf(s.out, "%s\nnext: sbatch %s\n", done.Script, done.Script)
+		return nil
+	}
+	fmt.Fprintf(s.out, "%d of %d shards were submitted; their folders are in %s\nnext: the same command with --wait, and --resume at its end\n",
+		len(done.Submitted), a.Shards, a.Folder())
+	return nil
+}
+
+// openArray begins the array, or goes on with one.
+func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
+	if err := checkShards(o.shards); err != nil {
+		return nil, false, err
+	}
+	certify, err := splitShards(words)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, option := range options {
+		name, _, _ := strings.Cut(option, "=")
+		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
+			return nil, false, hint.Add(badInputf("sbatch's %s has no place here", name), "--shards says how many tasks there are, --at-once how many run at a time")
+		}
+		if strings.ContainsAny(option, "\n\r") {
+			return nil, false, badInputf("sbatch's %.40q: has an end of line", option)
+		}
+	}
+	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
+		return nil, false, badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
+	}
+	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
+	if a.Out, err = filepath.Abs(certify.out); err == nil {
+		a.Dir, err = os.Getwd()
+	}
+	if err == nil {
+		a.Program, err = thisProgram()
+	}
+	if err == nil {
+		err = checkMerged(a.Out)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if certify.resume {
+		then, err := cluster.Load(a.Out)
+		if err == nil {
+			if a.Seed = then.Seed; certify.seed != nil {
+				a.Seed = *certify.seed
+			}
+			if err = then.Same(a); err == nil {
+				err = then.Resume(a)
+			}
+			return then, true, badInput(err)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, badInput(err)
+		}
+	}
+	if a.Seed, err = certify.chooseSeed(); err != nil {
+		return nil, false, err
+	}
+	return a, false, badInput(a.Create())
+}
+
+// checkMerged refuses a run folder that is there before hours of sampling.
+func checkMerged(out string) error {
+	entries, err := os.ReadDir(out)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err == nil {
+		err = runfolder.ErrExists
+	}
+	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
+}
+
+// watch looks after the array a.
+func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
+	var bar *progress.Bar
+	var shown int
+	return &cluster.Watch{
+		Queue: cluster.Slurm{}, Retries: o.retries, Every: o.every, Extent: runfolder.ReadExtent, Sleep: cluster.Pause,
+		Note: s.console(o.quiet).Notef,
+		Show: func(done, total int, note string) {
+			if bar == nil && total > 0 {
+				bar = progress.Start(s.progress(o.quiet), fmt.Sprintf("%d shards", a.Shards), int64(total), int64(done))
+				shown = done
+			}
+			if bar != nil {
+				bar.Add(int64(done-shown), note)
+				shown = done
+			}
+		},
+	}
+}
+
+// waitAndMerge carries the array to its end.
+func (o slurmOptions) waitAndMerge(ctx context.Context, s streams, w *cluster.Watch, a *cluster.Array) error {
+	if err := w.Run(ctx, a); err != nil {
+		return a.Interrupted(err)
+	}
+	return runMerge(ctx, s, a.Parts(), mergeOptions{out: a.Out, json: o.json, quiet: o.quiet})
+}

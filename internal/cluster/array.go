@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Array is a run of certify as a job array of Slurm: a task a shard. Its folder, RUN.shards beside the run folder RUN,
+// holds array.json (this), array.sh, the shards' run folders part0, part1… and the logs.
+type Array struct {
+	Shards  int      `json:"shards"`
+	Seed    uint64   `json:"seed"`
+	Out     string   `json:"out"`     // the merged run folder, absolute
+	Dir     string   `json:"dir"`     // in which the tasks run, absolute
+	Program string   `json:"program"` // rscert, absolute
+	Options []string `json:"options"` // of sbatch
+	Certify []string `json:"certify"` // flags, but those that the shards set
+	AtOnce  int      `json:"at_once"` // tasks that run at a time; 0: as many as Slurm lets
+	Jobs    []Job    `json:"jobs,omitempty"`
+
+	OwnThreads bool `json:"own_threads"` // Certify says how many threads
+}
+
+// Job is a submission of some shards.
+type Job struct {
+	ID      string `json:"id"`
+	Cluster string `json:"cluster,omitempty"` // of a federation
+	Shards  []int  `json:"shards"`
+}
+
+// ShardsFolder is where the shards of the run out are.
+func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
+
+// Folder is the array's own folder.
+func (a *Array) Folder() string { return ShardsFolder(a.Out) }
+
+// Part is the run folder of a shard.
+func (a *Array) Part(shard int) string {
+	return filepath.Join(a.Folder(), fmt.Sprintf("part%d", shard))
+}
+
+// Parts are the run folders of all shards.
+func (a *Array) Parts() []string {
+	parts := make([]string, a.Shards)
+	for i := range parts {
+		parts[i] = a.Part(i)
+	}
+	return parts
+}
+
+// Script is the path of the script that sbatch is given.
+func (a *Array) Script() string { return filepath.Join(a.Folder(), "array.sh") }
+
+// log is where a task of a job writes.
+func (a *Array) log(job, task string) string {
+	return filepath.Join(a.Folder(), "log", job+"_"+task+".txt")
+}
+
+func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
+
+// Create makes the array's folder with the script. It refuses a folder that is there.
+func (a *Array) Create() error {
+	if err := os.MkdirAll(filepath.Dir(a.Folder()), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(a.Folder(), 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return hint.New(fmt.Sprintf("%s: exists already", a.Folder()), "go on with it by --resume, or choose another --out")
+		}
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(a.Folder(), "log"), 0o755); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {
+		return err
+	}
+	return a.Save()
+}
+
+// Save records the array.
+func (a *Array) Save() error {
+	text, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(a.recordPath(), append(text, '\n'))
+}
+
+// Load reads the array whose merged run is out.
+func Load(out string) (*Array, error) {
+	a := &Array{Out: out}
+	text, err := os.ReadFile(a.recordPath())
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, a); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.recordPath(), err)
+	}
+	if a.Shards < 1 || a.Out != out {
+		return nil, fmt.Errorf("%s: is not the array of %s", a.recordPath(), out)
+	}
+	return a, nil
+}
+
+// Same returns an error that names what the array was begun with and other is not: its shards would not fit.
+func (a *Array) Same(other *Array) error {
+	for _, c := range []struct {
+		what        string
+		then, today string
+	}{
+		{"--shards", fmt.Sprint(a.Shards), fmt.Sprint(other.Shards)},
+		{"--seed", fmt.Sprint(a.Seed), fmt.Sprint(other.Seed)},
+		{"the certify flags", strings.Join(a.Certify, " "), strings.Join(other.Certify, " ")},
+	} {
+		if c.then != c.today {
+			return hint.New(fmt.Sprintf("cannot resume %s: %s: was %s, now %s", a.Folder(), c.what, c.then, c.today),
+				"resume with what the array was begun with, or choose another --out")
+		}
+	}
+	return nil
+}
+
+// Resume takes the settings that may change between submissions from other and writes the script again.
+func (a *Array) Resume(other *Array) error {
+	a.Dir, a.Program, a.Options, a.AtOnce = other.Dir, other.Program, other.Options, other.AtOnce
+	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {
+		return err
+	}
+	return a.Save()
+}
+
+// Text is the script of a task. The shard is the task's number: an array of some of the tasks has the same shards.
+func (a *Array) Text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("#!/bin/sh")
+	line("# Shard SLURM_ARRAY_TASK_ID of %d; written by 'rscert slurm'.", a.Shards)
+	line("#SBATCH --job-name=rscert")
+	line("#SBATCH --array=%s", a.tasks(nil))
+	escaped := Array{Out: strings.ReplaceAll(a.Out, "%", "%%")}
+	line("#SBATCH --output=%s", quote.Shell(escaped.log("%A", "%a")))
+	line("#SBATCH --open-mode=append")
+	for _, option := range a.Options {
+		line("#SBATCH %s", quote.Shell(option))
+	}
+	line("set -eu")
+	line("cd %s", quote.Shell(a.Dir))
+	words := []string{"exec", quote.Shell(a.Program), "certify"}
+	for _, flag := range a.Certify {
+		words = append(words, quote.Shell(flag))
+	}
+	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed),
+		fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards),
+		"--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
+	if !a.OwnThreads { // a cluster need not confine a task to its processors
+		words = append(words, `--threads "${SLURM_CPUS_ON_NODE:-0}"`)
+	}
+	line("%s", strings.Join(words, " "))
+	return b.String()
+}
+
+// tasks is the value of sbatch's --array: all shards, or those named.
+func (a *Array) tasks(shards []int) string {
+	list := fmt.Sprintf("0-%d", a.Shards-1)
+	if len(shards) > 0 {
+		list = ranges(shards)
+	}
+	if a.AtOnce > 0 {
+		list += fmt.Sprintf("%%%d", a.AtOnce)
+	}
+	return list
+}
+
+// ranges writes numbers as 0-3,5.
+func ranges(numbers []int) string {
+	sorted := slices.Clone(numbers)
+	slices.Sort(sorted)
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		part := fmt.Sprint(sorted[i])
+		if j > i {
+			part = fmt.Sprintf("%d-%d", sorted[i], sorted[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,87 @@
+// Package cluster spreads the shards of a run over many machines: as a job array of Slurm, or as an Indexed Job of
+// Kubernetes. The shards' run folders alone say what is done; the scheduler says what is still going on.
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod its index and not
+// the number of completions; a Slurm array of which only some tasks are submitted again is smaller than the run.
+const ShardsVariable = "RSCERT_SHARDS"
+
+// What schedulers tell their tasks.
+const (
+	kubernetesIndex = "JOB_COMPLETION_INDEX"
+	slurmTask       = "SLURM_ARRAY_TASK_ID"
+)
+
+// TaskShard is the shard of this task of a Slurm job array or a Kubernetes Indexed Job, told from its environment. In
+// an array the tasks are numbered by --array=FIRST-LAST[:STEP]; with ShardsVariable its index counts from 0.
+func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
+	_, slurm := lookup(slurmTask)
+	_, kubernetes := lookup(kubernetesIndex)
+	switch {
+	case slurm && kubernetes:
+		return runfolder.Shard{}, hint.New(fmt.Sprintf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: --shard i/k")
+	case !slurm && !kubernetes:
+		return runfolder.Shard{}, hint.New(fmt.Sprintf("neither %s nor %s is set: this is no task of a job array", slurmTask, kubernetesIndex),
+			"name the shard: --shard i/k")
+	}
+	e := environment{lookup: lookup}
+	var s runfolder.Shard
+	_, total := lookup(ShardsVariable)
+	switch {
+	case kubernetes:
+		s = runfolder.Shard{I: e.number(kubernetesIndex), K: e.number(ShardsVariable)}
+	case total:
+		s = runfolder.Shard{I: e.number(slurmTask), K: e.number(ShardsVariable)}
+	default:
+		s = e.arrayTask()
+	}
+	if e.err == nil && (s.I < 0 || s.I >= s.K) {
+		e.err = fmt.Errorf("task %d of %d: want an index from 0 that is below the number of shards", s.I, s.K)
+	}
+	return s, e.err
+}
+
+// environment reads numbers; err is the first that went wrong.
+type environment struct {
+	lookup func(string) (string, bool)
+	err    error
+}
+
+func (e *environment) number(name string) int {
+	text, set := e.lookup(name)
+	n, err := strconv.Atoi(text)
+	switch {
+	case e.err != nil:
+	case !set:
+		e.err = fmt.Errorf("%s is not set", name)
+	case err != nil:
+		e.err = fmt.Errorf("%s=%q: want an integer", name, text)
+	}
+	return n
+}
+
+// arrayTask is the turn of a task among those of its array, which must be evenly spaced: of --array=1,5,7 the
+// environment does not say which comes when.
+func (e *environment) arrayTask() runfolder.Shard {
+	id, first, last := e.number(slurmTask), e.number("SLURM_ARRAY_TASK_MIN"), e.number("SLURM_ARRAY_TASK_MAX")
+	count, step := e.number("SLURM_ARRAY_TASK_COUNT"), 1
+	if _, set := e.lookup("SLURM_ARRAY_TASK_STEP"); set {
+		step = e.number("SLURM_ARRAY_TASK_STEP")
+	}
+	if e.err == nil && (step < 1 || last-first != (count-1)*step || (id-first)%step != 0) {
+		e.err = hint.New(fmt.Sprintf("the array has %d tasks from %d to %d in no even steps", count, first, last),
+			fmt.Sprintf("set %s to the number of shards, and number the tasks from 0", ShardsVariable))
+	}
+	if e.err != nil {
+		return runfolder.Shard{}
+	}
+	return runfolder.Shard{I: (id - first) / step, K: count}
+}

@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// Queue is a scheduler of job arrays.
+type Queue interface {
+	Submit(ctx context.Context, a *Array, shards []int) (Job, error)
+	// Tasks are those of a job, by their numbers; one that is long over may be left out.
+	Tasks(ctx context.Context, j Job) (map[int]Task, error)
+}
+
+// Watch carries an array to its end.
+type Watch struct {
+	Queue   Queue
+	Retries int                                              // times that a shard is submitted again after it has failed
+	Every   time.Duration                                    // between two questions to the queue
+	Note    func(format string, args ...any)                 // of what happened
+	Show    func(done, total int, note string)               // of all shards' examples; total 0: not known yet
+	Extent  func(dir string) (runfolder.Extent, error)       // runfolder.ReadExtent
+	Sleep   func(ctx context.Context, d time.Duration) error // Pause
+}
+
+// maxSilent is how often in a row the queue may fail to answer: a controller that is started again takes a while.
+const maxSilent = 30
+
+// wrongInput is rscert's exit code for wrong usage or input, which another attempt does not mend.
+const wrongInput = 2
+
+// Submit queues shards and records it.
+func Submit(ctx context.Context, q Queue, a *Array, shards []int) (Job, error) {
+	job, err := q.Submit(ctx, a, shards)
+	if err != nil {
+		return job, err
+	}
+	a.Jobs = append(a.Jobs, job)
+	return job, a.Save()
+}
+
+// Unfinished are the shards that must be submitted: neither finished nor in the queue.
+func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
+	tasks, err := w.tasks(ctx, a, a.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	var left []int
+	for i, dir := range a.Parts() {
+		x, err := w.Extent(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !x.Finished && tasks[i].Ended() {
+			left = append(left, i)
+		}
+	}
+	return left, nil
+}
+
+// tasks asks for the task that each shard was submitted as last.
+func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
+	last := make([]int, a.Shards) // job of each shard, from 1
+	for j, job := range jobs {
+		for _, shard := range job.Shards {
+			last[shard] = j + 1
+		}
+	}
+	latest := map[int]Task{}
+	for j, job := range jobs {
+		if !slices.Contains(last, j+1) {
+			continue
+		}
+		tasks, err := w.Queue.Tasks(ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		for shard, of := range last {
+			if of == j+1 {
+				latest[shard] = tasks[shard]
+			}
+		}
+	}
+	return latest, nil
+}
+
+// watched is where a shard is.
+type watched struct {
+	extent  runfolder.Extent
+	task    Task
+	retries int
+	over    bool // done, or given up
+	failed  bool
+}
+
+// Run waits until all shards are finished. A shard that fails is submitted again, at most Retries times. Once no shard
+// is left in the queue, those given up are an error.
+func (w *Watch) Run(ctx context.Context, a *Array) error {
+	shards := make([]watched, a.Shards)
+	for silent := 0; ; {
+		tasks, err := w.tasks(ctx, a, a.Jobs)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			if silent++; silent > maxSilent {
+				return fmt.Errorf("%w; asked %d times", err, silent)
+			}
+			w.Note("warning: %v", err)
+		default:
+			silent = 0
+			over, err := w.step(ctx, a, shards, tasks)
+			if err != nil {
+				return err
+			}
+			if over {
+				return w.verdict(a, shards)
+			}
+		}
+		if err := w.Sleep(ctx, w.Every); err != nil {
+			return err
+		}
+	}
+}
+
+// step takes in what the queue and the folders say, and submits what has failed.
+func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[int]Task) (over bool, err error) {
+	var again []int
+	over = true
+	for i := range shards {
+		s := &shards[i]
+		if s.over {
+			continue
+		}
+		s.task = tasks[i]
+		if s.extent, err = w.Extent(a.Part(i)); err != nil {
+			return false, err
+		}
+		switch {
+		case !s.task.Ended():
+			over = false
+		// A folder on a network's disk may seem to be behind for a while, and a task's own exit code is not.
+		case s.task.State == "COMPLETED", s.task.State == "" && s.extent.Finished:
+			s.over = true
+		case s.retries < w.Retries && s.task.Exit != wrongInput:
+			s.retries++
+			again = append(again, i)
+			w.Note("shard %d: %s; submitting it again (%d of %d times)", i, s.task, s.retries, w.Retries)
+		default:
+			s.over, s.failed = true, true
+			w.Note("shard %d: %s%s", i, s.task, a.lastWords(i))
+		}
+	}
+	w.show(shards)
+	if len(again) == 0 {
+		return over, nil
+	}
+	_, err = Submit(ctx, w.Queue, a, again)
+	return false, err
+}
+
+// show tells how far all shards are.
+func (w *Watch) show(shards []watched) {
+	var done, total, running, waiting int
+	reason := ""
+	for _, s := range shards {
+		done, total = done+s.extent.Done, max(total, s.extent.Whole)
+		switch {
+		case s.over || s.task.Ended():
+		case s.task.State == "PENDING":
+			waiting++
+			reason = " (" + s.task.Reason + ")"
+		default:
+			running++
+		}
+	}
+	note := fmt.Sprintf("%d running", running)
+	if waiting > 0 {
+		note += fmt.Sprintf(", %d waiting%s", waiting, reason)
+	}
+	w.Show(done, total, note)
+}
+
+// verdict is what became of the shards, of which all are over.
+func (w *Watch) verdict(a *Array, shards []watched) error {
+	var failed []int
+	for i, s := range shards {
+		if s.failed {
+			failed = append(failed, i)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	first := failed[0]
+	err := fmt.Errorf("%d of %d shards failed: %s; shard %d: %s%s", len(failed), a.Shards, ranges(failed), first, shards[first].task, a.lastWords(first))
+	return hint.Add(err, "the logs are in %s; mend it and go on with --resume", a.Folder()+"/log")
+}
+
+// lastWords is what rscert said last in the log of a shard's last task, as ": …".
+func (a *Array) lastWords(shard int) string {
+	for _, job := range slices.Backward(a.Jobs) {
+		if !slices.Contains(job.Shards, shard) {
+			continue
+		}
+		text, err := os.ReadFile(a.log(job.ID, strconv.Itoa(shard)))
+		if err != nil {
+			return ""
+		}
+		said := ""
+		for line := range bytes.Lines(text) {
+			if words, ok := bytes.CutPrefix(line, []byte("rscert: ")); ok {
+				said = ": " + strings.TrimSpace(string(words))
+			}
+		}
+		return said
+	}
+	return ""
+}
+
+// Pause waits for a time, or until ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Interrupted adds to the error of a wait that was broken off what goes on without it.
+func (a *Array) Interrupted(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	var ids []string
+	for _, job := range a.Jobs {
+		ids = append(ids, job.ID)
+	}
+	return hint.Add(err, "the tasks go on: wait for them with --resume --wait, or end them with 'scancel %s'", strings.Join(ids, " "))
+}
