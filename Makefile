@@ -87,6 +87,10 @@ slurm: onnxruntime tools ## a job array on a real Slurm, which is installed if n
 	@command -v slurmctld slurmd munged >/dev/null || { apt-get update -qq && apt-get install -y -qq slurm-wlm munge; }
 	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run 'TestSlurm$$' ./cmd/rscert
 
+.PHONY: kubernetes
+kubernetes: build ## the manifests of Indexed Jobs against the types of Kubernetes' API, strictly
+	cd scripts/kubernetes && RSCERT=$(CURDIR)/bin/rscert $(GO) test -count 1 .
+
 .PHONY: audit
 audit: onnxruntime tools ## the long simulations: coverage of every bound, goodness of fit of the noise (hours)
 	$(GO) vet -tags audit ./...

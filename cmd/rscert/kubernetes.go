@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/cluster"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/report"
+)
+
+// kubernetesOptions are the flags of kubernetes.
+type kubernetesOptions struct {
+	cluster.IndexedJob
+	merge, json bool
+}
+
+func newKubernetes(s streams) *cobra.Command {
+	var o kubernetesOptions
+	cmd := &cobra.Command{
+		Use:   "kubernetes --shards K --image IMAGE --claim CLAIM -- certify …",
+		Short: "Print a run as an Indexed Job for Kubernetes",
+		Long: `Kubernetes prints the manifest of an Indexed Job that runs 'rscert certify …' in
+shards: a pod a shard, all with one seed, which is drawn once and is in the manifest.
+Nothing is sent to a cluster; 'kubectl apply -f' does that. With --merge it prints the
+Job that merges the shards once they are done.
+
+Model, data and results are on one volume, which all pods mount (ReadWriteMany where
+they run on several nodes); paths of certify are taken from its root. A shard that
+fails starts again and goes on where it stopped. One that ends with exit code 2 (wrong
+input) does not, and a pod that is lost with its node does not count as failed. This
+takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
+		Example: `  rscert kubernetes --shards 8 --image registry.example/rscert:1 --claim work -- \
+      certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
+  kubectl wait --for=condition=complete --timeout=-1s job/rscert
+  rscert kubernetes --merge --shards 8 --image registry.example/rscert:1 --claim work -- \
+      certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
+  rscert kubernetes --shards 16 --gpus 1 --cpus 8 --memory 16Gi --image registry.example/rscert:cuda --claim imagenet -- \
+      certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if cmd.ArgsLenAtDash() != 0 {
+				words = nil // in front of --
+			}
+			return runKubernetes(s, o, words)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.Shards, "shards", 0, "split the run into so `many` pods")
+	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
+	f.StringVar(&o.Claim, "claim", "", "PersistentVolumeClaim with model and data, on which the results are written too")
+	f.StringVar(&o.Mount, "mount", "/work", "`path` of the volume in the pods")
+	f.StringVar(&o.Name, "name", "rscert", "of the Job")
+	f.IntVar(&o.AtOnce, "at-once", 0, "let at most so `many` pods run at a time; 0 = all")
+	f.IntVar(&o.Retries, "retries", 2, "start a shard that has failed at most so many times again")
+	f.IntVar(&o.CPUs, "cpus", 2, "processors of a pod, and threads unless certify's --threads says else")
+	f.StringVar(&o.Memory, "memory", "4Gi", "of a pod")
+	f.IntVar(&o.GPUs, "gpus", 0, "of a pod: nvidia.com/gpu")
+	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
+	f.BoolVar(&o.json, "json", false, "print JSON, not YAML")
+	return cmd
+}
+
+func runKubernetes(s streams, o kubernetesOptions, words []string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	certify, err := splitShards(words)
+	if err != nil {
+		return err
+	}
+	o.Out, o.Certify, o.OwnThreads = certify.out, certify.flags, certify.threads
+	manifest := o.Merge()
+	if !o.merge {
+		if o.Seed, err = certify.chooseSeed(); err != nil {
+			return err
+		}
+		if certify.seed == nil {
+			fmt.Fprintf(s.err, "seed: %d of all shards; --seed %d repeats the noise\n", o.Seed, o.Seed)
+		}
+		manifest = o.Manifest()
+	}
+	if o.json {
+		return report.WriteJSON(s.out, manifest)
+	}
+	text, err := manifest.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(s.out, text)
+	return err
+}
+
+var (
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with -merge or a pod's index a label
+	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
+)
+
+// validate checks what Kubernetes would refuse, or take for something else.
+func (o kubernetesOptions) validate() error {
+	if err := checkShards(o.Shards); err != nil {
+		return err
+	}
+	switch {
+	case o.Image == "":
+		return hint.Add(badInput(errors.New("--image is missing")), "docs/clusters.md has a Dockerfile")
+	case o.Claim == "":
+		return hint.Add(badInput(errors.New("--claim is missing")), "name a PersistentVolumeClaim with model and data")
+	case !kubernetesName.MatchString(o.Name):
+		return badInputf("--name %q: want at most 50 of a–z, 0–9 and -", o.Name)
+	case !claimName.MatchString(o.Claim):
+		return badInputf("--claim %q: is no name of a PersistentVolumeClaim", o.Claim)
+	case !path.IsAbs(o.Mount):
+		return badInputf("--mount %q: want a path that begins with /", o.Mount)
+	case !quantity.MatchString(o.Memory):
+		return badInputf("--memory %q: want a number of bytes, as in 4Gi", o.Memory)
+	case o.CPUs < 1 || o.GPUs < 0 || o.AtOnce < 0 || o.Retries < 0:
+		return badInput(errors.New("want --cpus of at least 1, --gpus, --at-once and --retries of at least 0"))
+	}
+	return nil
+}
