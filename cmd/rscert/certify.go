@@ -23,6 +23,8 @@ type certifyOptions struct {
 	gate        gateOptions
 	check       bool
 	checkImage  string
+	plan        bool
+	deadline    time.Duration
 	quiet, json bool
 }
 
@@ -46,6 +48,7 @@ docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --plan --deadline 2h
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert certify --model resnet.onnx --data cifar/test_batch.bin --sigma 0.25 --skip 20 \
       --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --out run
@@ -83,6 +86,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
+	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and say how long all of the run would take")
+	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: say how many shards, side by side, end in this time, as 2h")
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
 	group(cmd, "What is required")
@@ -185,6 +190,12 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 			return badInputf("--require: --check certifies nothing")
 		}
 		return runCheck(ctx, s, o)
+	}
+	if o.plan || o.deadline != 0 {
+		if o.gate.given() {
+			return badInputf("--require: --plan certifies nothing")
+		}
+		return runPlan(ctx, s, o)
 	}
 	if err := errors.Join(o.gate.check(o.Model, o.Data), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
 		return err

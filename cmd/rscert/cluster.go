@@ -68,7 +68,7 @@ func splitShards(words []string) (s sharded, err error) {
 	}
 	for _, f := range given {
 		switch f.Name {
-		case "shard", "check", "check-image", "plan", "deadline":
+		case "shard", "check", "check-image", "plan", "deadline", "require", "junit", "annotations":
 			return s, hint.Add(badInputf("--%s has no place in a run that is split into shards", f.Name), "leave it out")
 		case "threads":
 			s.threads = true

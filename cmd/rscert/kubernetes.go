@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/rscert/rscert/internal/cluster"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/report"
 )
 
 // kubernetesOptions are the flags of kubernetes.
@@ -34,12 +34,12 @@ they run on several nodes); paths of certify are taken from its root. A shard th
 fails starts again and goes on where it stopped. One that ends with exit code 2 (wrong
 input) does not, and a pod that is lost with its node does not count as failed. This
 takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
-		Example: `  rscert kubernetes --shards 8 --image registry.example/rscert:1 --claim work -- \
+		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
   kubectl wait --for=condition=complete --timeout=-1s job/rscert
-  rscert kubernetes --merge --shards 8 --image registry.example/rscert:1 --claim work -- \
+  rscert kubernetes --merge --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
-  rscert kubernetes --shards 16 --gpus 1 --cpus 8 --memory 16Gi --image registry.example/rscert:cuda --claim imagenet -- \
+  rscert kubernetes --shards 16 --gpus 1 --cpus 8 --memory 16Gi --image me/rscert:cuda --claim imagenet -- \
       certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
@@ -85,7 +85,10 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		manifest = o.Manifest()
 	}
 	if o.json {
-		return report.WriteJSON(s.out, manifest)
+		e := json.NewEncoder(s.out) // without a member "schema", which Kubernetes would refuse
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(manifest)
 	}
 	text, err := manifest.YAML()
 	if err != nil {

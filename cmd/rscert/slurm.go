@@ -121,7 +121,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 		return o.waitAndMerge(ctx, s, w, a)
 	}
 	if o.json {
-		return report.WriteJSON(s.out, done)
+		return report.WriteJSON(s.out, "slurm", done)
 	}
 	if o.dryRun {
 		fmt.Fprintf(s.out, "%s\nnext: sbatch %s\n", done.Script, done.Script)

@@ -67,8 +67,11 @@ func CheckRun(ctx context.Context, p Plan, picture string, console Console) (Che
 }
 
 // Duration is c.Seconds as one reads it.
-func (c Check) Duration() string {
-	d := time.Duration(c.Seconds * float64(time.Second))
+func (c Check) Duration() string { return duration(c.Seconds) }
+
+// duration is a number of seconds as one reads it.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
 	if d >= time.Minute {
 		return d.Round(time.Minute).String()
 	}

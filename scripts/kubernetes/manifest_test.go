@@ -21,7 +21,7 @@ func manifest(t *testing.T, flags ...string) []byte {
 	if rscert == "" {
 		t.Skip("RSCERT does not name the program; 'make kubernetes' does")
 	}
-	args := append([]string{"kubernetes", "--shards", "8", "--image", "registry.example/rscert:1", "--claim", "work"}, flags...)
+	args := append([]string{"kubernetes", "--shards", "8", "--image", "me/rscert:1", "--claim", "work"}, flags...)
 	args = append(args, "--", "certify", "--model", "c$n.onnx", "--data", "on", "--sigma", "0.5", "--seed", "18", "--out", "a: #b")
 	out, err := exec.CommandContext(t.Context(), rscert, args...).Output()
 	if err != nil {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+)
+
+// runPlan says how long certify would take.
+func runPlan(ctx context.Context, s streams, o certifyOptions) error {
+	switch {
+	case !o.plan:
+		return hint.Add(badInputf("--deadline is for --plan"), "add --plan; a run itself has no deadline")
+	case o.deadline < 0:
+		return badInputf("--deadline %v: want a time above 0", o.deadline)
+	}
+	f, err := run.PlanRun(ctx, o.Plan, o.deadline, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "plan", f)
+	}
+	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn("")}, Flush: true}
+	add := func(name, format string, args ...any) {
+		t.AddRow(report.Text(name), report.Text(fmt.Sprintf(format, args...)))
+	}
+	atMost := ""
+	if o.Stop.Given() {
+		atMost = "at most " // easy examples stop early
+	}
+	add("device", "%s, %d threads", f.Device, f.Threads)
+	add("samples", "%s%d: %d examples of %d", atMost, f.Samples, f.Examples, o.N0+o.N)
+	add("speed", "%.0f samples/s, of %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
+	add("time", "%s%.2f hours, %.2f core-hours", atMost, f.Hours, f.CoreHours)
+	if f.Shards > 0 {
+		add("shards", "%d for %v, on machines like this one: %s%.2f hours each", f.Shards, o.deadline, atMost, f.ShardSeconds/time.Hour.Seconds())
+	}
+	return t.WriteText(s.out)
+}

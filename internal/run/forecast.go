@@ -1,0 +1,151 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/progress"
+)
+
+// Forecast is what certify --plan finds: how long the whole run would take on machines like this one.
+type Forecast struct {
+	Device   string `json:"device"`
+	Threads  int    `json:"threads"`
+	Examples int    `json:"examples"`
+	Samples  int64  `json:"samples"` // of all of them; --stop makes it less
+	// Measured on the run's first examples, as certify samples them.
+	Measured         int64   `json:"measured_samples"`
+	SamplesPerSecond float64 `json:"samples_per_second"`
+	StartSeconds     float64 `json:"start_seconds"` // to read the data and load the model
+	// Of the whole run in one process, and on all its threads.
+	Seconds   float64 `json:"seconds"`
+	Hours     float64 `json:"hours"`
+	CoreHours float64 `json:"core_hours"`
+	// With a deadline: the least number of shards that end by then side by side, and what the longest takes.
+	Deadline     float64 `json:"deadline_seconds,omitempty"`
+	Shards       int     `json:"shards,omitempty"`
+	ShardSeconds float64 `json:"shard_seconds,omitempty"`
+}
+
+// The speed is that of measureTime after warmTime, in which the first batches are.
+const (
+	warmTime    = 500 * time.Millisecond
+	measureTime = 3 * time.Second
+)
+
+// PlanRun samples for some seconds as the plan says and reckons with that speed. Results are thrown away.
+func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console Console) (f Forecast, err error) {
+	scratch, err := os.MkdirTemp("", "rscert-plan-")
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	p.Settle()
+	p.Out, p.Resume = filepath.Join(scratch, "run"), false
+	if p.FixedSeed == nil { // no certificate comes of it, so no warning either
+		seed, err := DrawSeed()
+		if err != nil {
+			return f, err
+		}
+		p.FixedSeed = &seed
+	}
+	p.SaveScores = false // a disk keeps up with it, and the file is as large as the whole run's
+	console.Progress = progress.Options{Quiet: true}
+	began := time.Now()
+	r, err := prepare(ctx, p, console)
+	if err != nil {
+		return f, err
+	}
+	defer r.inputs.close()
+	f = Forecast{
+		StartSeconds: time.Since(began).Seconds(), Device: fmt.Sprintf("%s, %s", r.inputs.model.Device(), r.inputs.model.Precision()),
+		Threads: r.inputs.threads, Examples: len(r.positions),
+	}
+	perExample := r.plan.N0 + r.plan.N
+	f.Samples = int64(f.Examples) * perExample
+	description := r.inputs.describe(r.plan, len(r.positions))
+	if r.certifiers, err = newCertifiers(description); err != nil {
+		return f, BadInput(err)
+	}
+	r.stopping = nil // or easy examples would end before much is measured
+	if r.folder, err = openFolder(r.plan, description); err != nil {
+		return f, err
+	}
+	f.Measured, f.SamplesPerSecond, err = r.measure(ctx)
+	if err = errors.Join(err, r.folder.Close()); err != nil {
+		return f, err
+	}
+	f.reckon()
+	return f, f.split(deadline.Seconds(), float64(perExample)/f.SamplesPerSecond)
+}
+
+// errMeasured ends the sampling of a measurement.
+var errMeasured = errors.New("measured")
+
+// measure samples until the time is up, or the run is done. Its clock starts with the first batch after warmTime.
+func (r *running) measure(ctx context.Context) (samples int64, perSecond float64, err error) {
+	sampling, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	ended := make(chan error, 1)
+	began, first := time.Now(), int64(0)
+	go func() { ended <- r.sample(sampling) }()
+	tick := time.NewTicker(warmTime)
+	defer tick.Stop()
+	for warm := false; ; {
+		select {
+		case err := <-ended: // the run is done
+			drawn := r.drawn.Load() - first
+			return drawn, float64(drawn) / time.Since(began).Seconds(), err
+		case <-tick.C:
+		}
+		switch drawn := r.drawn.Load(); {
+		case drawn == 0: // the first batches take long
+		case !warm:
+			warm, began, first = true, time.Now(), drawn
+		case time.Since(began) >= measureTime && drawn > first:
+			took := time.Since(began).Seconds()
+			end(errMeasured)
+			if err := <-ended; err != nil && !errors.Is(err, errMeasured) {
+				return 0, 0, err
+			}
+			return drawn - first, float64(drawn-first) / took, nil
+		}
+	}
+}
+
+// reckon fills in what follows from the speed.
+func (f *Forecast) reckon() {
+	f.Seconds = f.StartSeconds + float64(f.Samples)/f.SamplesPerSecond
+	f.Hours = f.Seconds / time.Hour.Seconds()
+	f.CoreHours = f.Hours * float64(f.Threads)
+}
+
+// split finds the shards of a deadline; 0: none is asked for.
+func (f *Forecast) split(deadline, perExample float64) error {
+	if deadline <= 0 {
+		return nil
+	}
+	k, ok := shardsFor(f.Examples, f.StartSeconds, perExample, deadline)
+	if !ok {
+		return hint.Add(badInputf("--deadline: one example alone takes %s", duration(f.StartSeconds+perExample)),
+			"shards split the examples: take a longer deadline, fewer samples (--n, --stop) or a faster device")
+	}
+	f.Deadline, f.Shards = deadline, k
+	f.ShardSeconds = f.StartSeconds + math.Ceil(float64(f.Examples)/float64(k))*perExample
+	return nil
+}
+
+// shardsFor is the least number k of shards the largest of which, of ⌈examples/k⌉, ends by the deadline, in seconds.
+func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
+	most := math.Floor((deadline - start) / perExample) // examples of a shard
+	if !(most >= 1) {
+		return 0, false
+	}
+	return int(math.Ceil(float64(examples) / most)), true
+}
