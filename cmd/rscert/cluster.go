@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -82,7 +83,7 @@ func splitShards(words []string) (s sharded, err error) {
 	s.out = cmd.Flags().Lookup("out").Value.String()
 	s.resume = cmd.Flags().Changed("resume")
 	if cmd.Flags().Changed("seed") {
-		seed, err := cmd.Flags().GetUint64("seed")
+		seed, err := strconv.ParseUint(cmd.Flags().Lookup("seed").Value.String(), 10, 64)
 		if err != nil {
 			return s, err
 		}

@@ -16,7 +16,8 @@ import (
 // kubernetesOptions are the flags of kubernetes.
 type kubernetesOptions struct {
 	cluster.IndexedJob
-	merge, json bool
+	merge  bool
+	format string
 }
 
 func newKubernetes(s streams) *cobra.Command {
@@ -61,7 +62,8 @@ takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	f.StringVar(&o.Memory, "memory", "4Gi", "of a pod")
 	f.IntVar(&o.GPUs, "gpus", 0, "of a pod: nvidia.com/gpu")
 	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
-	f.BoolVar(&o.json, "json", false, "print JSON, not YAML")
+	f.StringVar(&o.format, "format", "yaml", "of the manifest: yaml or json")
+	choices(f, "format", "yaml", "json")
 	return cmd
 }
 
@@ -84,8 +86,8 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		}
 		manifest = o.Manifest()
 	}
-	if o.json {
-		e := json.NewEncoder(s.out) // without a member "schema", which Kubernetes would refuse
+	if o.format == "json" { // not --json, whose documents name a schema in a member that Kubernetes would refuse
+		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(manifest)
@@ -122,6 +124,8 @@ func (o kubernetesOptions) validate() error {
 		return badInputf("--mount %q: want a path that begins with /", o.Mount)
 	case !quantity.MatchString(o.Memory):
 		return badInputf("--memory %q: want a number of bytes, as in 4Gi", o.Memory)
+	case o.format != "yaml" && o.format != "json":
+		return badInputf("--format %q: want yaml or json", o.format)
 	case o.CPUs < 1 || o.GPUs < 0 || o.AtOnce < 0 || o.Retries < 0:
 		return badInput(errors.New("want --cpus of at least 1, --gpus, --at-once and --retries of at least 0"))
 	}

@@ -42,7 +42,7 @@ func decode(t *testing.T, text []byte) batch.Job {
 func TestIndexedJob(t *testing.T) {
 	flags := []string{"--gpus", "2", "--cpus", "4", "--memory", "16Gi", "--at-once", "3", "--retries", "5", "--name", "true", "--mount", "/data/x"}
 	job := decode(t, manifest(t, flags...))
-	if again := decode(t, manifest(t, append(flags, "--json")...)); !reflect.DeepEqual(job, again) {
+	if again := decode(t, manifest(t, append(flags, "--format", "json")...)); !reflect.DeepEqual(job, again) {
 		t.Errorf("YAML has\n%v\nJSON\n%v", job, again)
 	}
 	spec, pod := job.Spec, job.Spec.Template.Spec
