@@ -121,7 +121,8 @@ func TestDocsCommands(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("only %d commands found", checked)
 	}
-	for _, wrong := range []string{"rscert certfy x", "rscert certify --sigmas 1", "rscert ce x --no-such=1"} {
+	for _, wrong := range []string{"rscert certfy x", "rscert certify --sigmas 1", "rscert ce x --no-such=1",
+		"rscert slurm --shards 2 -- certify --sigmas 1"} {
 		if wrongCommand(wrong) == "" {
 			t.Errorf("%q is not noticed", wrong)
 		}
@@ -141,6 +142,12 @@ func wrongCommand(line string) string {
 	if end := shellEnd.FindStringIndex(line); end != nil {
 		line = line[:end[0]]
 	}
+	line, inner, split := strings.Cut(line, " -- ") // a run that is split into shards
+	if split {
+		if problem := wrongCommand("rscert " + inner); problem != "" {
+			return problem
+		}
+	}
 	words := strings.Fields(line)[1:]
 	if len(words) == 0 || strings.HasPrefix(words[0], "…") {
 		return ""
@@ -159,7 +166,8 @@ func wrongCommand(line string) string {
 		name, isFlag := strings.CutPrefix(word, "--")
 		name, _, _ = strings.Cut(name, "=")
 		name = strings.TrimRight(name, ",.:;|])'\"")
-		if isFlag && name != "" && cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
+		foreign := cmd.DisableFlagParsing // may be another program's
+		if isFlag && name != "" && !foreign && cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
 			return "no flag --" + name
 		}
 	}
