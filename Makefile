@@ -19,7 +19,10 @@ MODELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/models
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
 
 # Packages with heavy statistics, or many processes, and a little sharing: their short tests do.
-RACE_SHORT := ./cmd/... ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
+RACE_SHORT := ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
+
+# Of the commands, those whose parts run beside each other: all scripts under the race detector take a quarter of an hour.
+RACE_COMMANDS := Interrupt|TestScripts/^(certify|certify_scores|merge|report|acce)$$
 
 .PHONY: help
 help: ## this list
@@ -77,6 +80,7 @@ check: tools
 test-race: tools
 	$(GO) test -race -timeout 15m $(RACE)
 	$(GO) test -race -short -timeout 15m $(RACE_SHORT)
+	$(GO) test -race -short -timeout 15m -run '$(RACE_COMMANDS)' ./cmd/rscert
 
 .PHONY: test-plain
 test-plain: tools
