@@ -192,8 +192,8 @@ func (p Page) failures() string {
 	said := false
 	for _, r := range p.Runs {
 		if d := r.Dataset; d != nil {
-			text += fmt.Sprintf(" with probability %s at most %d of the %d certificates of %s are "+
-				"wrong.", complement(d.Delta), d.Failures, d.Examples, r.Name)
+			text += fmt.Sprintf(" Of %s, with probability %s at most %d of %s are "+
+				"wrong.", r.Name, complement(d.Delta), d.Failures, report.Certificates(r.Examples, d.Examples))
 			said = true
 		}
 	}

@@ -229,8 +229,8 @@ func (r Report) intervals(s summary.Summary) section {
 		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
 	if d := s.Dataset; d != nil {
 		out.notes = append(out.notes, fmt.Sprintf(
-			"With probability %g over the noise, at most %d of these %d certificates are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
-			1-d.Delta, d.Failures, d.Examples, d.Alpha))
+			"With probability %g over the noise, at most %d of %s are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
+			1-d.Delta, d.Failures, report.Certificates(s.Examples, d.Examples), d.Alpha))
 	}
 	if a := s.AverageRadius; a.Low != nil {
 		out.notes = append(out.notes, fmt.Sprintf("Average certified radius %s, %g %% interval [%s, %s].", report.Round(a.Value, report.Down, 0, 4),
