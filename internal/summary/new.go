@@ -201,6 +201,7 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
+	c.Denoiser = r.Model.Denoiser
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
 
