@@ -119,7 +119,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 	}
 	found := radiusReport{File: path}
 	for _, certs := range sets {
-		summary := certify.Summarize(certs, radii)
+		summary := certify.Summarize(certs, radii).Among(evidence.Sampled(len(certs)))
 		if o.perClass {
 			summary.Classes = certify.SummarizeClasses(certs, radii)
 		}

@@ -172,7 +172,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	if err := o.draw(formats, runs); err != nil {
 		return nil, err
 	}
-	if err := o.page.write(ctx, runs); err != nil {
+	if err := o.page.write(ctx, r); err != nil {
 		return nil, err
 	}
 	return r.Requirements, r.Write(s.out, o.format)

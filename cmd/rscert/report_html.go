@@ -1,10 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-
-	"bytes"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/page"
 	"github.com/rscert/rscert/internal/run"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/tables"
 )
 
 // pageOptions are the flags of the HTML page.
@@ -46,11 +45,11 @@ func (o pageOptions) check(inputs ...string) error {
 }
 
 // write writes the page of the runs, if there is to be one.
-func (o pageOptions) write(ctx context.Context, runs []summary.Summary) error {
+func (o pageOptions) write(ctx context.Context, r tables.Report) error {
 	if o.html == "" {
 		return nil
 	}
-	var p page.Page
+	p := page.Page{Requirements: r.Requirements, Comparisons: r.Comparisons}
 	if o.classNames != "" {
 		var err error
 		if p.ClassNames, err = dataset.ReadClassNames(o.classNames); err != nil {
@@ -58,7 +57,7 @@ func (o pageOptions) write(ctx context.Context, runs []summary.Summary) error {
 		}
 	}
 	drawn := o.data == ""
-	for _, sum := range runs {
+	for _, sum := range r.Runs {
 		shown := page.Run{Summary: sum, Pictures: o.pictures}
 		if o.data != "" && sum.Run != nil {
 			pictures, err := run.OpenPictures(ctx, *sum.Run, o.data)
@@ -66,7 +65,7 @@ func (o pageOptions) write(ctx context.Context, runs []summary.Summary) error {
 			case err == nil:
 				defer pictures.Close()
 				shown.Draw, drawn = pictures.Draw, true
-			case !errors.Is(err, run.ErrOtherData) || len(runs) == 1:
+			case !errors.Is(err, run.ErrOtherData) || len(r.Runs) == 1:
 				return err
 			}
 		}

@@ -30,9 +30,9 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	for _, s := range summaries {
 		if s.Delta > 0 { // failures depend on α and the examples, the same for all
-			fmt.Fprintf(w, "\n%swith probability %g at most %d of these %d certificates are wrong;\n"+
+			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
 				"the accuracies are then at least those above less %s points\n",
-				who, 1-s.Delta, s.Failures, s.Examples,
+				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),
 				report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
 			break
 		}

@@ -31,6 +31,8 @@ type Summary struct {
 	// radii is at least Accuracy − Failures/Examples. Only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
+	// Sampled is of how many examples Failures is, where more were sampled than are here (Among); else 0.
+	Sampled int `json:"sampled,omitempty"`
 	// Quantisation is the most that rounding inputs to a lattice took off a radius.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
@@ -92,11 +94,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 		c := certs[0]
 		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic, s.Precision = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic, c.Precision
 	}
-	if s.Sound {
-		if k, err := binomial.FailureQuantile(int64(len(certs)), s.Alpha, summaryDelta); err == nil {
-			s.Delta, s.Failures = summaryDelta, k
-		}
-	}
+	s.allowFailures(len(certs))
 	counts := make([]int, len(radii))
 	for _, c := range certs {
 		s.Samples += c.N
@@ -120,6 +118,27 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	s.AverageRadius = min(s.AverageRadius, math.MaxFloat64)
 	for k, r := range radii {
 		s.Certified = append(s.Certified, CertifiedAccuracy{r, float64(counts[k]) / float64(max(1, len(certs)))})
+	}
+	return s
+}
+
+// allowFailures states how many of so many certificates may be wrong.
+func (s *Summary) allowFailures(examples int) {
+	if !s.Sound {
+		return
+	}
+	if k, err := binomial.FailureQuantile(int64(examples), s.Alpha, summaryDelta); err == nil {
+		s.Delta, s.Failures = summaryDelta, k
+	}
+}
+
+// Among is the summary where so many examples were sampled, at least, of which only some are here: who left out the
+// others may have seen them, so that the failures among all of them may be among those here.
+func (s Summary) Among(sampled int) Summary {
+	if sampled > s.Examples {
+		s.Sampled = sampled
+		s.allowFailures(sampled)
+		s.Failures = min(s.Failures, int64(s.Examples))
 	}
 	return s
 }

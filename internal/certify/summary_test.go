@@ -33,6 +33,29 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// A part of a run may hold all failures of the whole: 5 of 100 certificates, where P(Bin(100, 0.02) > 5) = 0.015 and
+// P(Bin(100, 0.02) > 4) = 0.051; 1 of the 10 here alone, P(Bin(10, 0.02) > 1) = 0.016.
+func TestAmong(t *testing.T) {
+	certs := make([]Certificate, 10)
+	for i := range certs {
+		certs[i] = Certificate{Index: i, Correct: true, Radius: 1, Alpha: 0.02, Sound: true}
+	}
+	part := Summarize(certs, []float64{0})
+	for _, tt := range []struct {
+		sampled, want int
+		failures      int64
+	}{{0, 0, 1}, {10, 0, 1}, {11, 11, 1}, {100, 100, 5}, {1000, 1000, 10}} {
+		if got := part.Among(tt.sampled); got.Failures != tt.failures || got.Sampled != tt.want || got.Examples != 10 || got.Delta != 0.05 {
+			t.Errorf("10 of %d: %d failures of %d (%d here, delta %v), want %d of %d",
+				tt.sampled, got.Failures, got.Sampled, got.Examples, got.Delta, tt.failures, tt.want)
+		}
+	}
+	part.Sound, part.Delta, part.Failures = false, 0, 0
+	if got := part.Among(100); got.Failures != 0 || got.Delta != 0 {
+		t.Errorf("not sound: %+v", got)
+	}
+}
+
 func TestSummaryRadii(t *testing.T) {
 	for _, tt := range []struct {
 		largest float64

@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/summary"
 )
@@ -98,7 +99,10 @@ func manyExamples(t *testing.T, examples int) Page {
 		runs = append(runs, Run{Summary: sum})
 	}
 	runs[0].Draw, runs[0].Pictures = squares, 300
-	return Page{Runs: runs, ClassNames: []string{"zero", hostile, "two"}}
+	return Page{Runs: runs, ClassNames: []string{"zero", hostile, "two"},
+		Requirements: []gate.Outcome{{Requirement: "acr>=1", Run: hostile, Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Met: true}},
+		Comparisons: []gate.Comparison{{Run: hostile, Baseline: hostile, Examples: examples, Level: 0.95,
+			Accuracy: []gate.AccuracyChange{{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}}
 }
 
 // squares draws a picture whose grey is the index.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/summary"
@@ -34,6 +35,13 @@ func (p Page) parameters() []measure {
 	}
 	add("Model", "The file of the classifier f, and the digest of its "+
 		"bytes.", func(c summary.Conditions) string { return file(c.Model) })
+	add("Denoiser", "The file of the model in front of f, and the digest of its bytes: what is certified is the "+
+		"pair.", func(c summary.Conditions) string {
+		if c.Denoiser == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(c.Denoiser.String()), c.Denoiser.SHA256)
+	})
 	add("Data set", "Where the examples are from, and the digest of their labels and "+
 		"values.", func(c summary.Conditions) string { return file(c.Data) })
 	add("σ", "The standard deviation of the Gaussian noise, in the units of the data (images: values in "+
@@ -145,7 +153,7 @@ type assumption struct{ Question, Answer string }
 func (p Page) assumptions() []assumption {
 	all := []assumption{
 		{"What is certified?", "The smoothed classifier, which answers with the class that is most probable under " +
-			"the noise, not the model by itself. A deployment has to sample the same noise."},
+			"the noise, not the model by itself. A deployment has to sample the same noise." + p.pairs()},
 		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
 			"input of an L2 norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
 			"down." + p.exceptions()},
@@ -167,6 +175,20 @@ func (p Page) assumptions() []assumption {
 		}
 	}
 	return all
+}
+
+// pairs are the runs of a model behind a denoiser, or in few bits.
+func (p Page) pairs() string {
+	text := ""
+	for _, r := range p.Runs {
+		if r.Conditions.Denoiser != nil {
+			text += fmt.Sprintf(" Of %s the model is the pair of the denoiser and the classifier behind it.", r.Name)
+		}
+		if c := r.Conditions.Precision; c != "" && c != onnx.F32.String() {
+			text += fmt.Sprintf(" Of %s it is the model as computed in %s.", r.Name, c)
+		}
+	}
+	return text
 }
 
 // exceptions are the runs whose radii say less.
@@ -192,8 +214,8 @@ func (p Page) failures() string {
 	said := false
 	for _, r := range p.Runs {
 		if d := r.Dataset; d != nil {
-			text += fmt.Sprintf(" with probability %s at most %d of the %d certificates of %s are "+
-				"wrong.", complement(d.Delta), d.Failures, d.Examples, r.Name)
+			text += fmt.Sprintf(" Of %s, with probability %s at most %d of %s are "+
+				"wrong.", r.Name, complement(d.Delta), d.Failures, report.Certificates(r.Examples, d.Examples))
 			said = true
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/summary"
 )
@@ -25,6 +26,9 @@ import (
 // Page is what is shown: one run, or several side by side.
 type Page struct {
 	Runs []Run
+	// Requirements are those that were checked of the runs, Comparisons those with a baseline.
+	Requirements []gate.Outcome
+	Comparisons  []gate.Comparison
 	// ClassNames are the names of the classes, as far as they are known.
 	ClassNames []string
 }
@@ -73,6 +77,8 @@ type view struct {
 	Cautions            []string
 	Names               []string // of the runs
 	Measures            []group
+	Requirements        *requirements
+	Comparisons         []comparison
 	Charts              []chart
 	Classes             []classTable
 	Parameters          group
@@ -100,7 +106,7 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 	}
 	v := view{
 		Title: p.title(), Lead: p.lead(), Cautions: p.cautions(),
-		Measures: p.measures(), Charts: p.charts(), Classes: p.classTables(),
+		Measures: p.measures(), Requirements: p.requirements(), Comparisons: p.comparisons(), Charts: p.charts(), Classes: p.classTables(),
 		Parameters:  group{Caption: "Parameters of the run", Rows: p.parameters(), Plain: true},
 		Legend:      p.legend(),
 		Assumptions: p.assumptions(),

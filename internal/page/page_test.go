@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/summary"
 )
 
@@ -59,11 +60,36 @@ func TestParts(t *testing.T) {
 		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
 		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
 		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 5 classes</summary>",
-		"of σ = 0.5 are wrong.", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
+		"Of σ = 0.5, with probability 1 − 0.05", "<h3>Certified accuracy by radius</h3>", "<h3>Certified radii</h3>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// TestGate finds what was required and what was compared, with names that are markup.
+func TestGate(t *testing.T) {
+	p := manyExamples(t, 40)
+	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
+	p.Comparisons = []gate.Comparison{{Run: "<i>", Baseline: "old", Examples: 40, Level: 0.95, Accuracy: []gate.AccuracyChange{
+		{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}
+	var page bytes.Buffer
+	if err := p.Write(t.Context(), &page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<p>1 of 2 requirements are not met.", "✗ not met</td><th scope=\"row\"><code>acr&gt;=1</code><small>&lt;i&gt;</small></th><td>0.5, 0.5 too little</td>",
+		"✓ met</td><th scope=\"row\"><code>acr&gt;=0</code>", "&lt;i&gt; beside the baseline old",
+		"<th scope=\"row\">0.5</th><td>75.0</td><td>70.0</td><td>-5.0</td><td>[-10.0, 2.0]</td><td>3</td><td>1</td><td>0.6251</td>",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	p.Requirements = p.Requirements[1:]
+	if r := p.requirements(); r.Lead != "The requirement is met." {
+		t.Error(r.Lead)
 	}
 }
 

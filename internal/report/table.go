@@ -126,6 +126,18 @@ func (t *Table) lines() (lines [][]string, header bool) {
 	return lines, header
 }
 
+// Strings are the names of the columns and the rounded cells of the rows.
+func (t *Table) Strings() (names []string, rows [][]string) {
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	lines, header := t.lines()
+	if header {
+		lines = lines[1:]
+	}
+	return names, lines
+}
+
 // WriteText prints the table for a terminal: columns two spaces apart, with a header if a column has a name.
 func (t *Table) WriteText(w io.Writer) error {
 	lines, _ := t.lines()

@@ -103,11 +103,8 @@ func (in *inputs) chooseTimestep(p Plan) error {
 
 // Classifier names what is certified: the model, or the model behind a denoiser.
 func (p Plan) Classifier(d *runfolder.Denoiser) string {
-	switch {
-	case d == nil:
+	if d == nil {
 		return p.Model
-	case d.Timesteps == 0:
-		return fmt.Sprintf("%s behind the denoiser %s", p.Model, d.File)
 	}
-	return fmt.Sprintf("%s behind the denoiser %s at timestep %d of %d, ᾱ = %.6g", p.Model, d.File, d.Timestep, d.Timesteps, d.AlphaBar)
+	return fmt.Sprintf("%s behind the denoiser %v", p.Model, d)
 }

@@ -367,11 +367,23 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}
 	_, byVotes := p.Method.Votes()
 	return Bounds{
-		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: max(len(certs.values), e.Run.Data.Selected),
+		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs.values)),
 		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
 		Arithmetic: e.Run.arithmetic(),
 	}, nil
 }
+
+// Sampled is of how many examples a statement about all must be, of which so many are here: those of the whole run,
+// also where a merge left out shards or the run is not finished. Who stops or leaves out may have seen the results.
+func (e *Evidence) Sampled(here int) int {
+	if e.Run == nil {
+		return here
+	}
+	return e.Run.Sampled(here)
+}
+
+// Sampled is Evidence.Sampled.
+func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 
 // OfRun reports whether the bounds are of a run, and so on mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }

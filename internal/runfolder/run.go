@@ -76,6 +76,14 @@ type Denoiser struct {
 	AlphaBar  float64 `json:"alpha_bar,omitempty"`
 }
 
+// String is the denoiser's file, and what a diffusion model is run at.
+func (d *Denoiser) String() string {
+	if d.Timesteps == 0 {
+		return d.File
+	}
+	return fmt.Sprintf("%s at timestep %d of %d, ᾱ = %.6g", d.File, d.Timestep, d.Timesteps, d.AlphaBar)
+}
+
 // sum is the SHA-256 of a denoiser; "": there is none.
 func (d *Denoiser) sum() string {
 	if d == nil {

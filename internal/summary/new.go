@@ -90,7 +90,7 @@ func New(s Source, o Options) (Summary, error) {
 		Examples: len(s.Certificates), Selected: len(s.Certificates), Level: o.Level, Rows: s.rows(), Run: s.Run,
 	}
 	if s.Run != nil {
-		out.Selected = max(out.Selected, s.Run.Data.Selected)
+		out.Selected = s.Run.Sampled(out.Examples)
 	}
 	for _, r := range out.Rows {
 		if r.Label != certify.UnknownLabel {
@@ -99,11 +99,7 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	var err error
 	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		examples := out.Examples
-		if s.Run != nil && len(s.Run.Data.Shards) > 0 {
-			examples = out.Selected // who leaves out shards may have seen them: all failures may be among the others
-		}
-		out.Dataset, err = newStatement(examples, *c.Alpha, o.Delta)
+		out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
 	}
 	if err == nil {
 		out.Reliability, err = s.reliability(o)
@@ -205,6 +201,7 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
+	c.Denoiser = r.Model.Denoiser
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
 

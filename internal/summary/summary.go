@@ -80,12 +80,14 @@ type Conditions struct {
 	Seed         *uint64 `json:"seed,omitempty"`
 	Lipschitz    float64 `json:"lipschitz,omitempty"`
 
-	Model    *File  `json:"model,omitempty"`
-	Data     *File  `json:"data,omitempty"`
-	Shard    string `json:"shard,omitempty"` // where the run is a part of another
-	Provider string `json:"provider,omitempty"`
-	Device   string `json:"device,omitempty"`
-	Version  string `json:"rscert,omitempty"`
+	Model *File `json:"model,omitempty"`
+	// Denoiser stands in front of the model: what is certified is the pair.
+	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
+	Data     *File               `json:"data,omitempty"`
+	Shard    string              `json:"shard,omitempty"` // where the run is a part of another
+	Provider string              `json:"provider,omitempty"`
+	Device   string              `json:"device,omitempty"`
+	Version  string              `json:"rscert,omitempty"`
 }
 
 // File identifies an input of a run.

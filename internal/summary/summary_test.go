@@ -179,6 +179,19 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// A statement is about all examples of the run, also where some are not here: α = 0.01 and 100 examples give 3 failures,
+// P(Bin(100, 0.01) > 3) = 0.018, P(Bin(100, 0.01) > 2) = 0.079; the 10 here alone would give 1.
+func TestStatementOfWholeRun(t *testing.T) {
+	for name, shards := range map[string][]runfolder.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
+		s := small()
+		s.Run = &runfolder.Run{Data: runfolder.Data{Selected: 100, Shards: shards}}
+		sum := mustNew(t, s, Default())
+		if d := sum.Dataset; d == nil || d.Examples != 100 || d.Failures != 3 {
+			t.Errorf("%s: %+v", name, sum.Dataset)
+		}
+	}
+}
+
 // No method gives more than the largest radius: 100 of 100 votes do give it, to the rounding of the method.
 func TestLargestRadius(t *testing.T) {
 	for _, margin := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {

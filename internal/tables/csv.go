@@ -9,8 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/summary"
 )
 
-// csvHeader are the columns of a tidy table: a row a number. certified is what holds with probability 1 − δ.
-var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified"}
+// csvHeader are the columns of a tidy table: a row a number. certified is what holds with probability 1 − δ. The
+// last columns say of what: whether the run is sound, in which arithmetic and precision, behind which denoiser.
+var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
+	"sound", "arithmetic", "precision", "denoiser"}
 
 // csvRow has a cell a column; nil is empty.
 type csvRow struct {
@@ -24,11 +26,11 @@ func (r Report) writeCSV(w io.Writer) error {
 	_ = out.Write(csvHeader) // errors come back from Flush
 	for _, s := range r.Runs {
 		for _, row := range tidy(s) {
-			_ = out.Write(row.fields())
+			_ = out.Write(append(row.fields(), csvConditions(s.Conditions)...))
 		}
 	}
 	for _, p := range r.Envelope {
-		_ = out.Write(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields())
+		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", ""))
 	}
 	out.Flush()
 	return out.Error()
@@ -43,6 +45,18 @@ func (r csvRow) fields() []string {
 		return append(fields, "")
 	}
 	return append(fields, csvField(*r.certified))
+}
+
+// csvConditions are the last columns.
+func csvConditions(c summary.Conditions) []string {
+	fields := []string{"", "", c.Precision, ""}
+	if c.Sound != nil {
+		fields[0], fields[1] = strconv.FormatBool(*c.Sound), c.Arithmetic.String()
+	}
+	if c.Denoiser != nil {
+		fields[3] = c.Denoiser.String()
+	}
+	return fields
 }
 
 func csvField(x any) string {

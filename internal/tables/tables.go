@@ -11,6 +11,8 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/summary"
 )
@@ -130,7 +132,8 @@ func (r Report) sections() []section {
 		}
 	}
 	for _, c := range r.Comparisons {
-		sections = append(sections, comparison(c))
+		caption, table, notes := Comparison(c)
+		sections = append(sections, section{caption, table, notes})
 	}
 	sections = append(sections, r.conditions())
 	if len(r.Requirements) > 0 {
@@ -229,8 +232,8 @@ func (r Report) intervals(s summary.Summary) section {
 		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
 	if d := s.Dataset; d != nil {
 		out.notes = append(out.notes, fmt.Sprintf(
-			"With probability %g over the noise, at most %d of these %d certificates are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
-			1-d.Delta, d.Failures, d.Examples, d.Alpha))
+			"With probability %g over the noise, at most %d of %s are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
+			1-d.Delta, d.Failures, report.Certificates(s.Examples, d.Examples), d.Alpha))
 	}
 	if a := s.AverageRadius; a.Low != nil {
 		out.notes = append(out.notes, fmt.Sprintf("Average certified radius %s, %g %% interval [%s, %s].", report.Round(a.Value, report.Down, 0, 4),
@@ -288,28 +291,28 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// comparison has a row a radius: a run beside the baseline.
-func comparison(c gate.Comparison) section {
-	out := section{caption: fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)}
-	out.table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
+// Comparison has a row a radius: a run beside the baseline.
+func Comparison(c gate.Comparison) (caption string, table report.Table, notes []string) {
+	caption = fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)
+	table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
 		{Name: "change", Align: report.Right, Decimals: 1, Percent: true, Sign: true}, percent(fmt.Sprintf("%g %% interval", 100*c.Level), report.Nearest),
 		report.ExactColumn("lost"), report.ExactColumn("gained"), report.RoundedColumn("p", report.Up, 4)}
 	for _, a := range c.Accuracy {
-		out.table.AddRow(report.Number(a.Radius), report.Number(a.Baseline), report.Number(a.This), report.Number(a.Change),
+		table.AddRow(report.Number(a.Radius), report.Number(a.Baseline), report.Number(a.This), report.Number(a.Change),
 			report.Interval{Low: a.Low, High: a.High}, report.Count(a.Lost), report.Count(a.Gained), report.Number(a.P))
 	}
-	out.notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
+	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
 	r := c.Radius
 	line := fmt.Sprintf("Average certified radius %.4f after %.4f, a change of %+.4f", r.This, r.Baseline, r.Change)
 	if r.Low != nil {
 		line += fmt.Sprintf(", %g %% interval [%s, %s], p = %s", 100*c.Level, report.Round(*r.Low, report.Down, 0, 4),
 			report.Round(*r.High, report.Up, 0, 4), report.Round(*r.P, report.Up, 0, 4))
 	}
-	out.notes = append(out.notes, line+".")
+	notes = append(notes, line+".")
 	if !c.ByHash {
-		out.notes = append(out.notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
+		notes = append(notes, "That both have the same data rests on their indices and labels: the files have no SHA-256 of them.")
 	}
-	return out
+	return caption, table, notes
 }
 
 // conditions has a row a run.
@@ -364,6 +367,12 @@ func caveats(s summary.Summary) (notes []string) {
 	}
 	if c.Quantisation > 0 {
 		add("up to %s has been taken off every radius: rounding the inputs to a lattice is part of the classifier.", report.Round(c.Quantisation, report.Up, 0, 4))
+	}
+	if c.Denoiser != nil {
+		add("the model stands behind the denoiser %s: what is certified is the pair.", quote.Line(c.Denoiser.String()))
+	}
+	if c.Precision != "" && c.Precision != onnx.F32.String() {
+		add("the model is computed in %s: what is certified is the model as computed so.", quote.Line(c.Precision))
 	}
 	if c.Shard != "" {
 		add("it is of shards alone: %s.", c.Shard)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/summary"
 )
 
@@ -74,12 +75,37 @@ func TestCaveats(t *testing.T) {
 		"up to 0.0013 has been taken off":          func(s *summary.Summary) { s.Conditions.Quantisation = 0.00121 },
 		"it is of shards alone: 1/7":               func(s *summary.Summary) { s.Conditions.Shard = "1/7" },
 		"the label's class is certified":           func(s *summary.Summary) { s.Conditions.Class = "label" },
+		"the model is computed in bf16":            func(s *summary.Summary) { s.Conditions.Precision = "bf16" },
+		"the model stands behind the denoiser d.onnx at timestep 3 of 10, ᾱ = 0.8": func(s *summary.Summary) {
+			s.Conditions.Denoiser = &runfolder.Denoiser{File: "d.onnx", Timestep: 3, Timesteps: 10, AlphaBar: 0.8}
+		},
 	} {
 		s := plain
 		change(&s)
 		got := caveats(s)
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], "run: "+want)) {
 			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+}
+
+// A model in bfloat16 behind a denoiser is another classifier: every format says so.
+func TestConditionsInEveryFormat(t *testing.T) {
+	s := sum(t, source("run", func(_ int, c *certify.Certificate) { c.Precision = "bf16" }))
+	s.Conditions.Denoiser = &runfolder.Denoiser{File: "denoiser.onnx"}
+	for _, f := range Formats() {
+		text := write(t, Report{Runs: []summary.Summary{s}}, f)
+		if !strings.Contains(text, "bf16") || !strings.Contains(text, "denoiser.onnx") {
+			t.Errorf("%s does not say it:\n%s", f, text)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(write(t, Report{Runs: []summary.Summary{s}}, CSV)), "\n")
+	if !strings.HasSuffix(lines[0], ",sound,arithmetic,precision,denoiser") {
+		t.Error(lines[0])
+	}
+	for _, line := range lines[1:] {
+		if !strings.HasSuffix(line, ",true,exact,bf16,denoiser.onnx") {
+			t.Error(line)
 		}
 	}
 }

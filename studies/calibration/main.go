@@ -16,7 +16,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"image/color"
 	"log"
 	"math"
 	"math/rand/v2"
@@ -26,13 +25,10 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -221,54 +217,28 @@ var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order"
 
 // drawCurves writes the four panels of Figure 3.
 func drawCurves(curves [][]curve, path string) error {
-	const width, height = 18 * vg.Centimeter, 16 * vg.Centimeter
-	canvas := vgsvg.New(width, height)
 	panels := [][]*plot.Plot{make([]*plot.Plot, 2), make([]*plot.Plot, 2)}
 	for k, f := range functions {
-		p := plot.New()
-		p.Title.Text = "η(s) = " + f.name
-		p.X.Label.Text, p.Y.Label.Text = "n", "gap"
+		p := picture.NewPlot("η(s) = "+f.name, "n", "gap")
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
-		p.Y.Min, p.Y.Max = 1e-4, 100 // the same in all panels, with room for the legend
+		p.Y.Min, p.Y.Max = 1e-4, 10 // the same in all panels
+		var lines []picture.Line
 		for m, name := range drawn {
 			c := curves[k][slices.Index(methods, name)]
-			points := make(plotter.XYs, len(c.n))
-			for i := range points {
-				points[i].X, points[i].Y = c.n[i], c.gap[i]
-			}
-			line, err := plotter.NewLine(points)
-			if err != nil {
-				return err
-			}
-			line.Color, line.Dashes, line.Width = plotutil.Color(m), plotutil.Dashes(m), vg.Points(1.5)
-			p.Add(line)
-			if k == 0 {
-				p.Legend.Add(name, line)
-			}
+			lines = append(lines, picture.Line{Name: name, X: c.n, Y: c.gap, Style: m})
 		}
-		p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
-		p.Legend.TextStyle.Font.Size = vg.Points(9)
+		p.Add(picture.Grid())
+		picture.AddLines(p, lines...)
 		panels[k/2][k%2] = p
 	}
-	background := draw.New(canvas)
-	background.SetColor(color.White)
-	background.Fill(background.Rectangle.Path())
-	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 2}
-	tiles.PadRight = vg.Centimeter / 2
-	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
-		for j, c := range row {
-			panels[i][j].Draw(c)
-		}
-	}
-	f, err := os.Create(path)
+	figure, err := picture.Draw(picture.SVG, picture.Size{Width: 20, Height: 18},
+		"The gap of each bound on the calibration error by the number of samples, for four functions",
+		func(c draw.Canvas) { picture.Panels(c, panels) })
 	if err != nil {
 		return err
 	}
-	if _, err := canvas.WriteTo(f); err != nil {
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(path, figure, 0o644)
 }
 
 // atomCoverage counts how often the printed and the repaired bound are below

@@ -5,7 +5,9 @@
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
 //	    --n 1000 --save-scores --out RUN
-//	go run ./studies/scores RUN docs
+//	go run ./studies/scores RUN docs [figure]
+//
+// With figure it makes the figure alone.
 package main
 
 import (
@@ -20,12 +22,8 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scorefile"
 )
@@ -43,8 +41,9 @@ const (
 )
 
 func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: scores RUN DOCS")
+	figureOnly := len(args) == 3 && args[2] == "figure"
+	if len(args) != 2 && !figureOnly {
+		return errors.New("usage: scores RUN DOCS [figure]")
 	}
 	r, err := runfolder.Read(args[0])
 	if err != nil {
@@ -59,6 +58,14 @@ func run(args []string) error {
 	}
 	var b bytes.Buffer
 	s := study{&b, examples}
+	figure := filepath.Join(args[1], "img", "confidence-widths.svg")
+	if figureOnly {
+		widths, err := s.confidenceWidths(1000)
+		if err != nil {
+			return err
+		}
+		return drawWidths(figure, widths)
+	}
 	fmt.Fprint(&b, "# Certificates from scores: tables\n\nMade by `go run ./studies/scores RUN docs`; see its source for RUN.\n\n")
 	fmt.Fprintf(&b, "%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
 	s.meanWidths()
@@ -89,7 +96,7 @@ func run(args []string) error {
 			return err
 		}
 		if n == 1000 {
-			if err := drawWidths(filepath.Join(args[1], "img", "confidence-widths.svg"), widths); err != nil {
+			if err := drawWidths(figure, widths); err != nil {
 				return err
 			}
 		}
@@ -300,8 +307,10 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 				return nil, err
 			}
 			for i, b := range bounds { // the certificate is the same for all methods
-				widths[i] += b.Upper - b.Lower
-				counts[i]++
+				if b.Certified {
+					widths[i] += b.Upper - b.Lower
+					counts[i]++
+				}
 			}
 		}
 		line := "| " + method.String()
@@ -325,26 +334,24 @@ var widthRadii = []float64{0, 0.1, 0.25, 0.5, 0.75}
 
 // drawWidths draws the widths by radius, a line a method.
 func drawWidths(path string, widths map[string][]float64) error {
-	p := plot.New()
-	p.Title.Text = "confidence under attack, n = 1,000"
-	p.X.Label.Text = "radius R"
-	p.Y.Label.Text = "mean width of the interval"
+	p := picture.NewPlot("confidence under attack, n = 1,000", "radius R", "mean width of the interval")
 	p.Y.Min = 0
-	p.Legend.Top, p.Legend.Left = true, true
+	var lines []picture.Line
 	for i, name := range []string{"standard+hoeffding", "cdf+dkw", "standard+betting", "cdf+binomial", "tangent+betting"} {
-		var points plotter.XYs
+		line := picture.Line{Name: name, Style: i}
 		for j, w := range widths[name] {
-			points = append(points, plotter.XY{X: widthRadii[j], Y: w})
+			line.Add(widthRadii[j], w)
 		}
-		line, err := plotter.NewLine(points)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Dashes, line.Width = plotutil.Color(i), plotutil.Dashes(i), vg.Points(1.5)
-		p.Add(line)
-		p.Legend.Add(name, line)
+		lines = append(lines, line)
 	}
-	return p.Save(14*vg.Centimeter, 9*vg.Centimeter, path)
+	p.Add(picture.Grid())
+	picture.AddLines(p, lines...)
+	svg, err := picture.Draw(picture.SVG, picture.Size{Width: 15, Height: 10},
+		"The mean width of the interval of the confidence by the radius of the attack, for five methods", p.Draw)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, svg, 0o644)
 }
 
 // meanWidths prints how far bounds at α = 0.001 are below the mean of data that are

@@ -1,0 +1,57 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/tables"
+)
+
+// requirements are the outcomes of what is required of the runs.
+type requirements struct {
+	Lead string
+	Rows []requirement
+}
+
+// requirement is one outcome.
+type requirement struct {
+	Met              bool
+	Run, Text, Value string
+}
+
+// requirements is nil where nothing is required.
+func (p Page) requirements() *requirements {
+	if len(p.Requirements) == 0 {
+		return nil
+	}
+	r := requirements{Lead: fmt.Sprintf("All %d requirements are met.", len(p.Requirements))}
+	switch n := gate.Unmet(p.Requirements); {
+	case n > 0:
+		r.Lead = fmt.Sprintf("%d of %d requirements are not met.", n, len(p.Requirements))
+	case len(p.Requirements) == 1:
+		r.Lead = "The requirement is met."
+	}
+	for _, o := range p.Requirements {
+		r.Rows = append(r.Rows, requirement{o.Met, quote.Line(o.Run), o.Requirement, quote.Line(o.Says)})
+	}
+	return &r
+}
+
+// comparison is the table of a run beside the baseline.
+type comparison struct {
+	Caption string
+	Names   []string
+	Rows    [][]string
+	Notes   []string
+}
+
+func (p Page) comparisons() (all []comparison) {
+	for _, c := range p.Comparisons {
+		c.Run, c.Baseline = quote.Line(c.Run), quote.Line(c.Baseline)
+		caption, table, notes := tables.Comparison(c)
+		names, rows := table.Strings()
+		all = append(all, comparison{caption, names, rows, notes})
+	}
+	return all
+}
