@@ -79,6 +79,7 @@ def compare(program, folder, e):
         votes, labels = None, np.load(data)["y"]
         row["problem"] = "in Python: " + str(error).splitlines()[0]
     row["python"] = None if votes is None else float((votes == labels).mean())
+    row["classes"] = None if votes is None else len(set(votes.tolist()))
     common = ["certify", "--model", str(path), "--data", str(data), "--sigma", "0.01", "--seed", "1", *e.flags]
     try:
         check = json.loads(rscert(program, [*common, "--check", "--json", "--quiet"]).stdout)
@@ -116,19 +117,21 @@ def table(program, results, failed):
         f" for {len(good)} of them every one of the {zoo.TEST} predictions is that of ONNX Runtime in Python.", "",
         "The models are small and were trained for a moment on scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes;",
         "rows of 64 numbers; breast cancer for two classes), so the accuracies say nothing of the families. They are compared",
-        "example by example: the column *differ* counts predictions that are another's. `scripts/models/zoo.py` has every",
-        "export; `scripts/models/compare.py` feeds the data to ONNX Runtime by hand and to `rscert certify` by `--data`.", "",
-        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | batch |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "example by example: the column *differ* counts predictions that are another's, and *classes* the classes that occur",
+        "among ONNX Runtime's predictions: equal predictions of a model near chance mean something only where these are several.",
+        "`scripts/models/zoo.py` has every export; `scripts/models/compare.py` feeds the data to ONNX Runtime by hand and to",
+        "`rscert certify` by `--data`.", "",
+        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | batch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for e, r in results:
         size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
         opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
         if r["rscert"] is None:
-            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | |")
+            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | |")
         else:
             lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
-                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['batch']} |")
+                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {r['batch']} |")
     refused = [(e, r) for e, r in results if r["rscert"] is None]
     if refused:
         lines += ["", "## Refused", "", "| model | rscert says |", "| --- | --- |"]
@@ -163,7 +166,7 @@ def main():
         found["rows"][e.name] = row
         found["failed"].pop(e.name, None)
         print(e.name, json.dumps(row), flush=True)
-    kept.write_text(json.dumps(found))
+        kept.write_text(json.dumps(found))
     results = [(e, found["rows"][e.name]) for e in zoo.ZOO if e.name in found["rows"]]
     if a.table:
         a.table.write_text(table(a.rscert, results, found["failed"]))
