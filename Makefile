@@ -172,9 +172,9 @@ $(COMPARE)/ok: scripts/requirements-compare.txt
 
 # PyTorch and its relatives take 6 GB; they are kept in the cache.
 .PHONY: models
-models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python (docs/models.md), the snippets of docs/, and their goldens
-	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table docs/models.md
-	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert --golden testdata/exports
+models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python (docs/models.md), the snippets of docs/, and their goldens; some: ONLY='cnn-17 skl-lr' SNIPPETS='one-file'
+	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
+	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
 
 $(MODELS)/ok: scripts/models/requirements.txt
 	$(PYTHON) -m venv $(MODELS)

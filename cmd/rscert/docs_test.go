@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -81,9 +82,11 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+var continued = regexp.MustCompile(`\s*\\\n\s*`)
+
 // commandLines are the commands of rscert that a page shows: lines of blocks, and code within lines.
 func commandLines(page string) (all []string) {
-	page = strings.ReplaceAll(page, "\\\n", " ")
+	page = continued.ReplaceAllString(page, " ")
 	inFence := false
 	for _, line := range strings.Split(page, "\n") {
 		if strings.HasPrefix(line, "```") {
@@ -127,6 +130,55 @@ func TestDocsCommands(t *testing.T) {
 			t.Errorf("%q is not noticed", wrong)
 		}
 	}
+}
+
+// Commands of the pages on models and data run until they miss their model: their flags parse, their values are valid
+// and go together.
+func TestDocsValues(t *testing.T) {
+	all := pages(t)
+	t.Chdir(t.TempDir())
+	checked := 0
+	for _, path := range []string{"docs/my-model.md", "docs/my-data.md"} {
+		for _, line := range commandLines(all[path]) {
+			if !strings.HasPrefix(line, "rscert certify ") || line == "rscert certify --check" {
+				continue
+			}
+			checked++
+			if said := withoutModel(line); !strings.Contains(said, "no such file") {
+				t.Errorf("%s: %q: %s", path, line, said)
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("only %d commands found", checked)
+	}
+	for _, wrong := range []string{"--sigma x", "--sigma -1", "--outputs logit", "--scores-output logits --no-such", "--crop 0"} {
+		if said := withoutModel("rscert certify … " + wrong); strings.Contains(said, "no such file") {
+			t.Errorf("%q is not noticed: %s", wrong, said)
+		}
+	}
+}
+
+// words are a shell's words, quoted by either quotes or not at all.
+var words = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
+
+// withoutModel runs a command of a page in the working directory, where there is no file, and returns what it says.
+func withoutModel(line string) string {
+	line = strings.Replace(line, "…", "MODEL --data my-data", 1)
+	line = strings.Replace(line, "MODEL", "--model my.onnx --sigma 0.25 --out run", 1)
+	if end := shellEnd.FindStringIndex(line); end != nil {
+		line = line[:end[0]]
+	}
+	args := words.FindAllString(line, -1)[1:]
+	for i := range args {
+		args[i] = strings.NewReplacer(`'`, "", `"`, "").Replace(args[i])
+	}
+	var said strings.Builder
+	code := execute(args, streams{strings.NewReader(""), io.Discard, &said})
+	if code != exitUsage {
+		return fmt.Sprintf("exit code %d: %s", code, &said)
+	}
+	return said.String()
 }
 
 // shellEnd is where a command ends in a line: a pipe, a comment, or the words beside it in a list.

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -169,6 +171,64 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
+// TestParquetBombs has pages that unpack to far more than their headers promise: refused, and nothing is kept of it.
+func TestParquetBombs(t *testing.T) {
+	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
+	for name, c := range map[string]compress.Codec{
+		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "zstd": &parquet.Zstd,
+	} {
+		for _, version := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, pages of version %d", name, version), func(t *testing.T) {
+				whole := parquetFile(t, bomb, parquet.Compression(c), parquet.DataPageVersion(version), parquet.PageBufferSize(64<<20))
+				if name == "zstd" && len(whole) > 1<<20 {
+					t.Errorf("%d bytes", len(whole))
+				}
+				for less, want := range map[int32]string{0: "", 1 << 20: "unpacks to more than the promised", 32 << 20: "unpacks to more than the promised"} {
+					data := promise(t, whole, func(h *meta.PageHeader) { h.UncompressedPageSize -= less })
+					path := write(t, filepath.Join(t.TempDir(), "d.parquet"), data)
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					d, err := Open(context.Background(), path, Options{})
+					runtime.ReadMemStats(&after)
+					if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+						t.Errorf("%d bytes less: error %v, want %q", less, err, want)
+					}
+					if reserved := after.TotalAlloc - before.TotalAlloc; less > 1<<20 && reserved > 16<<20 {
+						t.Errorf("%d bytes reserved", reserved)
+					}
+					if err == nil {
+						d.Close()
+					}
+				}
+			})
+		}
+	}
+}
+
+// The library unpacks all row groups as the first one is compressed.
+func TestParquetCodecs(t *testing.T) {
+	png := testFile(t, "images/bee/b.png")
+	file := parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(1))
+	end := len(file) - 8
+	start := end - int(binary.LittleEndian.Uint32(file[end:]))
+	var protocol thrift.CompactProtocol
+	var footer meta.FileMetaData
+	if err := thrift.Unmarshal(&protocol, file[start:end], &footer); err != nil {
+		t.Fatal(err)
+	}
+	footer.RowGroups[1].Columns[0].MetaData.Codec = meta.Uncompressed
+	changed, err := thrift.Marshal(&protocol, &footer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := binary.LittleEndian.AppendUint32(slices.Concat(file[:start], changed), uint32(len(changed)))
+	path := write(t, filepath.Join(t.TempDir(), "d.parquet"), append(data, "PAR1"...))
+	_, err = Open(context.Background(), path, Options{})
+	if want := "row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
 // The factors of mostUnpacked are reached by no encoder that the Parquet library has, on what packs best.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
@@ -212,6 +272,9 @@ func TestParquet(t *testing.T) {
 		"one group":      {data: parquetFile(t, hf), labels: []int{0, 1, 2}},
 		"three groups":   {data: parquetFile(t, hf, parquet.MaxRowsPerRowGroup(1)), labels: []int{0, 1, 2}},
 		"compressed":     {data: parquetFile(t, hf, parquet.Compression(&parquet.Snappy)), labels: []int{0, 1, 2}},
+		"gzip":           {data: parquetFile(t, hf, parquet.Compression(&parquet.Gzip)), labels: []int{0, 1, 2}},
+		"brotli":         {data: parquetFile(t, hf, parquet.Compression(&parquet.Brotli)), labels: []int{0, 1, 2}},
+		"zstd":           {data: parquetFile(t, hf, parquet.Compression(&parquet.Zstd)), labels: []int{0, 1, 2}},
 		"classes":        {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{2, 1, 0}},
 		"other classes":  {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cow\nbee\nant\n"}, want: `row 2: label "cat" is not among`},
 		"names":          {data: parquetFile(t, texts), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{0, 2}},

@@ -117,7 +117,8 @@ func FuzzTar(f *testing.F) {
 func FuzzParquet(f *testing.F) {
 	png := files(f, "images/bee/b.png")[0]
 	fuzz(f, "d.parquet", parquetFile(f, hfRows(png, png)), parquetFile(f, hfRows(png), parquet.Compression(&parquet.Snappy)),
-		parquetFile(f, hfRows(png), parquet.DataPageVersion(1)))
+		parquetFile(f, hfRows(png), parquet.DataPageVersion(1)), parquetFile(f, hfRows(png), parquet.Compression(&parquet.Gzip)),
+		parquetFile(f, hfRows(png), parquet.Compression(&parquet.Zstd)), parquetFile(f, hfRows(png), parquet.Compression(&parquet.Brotli)))
 }
 
 func FuzzClassNames(f *testing.F) {

@@ -12,9 +12,10 @@ import (
 )
 
 // checkPages goes through the headers of all pages that will be read, before the Parquet library does: it reserves what
-// a header promises, up to 2 GiB, be the file ever so small.
+// a header promises, up to 2 GiB, be the file ever so small, and takes the first row group's codec for all.
 func (t *parquetTable) checkPages(f contents) error {
-	for g, group := range t.file.Metadata().RowGroups {
+	groups := t.file.Metadata().RowGroups
+	for g, group := range groups {
 		for _, column := range []int{t.image, t.imagePath, t.label} {
 			if column < 0 {
 				continue
@@ -22,7 +23,11 @@ func (t *parquetTable) checkPages(f contents) error {
 			if column >= len(group.Columns) {
 				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
 			}
-			if err := t.checkChunk(f, group.Columns[column].MetaData, group.NumRows); err != nil {
+			chunk := group.Columns[column].MetaData
+			if first := groups[0].Columns[column].MetaData.Codec; chunk.Codec != first {
+				return fmt.Errorf("row group %d, column %d: compressed by %v, but in row group 0 by %v", g, column, chunk.Codec, first)
+			}
+			if err := t.checkChunk(f, chunk, group.NumRows); err != nil {
 				return fmt.Errorf("row group %d, column %d: %w", g, column, err)
 			}
 		}
@@ -53,7 +58,11 @@ func (t *parquetTable) checkChunk(f contents, chunk meta.ColumnMetaData, rows in
 		if err != nil {
 			return fmt.Errorf("damaged page at byte %d: %w", at, err)
 		}
-		if err := checkPage(header, chunk.Codec, end-at-n, rows); err != nil {
+		err = checkPage(header, chunk.Codec, end-at-n, rows)
+		if err == nil && chunk.Codec != meta.Uncompressed {
+			err = checkUnpacked(f, at+n, header, chunk.Codec)
+		}
+		if err != nil {
 			return fmt.Errorf("damaged page at byte %d: %w", at, err)
 		}
 		at += n + int64(header.CompressedPageSize)

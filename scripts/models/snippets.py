@@ -130,7 +130,7 @@ def run_model(program, name, data, code, folder, golden):
     if own != [int(v) for v in votes[:GOLDEN]]:
         raise AssertionError(f"{name}: rscert predicts {own}, ONNX Runtime {list(votes[:GOLDEN])}")
     accuracy = (votes == labels).mean()
-    print(f"{name}: {len(own)} predictions equal, accuracy {100 * accuracy:.0f} %", flush=True)
+    print(f"{name}: {len(own)} predictions equal, of {len(set(own))} classes, accuracy {100 * accuracy:.0f} %", flush=True)
     sizes = sum(p.stat().st_size for p in folder.glob("my.onnx*"))
     # Other data, and integers whose sums differ between processors, make no goldens.
     if golden is None or name in ("timm", "torchvision", "quantised") or sizes > 100_000:
@@ -174,6 +174,8 @@ def main():
     a = parser.parse_args()
     program, docs = str(a.rscert.resolve()), Path(__file__).resolve().parents[2] / "docs"
     golden = a.golden.resolve() if a.golden else None
+    if golden:
+        golden.mkdir(parents=True, exist_ok=True)
     failed = False
     with contextlib.ExitStack() as undo:
         small_pretrained(undo)

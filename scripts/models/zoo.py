@@ -361,7 +361,7 @@ def export(folder, names):
             e.write(path)
             print(f"{e.name}: {path.stat().st_size} bytes", flush=True)
         except Exception as error:  # an exporter may not have the model in its reach
-            failed[e.name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            failed[e.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:80] if str(error) else ''}"
             print(f"{e.name}: {failed[e.name]}", flush=True)
             path.unlink(missing_ok=True)
     return failed
