@@ -190,8 +190,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns what ends it. It names the command, if it is not empty, and the date: of
-// tables that hold seconds, or that are not made every time.
+// marked begins a part of the page and returns what ends it. Tables that hold seconds, or whose instances take hours,
+// name the command and the day.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {
