@@ -35,7 +35,8 @@ sample acce-1 --sigma 1 --n 2000 --method betting --confidence-radii 0.1,0.25,0.
 sample full --sigma 0.5 --max 100
 
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
-go run ./studies/scores "$runs/scores" docs
+go run ./studies/scores "$runs/scores" docs >"$runs/confidence.txt"
+go run ./studies/page docs/confidence.md <"$runs/confidence.txt"
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
 (
 	printf '%s\n' '<!-- made: under-attack -->' '' '```'
@@ -46,6 +47,13 @@ go run ./studies/page docs/calibration-under-attack.md <"$runs/under-attack.md"
 go run ./studies/acce digits "$runs/digits" >"$runs/digits.md"
 go run ./studies/page docs/calibration-under-attack.md <"$runs/digits.md"
 go run ./studies/acce model "$runs/acce-0.25/bounds.csv" 0.25 "$runs/acce-0.5/bounds.csv" 0.5 "$runs/acce-1/bounds.csv" 1 >"$runs/acce.txt"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/acce.txt"
+go run ./studies/acce residuals >"$runs/residuals.txt"
+go run ./studies/page docs/calibration-under-attack.md <"$runs/residuals.txt"
+if [ -n "${LONG:-}" ]; then
+	go run ./studies/acce random >"$runs/random.txt"
+	go run ./studies/page docs/calibration-under-attack.md <"$runs/random.txt"
+fi
 
 # docs/metrics.md
 go run ./studies/metrics "$rscert" >"$runs/metrics.txt"

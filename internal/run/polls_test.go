@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // A sample votes for its largest probability, the first of equals; a row of zeros for nobody.
@@ -23,5 +24,66 @@ func TestPollCounts(t *testing.T) {
 	p.count(rows, false)
 	if !slices.Equal(p.votes.Counts, []int64{1, 1, 1}) {
 		t.Errorf("a run's votes are counted again: %+v", p.votes)
+	}
+}
+
+// Probabilities that the softmax rounds to equal ones do not say which class a sample voted for; the run's votes do. Of a
+// run they certify the class, and of its scores with other selection samples the first of equals does.
+func TestRunVotesDecideTies(t *testing.T) {
+	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
+		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 60, 0, certify.Label, 1e12 // every probability is ¼
+	})
+	mustCertify(t, p)
+	ran := readResults(t, p.Out)
+	e := find(t, p.Out)
+	target, err := e.Target(runfolder.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := SavedScores{Evidence: e, Temperature: 1, Votes: certify.ExactMargin, Params: certify.ScoreParams{
+		Target: target, Bound: certify.Betting,
+		Confidence: certify.ConfidenceParams{Radii: []float64{0}, Method: certify.ConfidenceStandard, Bound: certify.Betting},
+	}}
+	found := func(q SavedScores) (certs []certify.Certificate) {
+		t.Helper()
+		take := func(c certify.Certificate, _ []certify.ConfidenceBound) { certs = append(certs, c) }
+		if err := CertifyScores(t.Context(), q, quiet, take); err != nil {
+			t.Fatal(err)
+		}
+		return certs
+	}
+	certified := func(params certify.ScoreParams, v certify.Votes) certify.Certificate {
+		t.Helper()
+		c, err := certify.NewVoteCertifier(certify.VoteParams{Target: params.ClassTarget(), Method: certify.ExactMargin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := c.Certify(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	params := q.Params
+	params.ClassByVotes = true
+	others := 0
+	for i, got := range found(q) {
+		v := ran.votes[i]
+		if want := certified(params, v); got.Prediction != want.Prediction || got.Radius != want.Radius || got.Margin != want.Margin {
+			t.Errorf("%+v\nwant %+v, by the votes of the run", got, want)
+		}
+		if v.Counts[0] < v.N {
+			others++
+		}
+	}
+	if others == 0 {
+		t.Error("every sample voted for the first class: the ties decide nothing")
+	}
+	params.Target.Class, q.Params.Target.Class, q.N0 = certify.Predicted, certify.Predicted, 20
+	for i, got := range found(q) {
+		v := certify.Votes{Index: i, Label: ran.votes[i].Label, N0: 20, N: 40, Counts0: []int64{20, 0, 0, 0}, Counts: []int64{40, 0, 0, 0}}
+		if want := certified(params, v); got.Prediction != want.Prediction || got.Radius != want.Radius || got.Margin != want.Margin {
+			t.Errorf("%+v\nwant %+v, by the first of equals", got, want)
+		}
 	}
 }

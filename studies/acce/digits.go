@@ -29,8 +29,7 @@ func digits(path string) error {
 		return fmt.Errorf("%s: is no run folder", path)
 	}
 	p := evidence.Run.Parameters
-	fmt.Print("<!-- made: digits -->\n\n")
-	defer fmt.Print("\n<!-- end: digits -->\n")
+	end := marked("digits", "")
 	fmt.Printf("| class certified by | R | certified | mean width | CBS | CCE | CCE, all | error at τ = %v | all |\n", threshold)
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, method := range []certify.VoteMethod{certify.ExactMargin, certify.ClopperPearson, ""} {
@@ -56,6 +55,7 @@ func digits(path string) error {
 			return err
 		}
 	}
+	end()
 	return nil
 }
 

@@ -7,7 +7,7 @@
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
 //	go run ./studies/acce digits RUN          classes certified by votes and by scores, of a run that saved its scores
 //
-// Tables go to stdout as they grow, figures to docs/img.
+// Tables go to stdout as they grow, those of the page marked for studies/page; figures go to docs/img.
 package main
 
 import (
@@ -181,25 +181,39 @@ func random(instances int) error {
 			f.clean, f.brier, f.dece, f.pair, f.grid, f.exact)
 	}
 	fmt.Printf("\n%d instances of N = %d, M = %d.\n\n", len(all), size, bins)
+	end := marked("estimates", "random")
 	summary(all)
+	end()
+	end = marked("estimates-by-radius", "random")
 	byRadius(all)
+	end()
 	return nil
 }
 
-// solver is one way to a value of found. seconds is nil where they are not worth a
+// marked begins a part of the page and returns what ends it. Tables that hold seconds, or whose instances take hours,
+// name the command and the day.
+func marked(name, command string) (end func()) {
+	fmt.Printf("<!-- made: %s -->\n\n", name)
+	if command != "" {
+		fmt.Printf("<!-- by: go run ./studies/acce %s, %s -->\n\n", command, time.Now().Format("2 January 2006"))
+	}
+	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
+}
+
+// solver is one way to a value of found. The note tells its settings; seconds is nil where they are not worth a
 // word.
 type solver struct {
-	name           string
+	name, note     string
 	value, seconds func(found) float64
 }
 
 var solvers = []solver{
-	{"clean ECE", func(f found) float64 { return f.clean }, nil},
-	{"Brier confidences", func(f found) float64 { return f.brier }, nil},
-	{"dECE", func(f found) float64 { return f.dece }, func(f found) float64 { return f.deceTime }},
-	{"ADMM, one setting, two starts", func(f found) float64 { return f.pair }, func(f found) float64 { return f.pairTime }},
-	{"ADMM, best of the 16-run grid", func(f found) float64 { return f.grid }, func(f found) float64 { return f.gridTime }},
-	{"exact", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
+	{"clean ECE", "", func(f found) float64 { return f.clean }, nil},
+	{"Brier confidences", "", func(f found) float64 { return f.brier }, nil},
+	{"dECE", "", func(f found) float64 { return f.dece }, func(f found) float64 { return f.deceTime }},
+	{"ADMM, one setting", " (appendix G.3), two starts", func(f found) float64 { return f.pair }, func(f found) float64 { return f.pairTime }},
+	{"ADMM, best of grid", " (16 runs, appendix I.1)", func(f found) float64 { return f.grid }, func(f found) float64 { return f.gridTime }},
+	{"exact", "", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
 }
 
 // summary prints how far each estimate is below the exact value.
@@ -209,7 +223,6 @@ func summary(all []found) {
 	n := float64(len(all))
 	for _, s := range solvers {
 		var sum, short, most, share float64
-		var belowBrier, belowDECE int
 		var times []float64
 		for _, f := range all {
 			x := s.value(f)
@@ -217,12 +230,6 @@ func summary(all []found) {
 			short += f.exact - x
 			most = max(most, f.exact-x)
 			share += x / f.exact
-			if x < f.brier {
-				belowBrier++
-			}
-			if x < f.dece {
-				belowDECE++
-			}
 			if s.seconds != nil {
 				times = append(times, s.seconds(f))
 			}
@@ -232,27 +239,44 @@ func summary(all []found) {
 			slices.Sort(times)
 			median = fmt.Sprintf("%.2g", times[len(times)/2])
 		}
-		fmt.Printf("| %s | %.4f | %.4f | %.4f | %.1f %% | %d | %d | %s |\n", s.name, sum/n, short/n, most, 100*share/n, belowBrier, belowDECE, median)
+		fmt.Printf("| %s | %.4f | %.4f | %.4f | %.1f %% | %s | %s | %s |\n", s.name+s.note, sum/n, short/n, most, 100*share/n,
+			s.below(all, "Brier confidences"), s.below(all, "dECE"), median)
 	}
+}
+
+// below counts the instances on which s finds less than the solver called other does, at four decimals.
+func (s solver) below(all []found, other string) string {
+	if s.name == other {
+		return "–"
+	}
+	o := solvers[slices.IndexFunc(solvers, func(o solver) bool { return o.name == other })]
+	count := 0
+	for _, f := range all {
+		if math.Round(1e4*s.value(f)) < math.Round(1e4*o.value(f)) {
+			count++
+		}
+	}
+	return fmt.Sprint(count)
 }
 
 // byRadius prints the mean share of the exact value that each estimate reaches,
 // for small, middle and large radii.
 func byRadius(all []found) {
-	fmt.Print("\n| R/σ | instances |")
-	for _, s := range solvers {
+	estimates := solvers[:len(solvers)-1] // the last is exact
+	fmt.Print("| R/σ | instances |")
+	for _, s := range estimates {
 		fmt.Print(" ", s.name, " |")
 	}
-	fmt.Println("\n| --- | --- |" + strings.Repeat(" --- |", len(solvers)))
+	fmt.Println("\n| --- | --- |" + strings.Repeat(" --- |", len(estimates)))
 	for _, part := range [][2]float64{{0.1, 0.3}, {0.3, 0.8}, {0.8, 1}} {
 		n := 0
-		share := make([]float64, len(solvers))
+		share := make([]float64, len(estimates))
 		for _, f := range all {
 			if f.ratio < part[0] || f.ratio >= part[1] {
 				continue
 			}
 			n++
-			for k, s := range solvers {
+			for k, s := range estimates {
 				share[k] += s.value(f) / f.exact
 			}
 		}

@@ -29,6 +29,7 @@ func model(args []string, file string) error {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")
 	}
 	var curves []curve
+	end := marked("model", "model")
 	fmt.Println("| classifier | radius | certified | clean | Brier | dECE | ADMM, best of grid | exact CCE | CBS | seconds: dECE | grid | exact |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	add := func(c *curve, radius float64, intervals []calib.Bounded, clean []float64) error {
@@ -81,6 +82,7 @@ func model(args []string, file string) error {
 			return err
 		}
 	}
+	end()
 	return drawCurves(append(curves, simulated), file)
 }
 

@@ -43,6 +43,7 @@ func residuals(file string) error {
 	var panels [][]*plot.Plot
 	deviations, values := []*plot.Plot{}, []*plot.Plot{}
 	fmt.Printf("exact %.4f, Brier confidences %.4f\n\n", worst.Value, p.Brier().ECE)
+	end := marked("residuals", "")
 	fmt.Println("| setting | step | relaxed ECE | projected ECE | binary | one bin | bins in reach | confidence |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, s := range settings {
@@ -79,6 +80,7 @@ func residuals(file string) error {
 		v.Y.Min, v.Y.Max = 0, 1
 		deviations, values = append(deviations, d), append(values, v)
 	}
+	end()
 	panels = append(panels, deviations, values)
 	return save(panels, picture.Size{Width: 24, Height: 15}, "Constraint residuals of ADMM and its calibration error by step, for two settings.", file)
 }

@@ -67,6 +67,7 @@ func run(args []string) error {
 		return drawWidths(figure, widths)
 	}
 	fmt.Fprint(&b, "# Certificates from scores: tables\n\nMade by `go run ./studies/scores RUN docs`; see its source for RUN.\n\n")
+	fmt.Fprint(&b, "<!-- made: scores-tables -->\n\n")
 	fmt.Fprintf(&b, "%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
 	s.meanWidths()
 	radii := map[certify.MarginKind][]float64{
@@ -91,22 +92,33 @@ func run(args []string) error {
 	}
 	for _, n := range []int{100, 300, 500, 1000} {
 		fmt.Fprintf(&b, "\n## width of the confidence interval, n = %d\n\n", n)
+		before := b.Len()
 		widths, err := s.confidenceWidths(n)
 		if err != nil {
 			return err
 		}
-		if n == 1000 {
+		switch table := string(b.Bytes()[before:]); n {
+		case 100:
+			printMarked("widths-100", table)
+		case 1000:
+			printMarked("widths-1000", table)
 			if err := drawWidths(figure, widths); err != nil {
 				return err
 			}
 		}
 	}
+	var split strings.Builder
+	split.WriteString(splitHeader())
 	for _, n := range []int{30, 100, 300, 1000} {
 		fmt.Fprintf(&b, "\n## width of the label's confidence interval without selection samples, n = %d\n\n", n)
-		if err := s.tangentWidths(n); err != nil {
+		widths, err := s.tangentWidths(n)
+		if err != nil {
 			return err
 		}
+		split.WriteString(splitRow(n, widths))
 	}
+	printMarked("split", split.String())
+	fmt.Fprint(&b, "\n<!-- end: scores-tables -->\n")
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 

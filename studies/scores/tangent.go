@@ -11,18 +11,18 @@ import (
 
 // tangentWidths prints the mean width of the confidence intervals of the label, where there are no selection samples:
 // by standard, and by tangent with the first k of the n samples for its guess and the others for its mean. It is over
-// the examples that all n samples certify at the radius.
-func (s study) tangentWidths(n int) error {
+// the examples that all n samples certify at the radius. It returns the widths at splitRadius by k, 0 for standard.
+func (s study) tangentWidths(n int) (map[int]float64, error) {
 	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
 	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}
 	standard, err := certify.NewScoreCertifier(params)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	params.Confidence.Method = certify.ConfidenceTangent
 	tangent, err := certify.NewScoreCertifier(params)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := temperedAll(s.examples, n, 1)
 	certs := make([]certify.Certificate, len(all))
@@ -30,7 +30,7 @@ func (s study) tangentWidths(n int) error {
 	for i, e := range all {
 		e.selection = nil
 		if certs[i], _, err = e.certify(standard); err != nil {
-			return err
+			return nil, err
 		}
 		for j, r := range widthRadii {
 			if certs[i].Radius >= r && certs[i].Prediction != certify.Abstained {
@@ -38,6 +38,7 @@ func (s study) tangentWidths(n int) error {
 			}
 		}
 	}
+	drawn := map[int]float64{}
 	row := func(name string, c *certify.ScoreCertifier, k int) error {
 		widths := make([]float64, len(widthRadii))
 		for i, e := range all {
@@ -51,7 +52,11 @@ func (s study) tangentWidths(n int) error {
 		}
 		line := "| " + name
 		for j, w := range widths {
-			line += fmt.Sprintf(" | %.4f", w/math.Max(1, float64(counts[j])))
+			w /= math.Max(1, float64(counts[j]))
+			line += fmt.Sprintf(" | %.4f", w)
+			if widthRadii[j] == splitRadius {
+				drawn[k] = w
+			}
 		}
 		fmt.Fprintln(s, line+" |")
 		return nil
@@ -63,14 +68,14 @@ func (s study) tangentWidths(n int) error {
 	fmt.Fprintln(s, header)
 	fmt.Fprintln(s, "| --- | ---: |"+strings.Repeat(" ---: |", len(widthRadii)))
 	if err := row("standard+betting | 0", standard, 0); err != nil {
-		return err
+		return nil, err
 	}
 	for _, k := range []int{1, 2, 3, 5, 10, 20, 30, 50, 100, 200} {
 		if 2*k >= n {
 			break
 		}
 		if err := row(fmt.Sprintf("tangent+betting | %d", k), tangent, k); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	line := "| examples |"
@@ -78,7 +83,7 @@ func (s study) tangentWidths(n int) error {
 		line += fmt.Sprintf(" | %d", k)
 	}
 	fmt.Fprintln(s, line+" |")
-	return nil
+	return drawn, nil
 }
 
 // bound returns the bounds at the radii that cert certifies, with the first k samples for the selection.

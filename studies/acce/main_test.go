@@ -1,0 +1,21 @@
+package main
+
+import "testing"
+
+// Below counts what is less at four decimals, and has no count of a solver beside itself.
+func TestBelow(t *testing.T) {
+	all := []found{
+		{clean: 0.1, brier: 0.2, dece: 0.20004},
+		{clean: 0.3, brier: 0.2, dece: 0.1999},
+		{clean: 0.2, brier: 0.2, dece: 0.2002},
+	}
+	for _, c := range []struct {
+		solver      int
+		brier, dece string
+	}{{0, "1", "2"}, {1, "–", "1"}, {2, "1", "–"}} {
+		s := solvers[c.solver]
+		if a, b := s.below(all, "Brier confidences"), s.below(all, "dECE"); a != c.brier || b != c.dece {
+			t.Errorf("%s: below Brier %s, below dECE %s; want %s and %s", s.name, a, b, c.brier, c.dece)
+		}
+	}
+}

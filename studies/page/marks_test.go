@@ -1,0 +1,159 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// read returns the texts of the files below the folders of the project whose names match.
+func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !name.MatchString(filepath.Base(path)) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			texts[path] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(texts) == 0 {
+		t.Fatalf("no %v in %v", name, folders)
+	}
+	return texts
+}
+
+var (
+	made    = regexp.MustCompile(`<!-- (made|test): (.+?) -->`)
+	by      = regexp.MustCompile(`<!-- by: go run (\./studies/\w+)(?: (\w+))?, \d+ \w+ \d{4} -->`)
+	printed = regexp.MustCompile(`(?:made: |\b(?:printMarked|marked)\(")([\w-]+)`)
+	tests   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	figures = regexp.MustCompile(`(?m)^.*\|\s*\d+\.\d.*\|$`)
+	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
+)
+
+// names are what the first group matches in any of the texts.
+func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
+	found := map[string]bool{}
+	for _, text := range texts {
+		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+	}
+	return found
+}
+
+// checkMark reports a mark whose study or test there is no more.
+func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
+	t.Helper()
+	if kind == "made" {
+		if !parts[name] {
+			t.Errorf("%s: no study makes %s", path, name)
+		}
+		return
+	}
+	for test := range strings.SplitSeq(name, ", ") {
+		if !tests[test] {
+			t.Errorf("%s: there is no test %s", path, test)
+		}
+	}
+}
+
+// outside returns a page without what stands between marks.
+func outside(t *testing.T, path, page string) string {
+	t.Helper()
+	for {
+		at := made.FindStringSubmatchIndex(page)
+		if at == nil {
+			return page
+		}
+		name := page[at[4]:at[5]]
+		inside, after, found := strings.Cut(page[at[1]:], "<!-- end: "+name+shut)
+		if !found || made.MatchString(inside) {
+			t.Fatalf("%s: %s does not end", path, name)
+		}
+		page = page[:at[0]] + after
+	}
+}
+
+// Each mark of a page names a part that a study prints, or tests; a script fills the page.
+func TestMarks(t *testing.T) {
+	programs := read(t, regexp.MustCompile(`^(.*[^t]\.go|.*\.sh|.*\.py)$`), "studies", "scripts")
+	for path := range programs {
+		if strings.Contains(path, "studies/page/") {
+			delete(programs, path)
+		}
+	}
+	parts := names(programs, printed)
+	known := names(read(t, regexp.MustCompile(`_test\.go$`), "internal", "cmd"), tests)
+	scripts := read(t, regexp.MustCompile(`^(studies\.sh|Makefile)$`), "scripts", "Makefile")
+	count := 0
+	for path, page := range read(t, regexp.MustCompile(`\.md$`), "docs") {
+		outside(t, path, page)
+		seen := map[string]bool{}
+		for _, m := range made.FindAllStringSubmatch(page, -1) {
+			checkMark(t, path, m[1], m[2], parts, known)
+			if seen[m[2]] {
+				t.Errorf("%s: two marks %s", path, m[2])
+			}
+			seen[m[2]] = true
+			count++
+		}
+		for _, m := range by.FindAllStringSubmatch(page, -1) {
+			source, err := os.ReadFile(filepath.Join(root, m[1], "main.go"))
+			if err != nil || m[2] != "" && !strings.Contains(string(source), `case "`+m[2]+`":`) {
+				t.Errorf("%s: no command %s %s", path, m[1], m[2])
+			}
+		}
+		if name := "docs/" + filepath.Base(path); strings.Contains(page, mark) && name != "docs/scores-tables.md" && !filled(scripts, name) {
+			t.Errorf("%s: no script fills it", path)
+		}
+	}
+	if count < 15 {
+		t.Errorf("only %d marks", count)
+	}
+}
+
+// filled says whether a script puts parts into the page.
+func filled(scripts map[string]string, page string) bool {
+	for _, text := range scripts {
+		if strings.Contains(text, "./studies/page "+page+" <") {
+			return true
+		}
+	}
+	return false
+}
+
+// No table of figures is kept by hand in the pages about calibration and confidence.
+func TestFiguresAreMarked(t *testing.T) {
+	for _, name := range []string{"calibration-under-attack.md", "calibration-error.md", "metrics.md", "confidence.md", "scores-tables.md"} {
+		path := filepath.Join(root, "docs", name)
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := figures.FindString(outside(t, path, string(page))); row != "" {
+			t.Errorf("%s: a table that nothing makes: %s", path, row)
+		}
+	}
+}
+
+// The reader of a page has no folder shared/.
+func TestPagesNameNothingUnpublished(t *testing.T) {
+	for path, page := range read(t, regexp.MustCompile(`\.(md|ipynb|json)$`), "docs") {
+		if shared.MatchString(page) {
+			t.Errorf("%s names shared/", path)
+		}
+	}
+}
