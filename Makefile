@@ -132,7 +132,7 @@ mutate: onnxruntime tools ## changes of operators and numbers that no test notic
 	done
 
 .PHONY: studies
-studies: onnxruntime build ## sample the bundled model and make the tables of docs/ that rest on it (half an hour)
+studies: onnxruntime build ## sample the bundled model and make the tables of docs/ that rest on it (hours; LONG=1: two more)
 	scripts/studies.sh
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/summary"
 )
 
 // gateOptions are the flags of requirements, of every command that has them.

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/curves"
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/picture"
-	"github.com/rscert/rscert/internal/summary"
-	"github.com/rscert/rscert/internal/tables"
+	"github.com/rscert/rscert/internal/report/curves"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/report/tables"
 )
 
 // reportOptions are the flags of report.

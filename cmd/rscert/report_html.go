@@ -9,9 +9,9 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/page"
+	"github.com/rscert/rscert/internal/report/page"
+	"github.com/rscert/rscert/internal/report/tables"
 	"github.com/rscert/rscert/internal/run"
-	"github.com/rscert/rscert/internal/tables"
 )
 
 // pageOptions are the flags of the HTML page.

@@ -110,7 +110,11 @@ func TestMarks(t *testing.T) {
 			seen[m[2]] = true
 			count++
 		}
-		for _, m := range by.FindAllStringSubmatch(page, -1) {
+		commands := by.FindAllStringSubmatch(page, -1)
+		if len(commands) != strings.Count(page, "<!-- by: ") {
+			t.Errorf("%s: a mark 'by' is not a command of studies and a day", path)
+		}
+		for _, m := range commands {
 			source, err := os.ReadFile(filepath.Join(root, m[1], "main.go"))
 			if err != nil || m[2] != "" && !strings.Contains(string(source), `case "`+m[2]+`":`) {
 				t.Errorf("%s: no command %s %s", path, m[1], m[2])

@@ -3,9 +3,9 @@ package page
 import (
 	"fmt"
 
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/tables"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/tables"
 )
 
 // requirements are the outcomes of what is required of the runs.

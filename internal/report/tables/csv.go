@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // csvHeader are the columns of a tidy table: a row a number. certified is what holds with probability 1 − δ. The

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/big"
 
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // metric is a value that can be required.

@@ -10,7 +10,7 @@ import (
 	"image/png"
 
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // examples are the rows of a run, a list a column.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/gate"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/summary"
 )
 
 func source(name string, change func(i int, c *certify.Certificate)) summary.Source {

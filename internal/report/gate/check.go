@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Outcome is whether a run meets a requirement.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/reliability"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Curve is a chart by its name.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // group is a table of measures: a column a run.

@@ -18,9 +18,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Page is what is shown: one run, or several side by side.

@@ -8,7 +8,7 @@ import (
 	"sort"
 
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // chart is what the script draws: series over common abscissae.

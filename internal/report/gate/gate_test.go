@@ -12,8 +12,8 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/summary"
 )
 
 // source is n examples of which the first right are certified at the radius, at α = 0.001 and n = 1,000.

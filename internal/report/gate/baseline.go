@@ -10,8 +10,8 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/summary"
 )
 
 // Comparison is how a run differs from a baseline on the same examples.

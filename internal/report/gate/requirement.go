@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Requirement is what a value has to be.

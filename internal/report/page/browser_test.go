@@ -25,9 +25,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // screenshots, set in the environment, is a folder that the test leaves pictures of the page in.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/gate"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // TestHostile looks for markup where names are; the test in a browser looks at what it makes of them.

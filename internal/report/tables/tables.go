@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/gate"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/summary"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Report is all that is printed, and the document of its JSON.
