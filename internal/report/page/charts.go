@@ -142,7 +142,7 @@ func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (L2)", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +
 			"Brier score (CBS), over the examples whose class is certified there; fewer examples at larger radii, " +
-			"so the lines may fall."}
+			"so the lines may fall. Only the points are computed; the lines lead the eye from one to the next."}
 	at := map[number]bool{}
 	p.bounds(func(_ int, radius number, _ summary.Calibration) { at[radius] = true })
 	c.X = slices.Sorted(maps.Keys(at))
