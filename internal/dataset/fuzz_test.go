@@ -91,6 +91,11 @@ func FuzzCIFAR(f *testing.F) {
 	fuzz(f, "test_batch.bin", append([]byte{3}, pixels(cifarPixels)...), append([]byte{3, 4}, pixels(cifarPixels)...))
 }
 
+func FuzzPickle(f *testing.F) {
+	fuzz(f, "test_batch", pickled(f, "cifar10-c-python2-numpy1-protocol2"), pickled(f, "cifar10-python3-numpy2-protocol2"), pickled(f, "cifar10-python3-numpy2-protocol5"),
+		pickled(f, "cifar100-python3-numpy1-protocol4"), pickled(f, "arrays-python2-numpy1-protocol2"), pickled(f, "arrays-python3-numpy2-protocol3"), pickled(f, "meta10-python3-numpy1-protocol4"))
+}
+
 func FuzzCSV(f *testing.F) {
 	fuzz(f, "d.csv", []byte("label,a,b\n1,0,255\n2,7,8\n"), []byte("1,\"0.5\"\n\n3,1e-3\n"), []byte("1.0e+00;2\n"), []byte("\ufeffl,0,1\r\n1,2,3\r\n"))
 }
@@ -122,7 +127,7 @@ func FuzzParquet(f *testing.F) {
 }
 
 func FuzzClassNames(f *testing.F) {
-	fuzz(f, "names.txt", []byte("cat\ndog\n"), []byte(`{"0": ["n01440764", "cat"], "1": "dog"}`), []byte("n01440764 cat\nn01443537 dog"))
+	fuzz(f, "names.txt", pickled(f, "meta10-python2-numpy1-protocol2"), []byte("cat\ndog\n"), []byte(`{"0": ["n01440764", "cat"], "1": "dog"}`), []byte("n01440764 cat\nn01443537 dog"))
 }
 
 func FuzzImageLabels(f *testing.F) {

@@ -108,11 +108,6 @@ def given_data(name, known, folder):
         known["x"], known["y"] = zoo.images[:30], zoo.labels[:30]
     if name == "data-torch":
         torch.save((torch.from_numpy(zoo.images[:30]), torch.from_numpy(zoo.labels[:30])), folder / "test.pt")
-    if name == "data-cifar":
-        import pickle
-        (folder / "cifar-10-batches-py").mkdir()
-        batch = {b"data": zoo.images[:30].reshape(30, -1), b"labels": list(map(int, zoo.labels[:30]))}
-        (folder / "cifar-10-batches-py/test_batch").write_bytes(pickle.dumps(batch))
 
 
 def run_model(program, name, data, code, folder, golden):
@@ -148,7 +143,7 @@ def run_data(program, name, output, code, folder):
     """A snippet that writes data: rscert must read them, and the model must get them right."""
     known = given(name, folder)
     exec(compile(code, name, "exec"), known)
-    files = ("data.npz", "test.parquet", "test.tar", "data.csv", "cifar10.npz")
+    files = ("data.npz", "test.parquet", "test.tar", "data.csv", "cifar-10-batches-py")
     path = next(p for p in files if (folder / p).exists())
     zoo.legacy(zoo.trained_model("tiny", tiny, 8), folder / "cnn.onnx", 17)
     done = subprocess.run([program, "certify", "--model", str(folder / "cnn.onnx"), "--data", str(folder / path), "--sigma", "0.001",
