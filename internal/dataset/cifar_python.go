@@ -158,14 +158,21 @@ type latin1 struct{ text *bufio.Reader }
 
 func (l *latin1) Read(p []byte) (int, error) {
 	for i := range p {
-		switch r, n, err := l.text.ReadRune(); {
-		case err != nil:
+		b, err := l.text.ReadByte()
+		if err != nil {
 			return i, err
-		case r > 0xff || r == utf8.RuneError && n == 1:
-			return i, fmt.Errorf("a text that stands for bytes has the character %q", r)
-		default:
-			p[i] = byte(r)
 		}
+		if b >= utf8.RuneSelf { // U+0080 to U+00FF are c2 80 to c3 bf
+			next, err := l.text.ReadByte()
+			if err != nil {
+				return i, err
+			}
+			if b&^1 != 0xc2 || next&0xc0 != 0x80 {
+				return i, fmt.Errorf("a text that stands for bytes has %#x where no character up to U+00FF begins", b)
+			}
+			b = b<<6 | next&0x3f
+		}
+		p[i] = b
 	}
 	return len(p), nil
 }

@@ -270,8 +270,9 @@ func TestPickleErrors(t *testing.T) {
 		"text as data":        {replaced(t, replaced(t, three, "h\x07X", "X"), "q\x15h\x09\x86q\x16Rq\x17", "q\x15"), "", "an array that is not as NumPy writes one of numbers"},
 		"more text":           {replaced(t, three, "K\x03M\x00\x0c\x86", "K\x02M\x00\x0c\x86"), "", "more data than its header promises"},
 		"less text":           {replaced(t, three, "K\x03M\x00\x0c\x86", "K\x04M\x00\x0c\x86"), "", "ends before the data of an array of shape [4 3072]"},
-		"wide text":           {replaced(t, three, "\x00\x00\x00\x03\x06\x09", "\x00\x00\x00\xc4\x80\x09"), "", "a text that stands for bytes has the character 'Ā'"},
-		"no text":             {replaced(t, three, "\x00\x00\x00\x03\x06\x09", "\x00\x00\x00\x03\x06\xff"), "", "has the character '\uFFFD'"},
+		"wide text":           {replaced(t, three, "\x00\x00\x00\x03\x06\x09", "\x00\x00\x00\xc4\x80\x09"), "", "a text that stands for bytes has 0xc4 where no character"},
+		"no text":             {replaced(t, three, "\x00\x00\x00\x03\x06\x09", "\x00\x00\x00\x03\x06\xff"), "", "has 0xff where no character"},
+		"half a character":    {replaced(t, three, "\x00\x00\x00\x03\x06\x09", "\x00\x00\x00\xc2\x06\x09"), "", "has 0xc2 where no character"},
 		"array of labels":     {replaced(t, arrays, "\x03\x00\x00\x00\x00\x00\x00\x00\x08", "\x03\x00\x00\x00\x00\x00\x00\x00\x0a"), "", "label 10, but labels of CIFAR-10 are 0 to 9"},
 		"another encoding":    {replaced(t, three, "latin1", "latin2"), "", "it calls something in a way that NumPy does not"},
 	} {

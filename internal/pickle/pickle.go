@@ -75,6 +75,8 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
+	last     Text   // the text that was asked for last, as "latin1" is for all bytes of a file, far from where it stands
+	lastText string // what it is
 }
 
 // A file may have freeSteps instructions, and one for every bytesAStep of it: a batch has about ten for an image of
@@ -276,5 +278,8 @@ func (m *machine) text(v any) string {
 		m.other("a key or name that is not a text of at most %d bytes", maxKey)
 		return ""
 	}
-	return string(m.read(t.At, int(t.Len)))
+	if t != m.last {
+		m.last, m.lastText = t, string(m.read(t.At, int(t.Len)))
+	}
+	return m.lastText
 }
