@@ -183,6 +183,10 @@ func TestPickledNames(t *testing.T) {
 			if got, note := labels(names); got != nil || !strings.HasPrefix(note, meta+": byte ") {
 				t.Errorf("%v, %s", got, note)
 			}
+			write(t, meta, []byte("\x80\x02}U\x0blabel_names](U\x03catT\x01\x01\x00\x00"+strings.Repeat("x", 257)+"es."))
+			if got, note := labels(names); got != nil || !strings.HasPrefix(note, meta+": label_names: name 1 is not a text of at most 256 bytes") {
+				t.Errorf("%v, %s", got, note)
+			}
 			write(t, meta, []byte("\x80\x02}."))
 			if got, note := labels(names); got != nil || !strings.HasPrefix(note, meta+": has no list of the names") {
 				t.Errorf("%v, %s", got, note)
@@ -260,6 +264,8 @@ func TestPickleErrors(t *testing.T) {
 		"no list":             {replaced(t, c, "]q\x09(K\x03K\x08K\x00e", "K\x07"), "", "labels is neither a list nor an array"},
 		"other shape":         {replaced(t, c, "K\x03M\x00\x0c\x86", "M\x00\x0cK\x03\x86"), "", "data of NumPy type u1 and shape [3072 3]; CIFAR's are u1 and [N,3072]"},
 		"other dimensions":    {replaced(t, c, "K\x03M\x00\x0c\x86", "K\x03M\x00\x04K\x03\x87"), "", "shape [3 1024 3]"},
+		"dimensions of 1":     {replaced(t, c, "K\x03M\x00\x0c\x86", "K\x03M\x00\x0cK\x01\x87"), "", "shape [3 3072 1]"},
+		"an array of nothing": {[]byte("\x80\x02}U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nNN\x87Rs."), "", "shape []; CIFAR's are"},
 		"other type":          {replaced(t, c, "U\x02u1", "U\x02i1"), "", "data of NumPy type i1"},
 		"objects":             {replaced(t, c, "U\x02u1", "U\x02O8"), "", `an array of type "O8", which is not read`},
 		"more rows":           {replaced(t, c, "K\x03M\x00\x0c\x86", "K\x04M\x00\x0c\x86"), "", "data has 9216 bytes, which is not an array of shape [4 3072]"},
