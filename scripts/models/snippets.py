@@ -118,7 +118,8 @@ def run_model(program, name, data, code, folder, golden):
     if name in ("timm", "torchvision"):  # whose input is of 224×224
         archive = np.load(inputs)
         np.savez(inputs, x=archive["x"].repeat(7, 2).repeat(7, 3)[:GOLDEN], y=archive["y"][:GOLDEN])
-    votes, labels = compare.reference(model, inputs)
+    scores, labels = compare.reference(model, inputs)
+    votes = scores.argmax(1)
     done = compare.rscert(program, ["certify", "--model", str(model), "--data", str(inputs), "--sigma", "0.001", "--seed", "1",
                                     "--n", "1", "--n0", "1", "--max", str(GOLDEN), "--out", str(folder / "run")])
     own = [json.loads(line)["clean"] for line in (folder / "run/votes.jsonl").read_text().splitlines()]
