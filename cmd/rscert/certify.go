@@ -73,7 +73,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (docs/my-data.md)")
+	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, binary or Python version (docs/my-data.md)")
 	f.Float64Var(&o.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
 	group(cmd, "What is certified")
@@ -133,7 +133,7 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; default: told from the header")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; of CIFAR-100: coarse_labels; default: told from the header")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")

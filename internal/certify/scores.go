@@ -152,7 +152,7 @@ const sumTolerance = 1e-2
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
-		if !(p >= 0 && p <= 1) {
+		if !(p >= 0 && p <= 1+sumTolerance) { // a forest's sum of its trees may be a unit above 1
 			return 0, fmt.Sprintf("score %v of class %d is not a probability", p, class)
 		}
 		sum += float64(p)

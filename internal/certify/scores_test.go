@@ -532,3 +532,40 @@ func BenchmarkBettingExample(b *testing.B) {
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
+
+// TestScoresAboveOne takes scores that are some units above 1, as random forests have them, for what they are when their
+// sum is made 1.
+func TestScoresAboveOne(t *testing.T) {
+	for _, bound := range MeanBounds() {
+		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}
+		certificate := func(rows ...[]float32) Certificate {
+			c, err := NewScoreCertifier(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := c.Start(ScoreExample{Classes: 3, N0: 9, N: 99, Label: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 108 {
+				add := a.Selection
+				if i >= 9 {
+					add = a.Estimation
+				}
+				if err := add(rows[i%len(rows)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := a.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		up := math.Nextafter32(1, 2)
+		want, got := certificate([]float32{0, 1, 0}), certificate([]float32{0, up, 0}, []float32{0, 1.0000004, 0}, []float32{0, 1.009, 0})
+		if !reflect.DeepEqual(got, want) || !(want.Margin > 0.5) {
+			t.Errorf("%v: %+v, want %+v", bound.Name, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,7 +25,7 @@ type classNames struct {
 }
 
 // maxNames is the longest file of names that is read, in bytes.
-const maxNames = 16 << 20
+const maxNames = pieceSize
 
 // readClassNames reads a file of names; it returns nil if none is given.
 func readClassNames(path string) (*classNames, error) {
@@ -65,7 +66,19 @@ func readAliases(path string) (text []byte, classes [][]string, err error) {
 	if text, err = io.ReadAll(io.LimitReader(f, size)); err != nil {
 		return nil, nil, fileError(err)
 	}
-	if classes, err = parseClassNames(text); err != nil {
+	if bytes.HasPrefix(text, []byte(pickleMagic)) {
+		var names []string
+		if names, err = readPickledNames(context.Background(), path, pieces{text}, ""); err != nil {
+			return nil, nil, err
+		}
+		for _, name := range names {
+			classes = append(classes, []string{name})
+		}
+		err = checkDistinct(classes)
+	} else {
+		classes, err = parseClassNames(text)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return text, classes, nil

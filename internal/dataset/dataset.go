@@ -1,5 +1,5 @@
 // Package dataset reads labelled examples from the files people have: MNIST IDX,
-// CIFAR binary batches, folders of images, NumPy arrays and CSV.
+// CIFAR batches, folders of images, NumPy arrays and CSV.
 //
 // Values come out as float32 in the layout [C,H,W] (or flat), bytes scaled to
 // [0,1]. A file that is truncated, does not fit its header or its labels, or

@@ -357,6 +357,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		"idx beyond its promise":     {images + ".gz", "", zeros(t, header(1, 2, 2), large), "more data than its header promises"},
 		"idx of a huge example":      {images, sparse, nil, "an example of shape [1 2147483648 32] needs"},
 		"cifar":                      {"test_batch.bin", "", zeros(t, nil, large), "memory holds"},
+		"pickle of many values":      {"test_batch", "", append([]byte("\x80\x02("), bytes.Repeat([]byte("K\x01"), large/2)...), "of memory"},
+		"pickle of many lists":       {"test_batch", "", append([]byte("\x80\x02("), bytes.Repeat([]byte("]"), large)...), "of memory"},
+		"pickle of text":             {"test_batch", "", textBatch(16 << 10), "of memory"},
 		"csv line":                   {"d.csv.gz", "", zeros(t, []byte("1,"), large), "a line of more than 64 MiB"},
 		"csv quotes":                 {"d.csv.gz", "", lines(t, "1,\"", strings.Repeat("\"\"", 500)+"\n", large), "a line of more than 64 MiB"},
 		"csv rows":                   {"d.csv.gz", "", lines(t, "1,2\n", "1,2\n", 16<<20), "of memory"},
@@ -388,6 +391,15 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// textBatch is a batch of white images as Python 3 writes it by protocol 2: bytes as text.
+func textBatch(images int) []byte {
+	n := images * cifarPixels
+	number := func(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
+	return slices.Concat([]byte("\x80\x02}U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01J"), number(images),
+		[]byte("M\x00\x0c\x86cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNNNNtb\x89c_codecs\nencode\nX"), number(2*n), bytes.Repeat([]byte("ÿ"), n),
+		[]byte("U\x06latin1\x86Rtbs."))
 }
 
 func lines(t testing.TB, head, line string, n int) []byte {

@@ -38,7 +38,7 @@ var remedies = []struct {
 	remedy   string
 }{
 	{[]string{".pt", ".pth", ".ckpt", ".t7"}, "", `a PyTorch file, which is a program; save the tensors in Python: numpy.savez("data.npz", x=x.numpy(), y=y.numpy())`},
-	{[]string{".pkl", ".pickle", ".joblib"}, "\x80", `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`},
+	{[]string{".pkl", ".pickle", ".joblib"}, pickleMagic, notPickle},
 	{[]string{".h5", ".hdf5", ".keras"}, "\x89HDF", `HDF5; in Python: f = h5py.File(FILE); numpy.savez("data.npz", x=f["x"][:], y=f["y"][:])`},
 	{[]string{".mat"}, "MATLAB", `a MATLAB file; in Python: m = scipy.io.loadmat(FILE); numpy.savez("data.npz", x=m["x"], y=m["y"].ravel())`},
 	{[]string{".tfrecord", ".tfrecords"}, "", `TFRecord; in Python: tensorflow_datasets.as_numpy gives arrays for numpy.savez("data.npz", x=x, y=y)`},
@@ -72,7 +72,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 			continue
 		}
 		if f.ownLabels && opt.Labels != "" {
-			return nil, fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
+			return nil, ownLabels(path, opt)
 		}
 		return f.open(ctx, path, opt)
 	}
@@ -81,6 +81,12 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: not read by rscert: %s", path, r.remedy)
 		}
 	}
+	if isPickle(path) {
+		if opt.Labels != "" {
+			return nil, ownLabels(path, opt)
+		}
+		return openPickle(ctx, path, opt)
+	}
 	d, err := openIDX(ctx, path, opt)
 	if err != nil {
 		if remedy := remedyByMagic(path); remedy != "" {
@@ -88,6 +94,11 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 		}
 	}
 	return d, err
+}
+
+// ownLabels is the error of --labels beside a file that has labels.
+func ownLabels(path string, opt Options) error {
+	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
 
 func hasSuffix(name string, suffixes []string) bool {
@@ -122,16 +133,10 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 			return openIDX(ctx, file, opt)
 		}
 	}
-	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary"} {
-		dir := filepath.Join(path, sub)
-		for _, name := range []string{"test_batch.bin", "test.bin"} {
-			if file := filepath.Join(dir, name); exists(file) {
-				return open(ctx, file, false, opt)
-			}
-		}
-	}
-	if exists(filepath.Join(path, "data_batch_1.bin")) {
-		return nil, fmt.Errorf("%s: has CIFAR-10 training batches but no test_batch.bin; name the batch to read", path)
+	if file, err := cifarIn(path); err != nil {
+		return nil, err
+	} else if file != "" {
+		return open(ctx, file, false, opt)
 	}
 	for _, pair := range arrayNames {
 		if file := filepath.Join(path, pair[0]+".npy"); exists(file) {
@@ -158,6 +163,25 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 		}
 	}
 	return d, err
+}
+
+// cifarIn returns the test batch of CIFAR in a folder: of the binary version, or the Python version as torchvision
+// leaves it.
+func cifarIn(path string) (string, error) {
+	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python"} {
+		for _, name := range []string{"test_batch.bin", "test.bin", "test_batch", "test"} {
+			file := filepath.Join(path, sub, name)
+			if exists(file) && (strings.HasSuffix(name, ".bin") || isPickle(file)) {
+				return file, nil
+			}
+		}
+	}
+	for _, name := range []string{"data_batch_1.bin", "data_batch_1"} {
+		if exists(filepath.Join(path, name)) {
+			return "", fmt.Errorf("%s: has CIFAR-10 training batches but no %s; name the batch to read", path, strings.Replace(name, "data_batch_1", "test_batch", 1))
+		}
+	}
+	return "", nil
 }
 
 // remedyInFolder says what to do with a folder that holds files of a format that is not read, next to no others.

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 			write(t, filepath.Join(dir, strings.Replace(name, "images-idx3", "labels-idx1", 1)), idx([]byte{1, 2, 3}, 3))
 		case name == "x.npy":
 			write(t, filepath.Join(dir, "y.npy"), npyFile("|u1", "2,", []byte{1, 2}))
+		case name == "test_batch":
+			write(t, path, bytes.ReplaceAll(data, []byte(pixelMark), bytes.Repeat([]byte("px"), cifarPixels/2)))
 		case name == "names.txt":
 			open = write(t, filepath.Join(dir, "d.csv"), []byte("label,a\ncat,1\n"))
 			labels.ClassNames = path
@@ -91,6 +94,19 @@ func FuzzCIFAR(f *testing.F) {
 	fuzz(f, "test_batch.bin", append([]byte{3}, pixels(cifarPixels)...), append([]byte{3, 4}, pixels(cifarPixels)...))
 }
 
+// FuzzPickle has a mark for the pixels of an image, so that mutations meet what is around them.
+func FuzzPickle(f *testing.F) {
+	const (
+		array  = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\x00\x0c\x86cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNNNNtb"
+		labels = "](K\x03K\x08e"
+	)
+	fuzz(f, "test_batch", []byte("\x80\x02}(U\x04data"+array+"\x89T\x00\x18\x00\x00"+pixelMark+pixelMark+"tbU\x06labels"+labels+"u."),
+		[]byte("\x80\x02}(U\x04data"+array+"\x88c_codecs\nencode\nX\x00\x18\x00\x00"+pixelMark+pixelMark+"U\x06latin1\x86RtbU\x0bfine_labels"+labels+"U\x0dcoarse_labels"+labels+"u."),
+		[]byte("\x80\x05}(U\x06labelscnumpy.core.numeric\n_frombuffer\n(B\x04\x00\x00\x00\x03\x00\x08\x00cnumpy\ndtype\nU\x02u2\x89\x88\x87R(K\x03U\x01<NNNNNNtbK\x02\x85U\x01CtRU\x04data"+array+"\x89T\x00\x18\x00\x00"+pixelMark+pixelMark+"tbu."))
+}
+
+const pixelMark = "<pixels>"
+
 func FuzzCSV(f *testing.F) {
 	fuzz(f, "d.csv", []byte("label,a,b\n1,0,255\n2,7,8\n"), []byte("1,\"0.5\"\n\n3,1e-3\n"), []byte("1.0e+00;2\n"), []byte("\ufeffl,0,1\r\n1,2,3\r\n"))
 }
@@ -122,7 +138,7 @@ func FuzzParquet(f *testing.F) {
 }
 
 func FuzzClassNames(f *testing.F) {
-	fuzz(f, "names.txt", []byte("cat\ndog\n"), []byte(`{"0": ["n01440764", "cat"], "1": "dog"}`), []byte("n01440764 cat\nn01443537 dog"))
+	fuzz(f, "names.txt", pickled(f, "meta10-python2-numpy1-protocol2"), []byte("cat\ndog\n"), []byte(`{"0": ["n01440764", "cat"], "1": "dog"}`), []byte("n01440764 cat\nn01443537 dog"))
 }
 
 func FuzzImageLabels(f *testing.F) {

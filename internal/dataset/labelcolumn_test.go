@@ -281,14 +281,14 @@ func TestFlatFolder(t *testing.T) {
 func TestRemedies(t *testing.T) {
 	for name, want := range map[string]string{
 		"data.pt": "numpy.savez", "data.h5": "h5py", "test.tar.gz": "unpack", "data.arrow": "to_parquet", "data.mat": "loadmat",
-		"test.tfrecord": "tensorflow_datasets", "one.png": "one image", "data.txt": "call it .csv", "m.onnx": "a model", "test_batch": "pickle",
+		"test.tfrecord": "tensorflow_datasets", "one.png": "one image", "data.txt": "call it .csv", "m.onnx": "a model", "sklearn": "pickle",
 		"data.pth": "numpy.savez", "model.ckpt": "numpy.savez", "data.pkl": "numpy.savez", "data.joblib": "numpy.savez", "m.keras": "h5py",
 		"data.safetensors": "safetensors.numpy", "a.nc": "xarray", "a.nii.gz": "nibabel", "a.dcm": "pydicom", "a.mp4": "arrays that the model gets",
 		"a.wav": "arrays that the model gets", "a.gif": "convert them to PNG", "a.tiff": "convert them to PNG", "a.zip": "unpack", "a.npz.gz": "unpack",
 		"a.jsonl": "pandas.read_json", "a.xlsx": "save it as CSV", "a.arff": "save it as CSV", "a.svmlight": "load_svmlight_file",
 		"a.lmdb": "folder for each class", "a.beton": "folder for each class", "a.feather": "to_parquet",
 	} {
-		_, err := Open(context.Background(), write(t, filepath.Join(t.TempDir(), name), []byte("\x80\x02}q\x00(X")), Options{})
+		_, err := Open(context.Background(), write(t, filepath.Join(t.TempDir(), name), []byte("\x80\x02csklearn.svm\nSVC\n")), Options{})
 		if err == nil || !strings.Contains(err.Error(), name+": not read by rscert: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", name, err, want)
 		}
@@ -298,13 +298,13 @@ func TestRemedies(t *testing.T) {
 // TestFolderRemedies is TestRemedies for folders.
 func TestFolderRemedies(t *testing.T) {
 	for name, c := range map[string]struct{ file, data, want string }{
-		"saved":               {"data-00000-of-00001.arrow", "ARROW1", "to_parquet"},
-		"cifar-10-batches-py": {"test_batch", "\x80\x02}q\x00(X", "pickle"},
-		"lmdb":                {"data.mdb", "", "LMDB"},
-		"zarr":                {".zgroup", "{}", "zarr.open"},
-		"records":             {"test.tfrecord", "", "TFRecord"},
-		"gifs":                {"a.gif", "GIF89a", "convert them to PNG"},
-		"mixed":               {"notes.md", "", ""},
+		"saved":   {"data-00000-of-00001.arrow", "ARROW1", "to_parquet"},
+		"joblib":  {"model", "\x80\x04\x95", "pickle"},
+		"lmdb":    {"data.mdb", "", "LMDB"},
+		"zarr":    {".zgroup", "{}", "zarr.open"},
+		"records": {"test.tfrecord", "", "TFRecord"},
+		"gifs":    {"a.gif", "GIF89a", "convert them to PNG"},
+		"mixed":   {"notes.md", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), name)

@@ -61,7 +61,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 		return nil, fmt.Errorf("%s: no rows", paths[0])
 	}
 	labels := &Dataset{labelAt: func(i int) string { return images[i].name }}
-	if err := labels.setParquetLabels(cells, own, opt); err != nil {
+	if err := labels.setNumberedLabels(cells, own, opt); err != nil {
 		return nil, err
 	}
 	for i := range images {
@@ -84,8 +84,8 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setParquetLabels is setLabels where the file itself may name the classes of its numbers.
-func (d *Dataset) setParquetLabels(cells []cell, own []string, opt Options) error {
+// setNumberedLabels is setLabels where the dataset itself may name the classes of its numbers.
+func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (d *Dataset) setParquetLabels(cells []cell, own []string, opt Options) erro
 	for i, c := range cells {
 		label, err := c.label()
 		if err == nil && label >= len(own) {
-			err = fmt.Errorf("%d, but the file names only %d classes", label, len(own))
+			err = fmt.Errorf("%d, but only %d classes have names", label, len(own))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: label %w", d.labelAt(i), err)

@@ -51,8 +51,8 @@ var (
 // maxHeader is far above what NumPy writes for plain arrays (128 bytes).
 const maxHeader = 1 << 16
 
-// maxDims is NumPy's NPY_MAXDIMS since version 2.
-const maxDims = 64
+// MaxDims is NumPy's NPY_MAXDIMS since version 2.
+const MaxDims = 64
 
 // ReadHeader reads the header at the beginning of r, and nothing behind it.
 func ReadHeader(r io.Reader) (*Header, error) {
@@ -86,10 +86,8 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %s", offset, quote.Field(text))
 	}
 	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: quote.Name(string(shape[1]))}
-	switch dtype := string(descr[2]) + string(descr[3]); dtype {
-	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
-		h.Type = Type{Kind: dtype[0], Width: int(dtype[1] - '0'), Big: string(descr[1]) == ">"}
-	default:
+	var ok bool
+	if h.Type, ok = ParseType(string(descr[1]), string(descr[2])+string(descr[3])); !ok {
 		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, quote.Name(string(descr[0])))
 	}
 	for field := range strings.SplitSeq(string(shape[1]), ",") {
@@ -101,11 +99,21 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("byte %d: %s is not a dimension", offset, quote.Field(field))
 		}
-		if h.Shape = append(h.Shape, n); len(h.Shape) > maxDims {
-			return nil, fmt.Errorf("byte %d: more than NumPy's %d dimensions", offset, maxDims)
+		if h.Shape = append(h.Shape, n); len(h.Shape) > MaxDims {
+			return nil, fmt.Errorf("byte %d: more than NumPy's %d dimensions", offset, MaxDims)
 		}
 	}
 	return h, nil
+}
+
+// ParseType returns the type of elements by NumPy's mark of their byte order (<, > or what is not big-endian) and their
+// name, as u1; ok is false for those that are no numbers, complex or too wide.
+func ParseType(order, name string) (t Type, ok bool) {
+	switch name {
+	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
+		return Type{Kind: name[0], Width: int(name[1] - '0'), Big: order == ">"}, true
+	}
+	return Type{}, false
 }
 
 func endsWithin(at int, err error) error {

@@ -130,7 +130,7 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 		return false
 	}
 	for _, option := range rule(r, n) {
-		if !r.place(n, option.position) {
+		if !r.place(n, option.places) {
 			continue
 		}
 		if option.edit != nil {
@@ -160,17 +160,18 @@ func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 // option is a possible place of the batch in a node's results, and what is to be
 // done to the node for it.
 type option struct {
-	position
-	edit *edit
+	places []position // in each result; one: the same in all
+	edit   *edit
 }
 
-// place notes the position of the batch in the node's results. It is false if
+// place notes the positions of the batch in the node's results. It is false if
 // their sizes do not admit it.
-func (r *rebatching) place(n *onnxpb.NodeProto, at position) bool {
-	for _, v := range n.Output {
+func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
+	for k, v := range n.Output {
 		if v == "" {
 			continue
 		}
+		at := places[min(k, len(places)-1)]
 		if !r.fits(v, at) {
 			return false
 		}

@@ -39,6 +39,9 @@ func init() { // the rules of Reshape and others would refer to themselves
 		`ArgMax ArgMin`: (*rebatching).argMax,
 		`Expand`:        (*rebatching).expand,
 		`Resize`:        (*rebatching).resize,
+		`Einsum`:        (*rebatching).einsum,
+		`LSTM GRU RNN`:  (*rebatching).recurrent,
+		`Attention`:     (*rebatching).attention,
 	} {
 		for _, name := range strings.Fields(names) {
 			rules[name] = rule
@@ -46,7 +49,7 @@ func init() { // the rules of Reshape and others would refer to themselves
 	}
 }
 
-func to(at position) []option { return []option{{position: at}} }
+func to(at position) []option { return []option{{places: []position{at}}} }
 
 // moved is the position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
@@ -237,9 +240,10 @@ func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
 		if outer := p / q; p%q == 0 && s%(outer*r.batch) == 0 && outer > 0 {
 			target := slices.Clone(sizes)
 			target[j] = -1
-			o := option{position{j, outer, s / (outer * r.batch)}, &edit{target: target, reshape: n.GetOpType() != "Reshape"}}
+			place := position{j, outer, s / (outer * r.batch)}
+			o := option{[]position{place}, &edit{target: target, reshape: n.GetOpType() != "Reshape"}}
 			switch {
-			case o.own():
+			case place.own():
 				own = append(own, o)
 			case j == len(sizes)-1:
 				last = append(last, o)
@@ -360,7 +364,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 			return nil
 		}
 	}
-	return []option{{*found, &e}}
+	return []option{{[]position{*found}, &e}}
 }
 
 // split: operators along one axis, 0 unless it is given.
@@ -514,7 +518,7 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	target := slices.Clone(r.result(n))
 	at = at.moved(at.dim + len(target) - r.rank(n, 0))
 	target[at.dim] = 1
-	return []option{{at, &edit{target: target}}}
+	return []option{{[]position{at}, &edit{target: target}}}
 }
 
 // resize: constant sizes of images, or scales, which leave the batch as it is.
@@ -537,5 +541,82 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	if !at.own() {
 		return nil
 	}
-	return []option{{at, &edit{target: slices.Clone(sizes)}}}
+	return []option{{[]position{at}, &edit{target: slices.Clone(sizes)}}}
+}
+
+// einsum: a letter of its own for the batch, the same in all inputs that hold it, in no other, and not summed.
+func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
+	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
+	left, result, explicit := strings.Cut(equation, "->")
+	terms := strings.Split(left, ",")
+	if !explicit || strings.Contains(equation, ".") || len(terms) != len(n.Input) {
+		return nil
+	}
+	var found *position
+	letter := ""
+	for k, term := range terms {
+		at, fed := r.at(n, k)
+		switch {
+		case !fed:
+			continue
+		case len(term) != r.rank(n, k), letter != "" && term[at.dim:at.dim+1] != letter:
+			return nil
+		}
+		at, letter = at.moved(strings.Index(result, term[at.dim:at.dim+1])), term[at.dim:at.dim+1]
+		if found != nil && *found != at {
+			return nil
+		}
+		found = &at
+	}
+	for k, term := range terms {
+		_, fed := r.at(n, k)
+		if times := strings.Count(term, letter); fed && times != 1 || !fed && times != 0 {
+			return nil
+		}
+	}
+	return to(*found)
+}
+
+// recurrent: sequences [time, batch, …], without lengths of their own. A constant state in which they begin is repeated
+// for every sample.
+func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
+	const lengths, firstState, lastState = 4, 5, 6 // inputs
+	at, fed := r.at(n, 0)
+	if !fed || at.dim != 1 || attribute(n, "layout").GetI() != 0 || present(n, lengths) {
+		return nil
+	}
+	e := edit{rank: 3, dim: 1}
+	for k := 1; k < len(n.Input); k++ {
+		state, depends := r.tracks[n.Input[k]]
+		switch isState := k == firstState || k == lastState; {
+		case n.Input[k] == "", !isState && !depends, isState && depends && state.position == at:
+		case isState && !depends && at.own() && r.batch == 1:
+			e.repeats = append(e.repeats, k)
+		default:
+			return nil
+		}
+	}
+	o := option{places: []position{at.moved(2), at.moved(1)}} // [time, directions, batch, …]; [directions, batch, …]
+	if len(e.repeats) > 0 {
+		o.edit = &e
+	}
+	return []option{o}
+}
+
+// attention: queries, keys and values [batch, …], with a constant mask or none.
+func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
+	const mask = 3
+	at, _ := r.at(n, 0)
+	for k := range n.Input {
+		other, fed := r.at(n, k)
+		switch {
+		case k < mask && (other != at || at.dim != 0):
+			return nil
+		case k == mask && n.Input[k] != "" && (fed || !r.sameForAll(n, k, 0, 4)):
+			return nil
+		case k > mask && n.Input[k] != "": // keys and values of before
+			return nil
+		}
+	}
+	return to(at)
 }

@@ -233,11 +233,114 @@ func TestRebatchRules(t *testing.T) {
 			b.node("Shape", "x", "shape").int64s("s", -2).int64s("e", math.MaxInt64).node("Slice", "shape s e", "hw").int64s("a", 0).int64s("one", 1).
 				node("ReduceProd", "hw", "p", integer("keepdims", 1)).int64s("c", 2).node("Concat", "one c p", "target", integer("axis", 0)).node("Reshape", "x target", "y")
 		}},
-		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "abcd->abdc")) }},
+		{"einsum", true, opset, func(b *modelBuilder) {
+			b.weights("w", Float32, 4, 2, 5).node("Einsum", "x w", "y", text("equation", "nchd, dce -> nhe"))
+		}},
+		{"einsum of two", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 1, 0, 2, 3)).node("Einsum", "x t", "z", text("equation", "nchd,cned->hnde")).node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3))
+		}},
+		{"einsum of columns", true, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).node("Einsum", "w z", "v", text("equation", "dm,nd->mn")).node("Transpose", "v", "y", ints("perm", 1, 0))
+		}},
+		{"einsum of rows times the batch", true, opset, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 4, 5).node("Einsum", "z w", "v", text("equation", "abc,cd->abd")).
+				reshape("v", "u", 3, 1, 2, 5).node("Transpose", "u", "y", ints("perm", 1, 0, 2, 3))
+		}},
+		{"einsum that sums the batch", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "nchd->chd")) }},
+		{"einsum of samples with samples", false, opset, func(b *modelBuilder) {
+			b.node("Einsum", "x x", "y", text("equation", "nchd,mchd->nm"))
+		}},
+		{"einsum that sums one of two", false, opset, func(b *modelBuilder) {
+			b.node("Einsum", "x x", "y", text("equation", "nchd,mchd->nchd"))
+		}},
+		{"einsum of a diagonal", false, opset, func(b *modelBuilder) {
+			b.int64s("s", 0).int64s("e", 1).int64s("a", 1).node("Slice", "x s e a", "z").node("Einsum", "z", "y", text("equation", "nnhd->nhd"))
+		}},
+		{"einsum with a constant along the batch", false, opset, func(b *modelBuilder) {
+			b.weights("w", Float32, 1, 4).node("Einsum", "x w", "y", text("equation", "nchd,nd->nch"))
+		}},
+		{"einsum of a batch in two places", false, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 6, 4).node("Transpose", "x", "t", ints("perm", 1, 2, 0, 3)).reshape("t", "v", 6, 4).node("Einsum", "z v", "u", text("equation", "rd,rd->rd")).reshape("u", "y", 1, 24)
+		}},
+		{"einsum with the rest", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "a...->a...")) }},
+		{"einsum without a result", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "nchd")) }},
+		{"long short-term memory", true, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "s").hidden(3, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"the last state of both directions", true, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 2, 9, 4).weights("r", Float32, 2, 9, 3).weights("c", Float32, 2, 18).optional("GRU", "z", "w", "r", "c", "").hidden(3, 2).second("s").
+				node("Transpose", "s", "y", ints("perm", 1, 0, 2))
+		}},
+		{"the last cells", true, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "").hidden(3, 1).second("").second("s").
+				node("Transpose", "s", "y", ints("perm", 1, 0, 2))
+		}},
+		{"states to begin with", true, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).weights("h", Float32, 1, 1, 3).weights("c", Float32, 1, 1, 3).
+				optional("LSTM", "z", "w", "r", "", "", "h", "c", "s").hidden(3, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"a state of the samples", true, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).node("ReduceMax", "z", "h", axes(0)).
+				optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"states of rows times the batch", true, 14, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("ReduceMax", "x", "m", axes(2), integer("keepdims", 0)).reshape("m", "h", 1, 2, 4).
+				weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+		}},
+		{"states of the batch times rows", false, 14, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("ReduceMax", "x", "m", axes(2), integer("keepdims", 0)).node("Transpose", "m", "v", ints("perm", 1, 0, 2)).reshape("v", "h", 1, 2, 4).
+				weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+		}},
+		{"states for rows times the batch", false, 14, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).weights("h", Float32, 1, 2, 4).
+				optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+		}},
+		{"rows times the batch", true, 14, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).
+				optional("RNN", "z", "w", "r", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+		}},
+		{"the batch for time", false, 14, func(b *modelBuilder) {
+			b.node("ReduceMax", "x", "z", axes(1), integer("keepdims", 0)).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "y").hidden(4, 1)
+		}},
+		{"the batch for time, of one row", false, 14, func(b *modelBuilder) {
+			b.node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).int64s("a", 1).node("Unsqueeze", "m a", "z").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).
+				optional("RNN", "z", "w", "r", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"rows for the batch, of one time", true, 14, func(b *modelBuilder) {
+			b.reshape("x", "z", 1, 6, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "s").hidden(4, 1).reshape("s", "y", 1, 24)
+		}},
+		{"weights of the samples", false, 14, func(b *modelBuilder) {
+			b.sequence("x").node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).reshape("m", "v", 1, 1, 4).weights("r", Float32, 1, 1, 1).
+				optional("RNN", "z", "v", "r", "s").hidden(1, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"lengths", false, 14, func(b *modelBuilder) {
+			b.sequence("x").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).int64s("n", 4).node("Cast", "n", "l", integer("to", 6)).
+				optional("RNN", "z", "w", "r", "", "l", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"attention", true, 23, func(b *modelBuilder) { b.optional("Attention", "x", "x", "x", "y") }},
+		{"attention of heads in rows", true, 23, func(b *modelBuilder) {
+			b.reshape("x", "z", 1, 6, 4).weights("w", Float32, 4, 4).node("MatMul", "z w", "k").optional("Attention", "z", "k", "z", "y").attributes(integer("q_num_heads", 2), integer("kv_num_heads", 2), integer("is_causal", 1))
+		}},
+		{"attention with a mask", true, 23, func(b *modelBuilder) { b.weights("m", Float32, 3, 3).optional("Attention", "x", "x", "x", "m", "y") }},
+		{"attention with a mask of the heads", true, 23, func(b *modelBuilder) {
+			b.weights("m", Float32, 1, 2, 3, 3).optional("Attention", "x", "x", "x", "m", "y")
+		}},
+		{"attention with a mask of samples", false, 23, func(b *modelBuilder) {
+			b.node("Transpose", "x", "t", ints("perm", 0, 1, 3, 2)).node("MatMul", "x t", "m").optional("Attention", "x", "x", "x", "m", "y")
+		}},
+		{"attention between samples", false, 23, func(b *modelBuilder) {
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).optional("Attention", "z", "z", "z", "v").node("Transpose", "v", "y", ints("perm", 2, 0, 1, 3))
+		}},
+		{"attention to constants", false, 23, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 5, 4).optional("Attention", "x", "w", "w", "y") }},
+		{"attention of constants", false, 23, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 5, 4).optional("Attention", "w", "x", "x", "y") }},
+		{"attention with keys of before", false, 23, func(b *modelBuilder) {
+			b.weights("k", Float32, 1, 2, 5, 4).weights("v", Float32, 1, 2, 5, 4).optional("Attention", "x", "x", "x", "", "k", "v", "y").second("k2").second("v2")
+		}},
+		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.int64s("k", 2).node("TopK", "x k", "y").second("i") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newModel("x", Float32, 1, 2, 3, 4)
-			b.OpsetImport[0].Version, b.IrVersion = proto.Int64(c.opset), proto.Int64(8)
+			b.OpsetImport[0].Version, b.IrVersion = proto.Int64(c.opset), proto.Int64(8+2*(c.opset/23))
 			c.build(b)
 			b.reshape("y", "row", 1, -1).output("row", Float32, 1, "m")
 			free, err := freedByProof(t, b.bytes(t), 2, 3, 4)
@@ -269,6 +372,27 @@ func (b *modelBuilder) second(name string) *modelBuilder {
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, node(op, names[:last], names[last]))
+	return b
+}
+
+// sequence makes z, [time, batch, 4], of images.
+func (b *modelBuilder) sequence(x string) *modelBuilder {
+	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
+}
+
+// hidden is the size of the last node's states, of one direction or two.
+func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
+	direction := "forward"
+	if directions == 2 {
+		direction = "bidirectional"
+	}
+	return b.attributes(integer("hidden_size", size), text("direction", direction))
+}
+
+// attributes adds to those of the last node.
+func (b *modelBuilder) attributes(a ...*onnxpb.AttributeProto) *modelBuilder {
+	n := b.Graph.Node[len(b.Graph.Node)-1]
+	n.Attribute = append(n.Attribute, a...)
 	return b
 }
 

@@ -24,11 +24,21 @@ import onnxruntime
 
 import zoo
 
+SIGMA = "0.01"
+TOLERANCE = 1e-5  # of scores
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
 
+def still(path):
+    """Flags of so little noise that an example stays as it is: a byte's next step is never taken, a float's last digit too large."""
+    inputs = onnx.load(path, load_external_data=False).graph.input
+    if inputs[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8:
+        return ["--sigma", "1e-5"]
+    return ["--sigma", "1e-20", "--noise", "float"]
+
+
 def reference(path, data, batch=None):
-    """ONNX Runtime's predictions of the examples of an npz file, fed by hand as the model wants them: all at once, or by batches."""
+    """ONNX Runtime's scores of the examples of an npz file, fed by hand as the model wants them: all at once, or by batches."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -42,23 +52,23 @@ def reference(path, data, batch=None):
         x = x.transpose(0, 2, 3, 1)
     x = x.astype(TYPES.get(inputs[0].type, x.dtype))
     size = batch or (1 if inputs[0].shape[0] == 1 else len(x))
-    votes = []
+    scores = []
     for first in range(0, len(x), size):
         part = x[first:first + size]
         if len(inputs) > 1:
             feed = {i.name: part[:, k:k + 1] for k, i in enumerate(inputs)}
         else:
             feed = {inputs[0].name: part}
-        votes.extend(classes(session.run(None, feed)))
-    return np.array(votes), archive["y"]
+        scores.extend(rows(session.run(None, feed)))
+    return np.array(scores, np.float64), archive["y"]
 
 
-def classes(outputs):
-    """The most probable class of each example: of scores, of a zipmap, or of one number a row."""
+def rows(outputs):
+    """The scores of each example: of an array or a zipmap, behind the label where there is one."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
-        return [max(row, key=row.get) for row in scores]
-    return list(scores.argmax(1))
+        return [[row[k] for k in sorted(row)] for row in scores]
+    return list(scores)
 
 
 def rscert(program, arguments):
@@ -74,19 +84,21 @@ def compare(program, folder, e):
     path, data = folder / f"{e.name}.onnx", folder / e.data
     row = {"bytes": sum(p.stat().st_size for p in folder.glob(f"{e.name}.onnx*")), "rscert": None, "problem": ""}
     try:
-        votes, labels = reference(path, data)
+        scores, labels = reference(path, data)
     except Exception as error:  # there is no kernel of some types
-        votes, labels = None, np.load(data)["y"]
+        scores, labels = None, np.load(data)["y"]
         row["problem"] = "in Python: " + str(error).splitlines()[0]
+    votes = None if scores is None else scores.argmax(1)
     row["python"] = None if votes is None else float((votes == labels).mean())
     row["classes"] = None if votes is None else len(set(votes.tolist()))
-    common = ["certify", "--model", str(path), "--data", str(data), "--sigma", "0.01", "--seed", "1", *e.flags]
+    common = ["certify", "--model", str(path), "--data", str(data), "--seed", "1", "--quiet", *e.flags]
     try:
-        check = json.loads(rscert(program, [*common, "--check", "--json", "--quiet"]).stdout)
-        out = folder / "runs" / e.name
-        subprocess.run(["rm", "-rf", out], check=True)
+        check = json.loads(rscert(program, [*common, "--sigma", SIGMA, "--check", "--json"]).stdout)
+        out, quiet = folder / "runs" / e.name, folder / "runs" / (e.name + "-still")
+        subprocess.run(["rm", "-rf", out, quiet], check=True)
         out.parent.mkdir(exist_ok=True)
-        done = rscert(program, [*common, "--n", "1", "--n0", "1", "--out", str(out), "--quiet"])
+        done = rscert(program, [*common, "--sigma", SIGMA, "--n", "1", "--n0", "1", "--out", str(out)])
+        rscert(program, [*common, *still(path), "--n", "1", "--n0", "1", "--scores", "--save-scores", "--out", str(quiet)])
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         row["problem"] = str(error).replace(str(folder) + "/", "")
         return row
@@ -97,13 +109,28 @@ def compare(program, folder, e):
     row["batch"] = json.loads((out / "run.json").read_text())["runtime"]["batch"]
     if "runs 1 at a time" in done.stderr:  # scores depend on the batch, as those of dynamically quantised models do
         row["batch"] = 1
-        votes, _ = reference(path, data, 1)
+        scores, _ = reference(path, data, 1)
+        votes = scores.argmax(1)
         row["python"] = float((votes == labels).mean())
     row["rscert"], row["checked"] = float((own == labels).mean()), check["look"]["clean_accuracy"]
     row["differ"] = int((own != votes).sum())
+    row["scores"] = distance(quiet, scores)
     # That a model which was trained for a moment is near chance is no news.
     row["warnings"] = [line[9:] for line in done.stderr.splitlines() if line.startswith("warning: ") and "is right on" not in line and "in the same units" not in line]
     return row
+
+
+def distance(run, scores):
+    """The largest difference between what rscert saved of an example and Python's scores, relative to its largest score.
+
+    rscert saves probabilities. Of logits, their logarithms are compared, which are the logits less what they have in common."""
+    own = np.load(run / "scores.npz")["scores"][:, 0].astype(np.float64)
+    if json.loads((run / "run.json").read_text())["parameters"]["outputs"] == "logits":
+        scores = scores - scores.max(1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+        shown = scores > np.log(np.finfo(np.float32).tiny)  # smaller ones are zeros in the file
+        own, scores = np.log(np.where(shown, own, 1)), np.where(shown, scores, 0)
+    return float((abs(own - scores).max(1) / abs(scores).max(1)).max())
 
 
 PACKAGES = ["torch", "torchvision", "timm", "transformers", "keras", "scikit-learn", "skl2onnx", "onnxmltools", "xgboost",
@@ -124,18 +151,20 @@ def table(program, results, failed):
         "example by example: the column *differ* counts predictions that are another's, and *classes* the classes that occur",
         "among ONNX Runtime's predictions: equal predictions of a model near chance mean something only where these are several.",
         "`scripts/models/zoo.py` has every export; `scripts/models/compare.py` feeds the data to ONNX Runtime by hand and to",
-        "`rscert certify --sigma 0.01` by `--data`. Where rscert takes one example at a time (*batch* 1), so does ONNX Runtime here.", "",
-        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | batch |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "`rscert certify --sigma 0.01` by `--data`. The column *scores* is the largest difference of a score that rscert saves from",
+        "Python's, relative to the example's largest one, with noise too small to change an example. Where rscert takes one",
+        "example at a time (*batch* 1), so does ONNX Runtime here.", "",
+        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | scores | batch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for e, r in results:
         size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
         opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
         if r["rscert"] is None:
-            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | |")
+            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | | |")
         else:
             lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
-                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {r['batch']} |")
+                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {r['scores']:.0e} | {r['batch']} |")
     refused = [(e, r) for e, r in results if r["rscert"] is None]
     if refused:
         lines += ["", "## Refused", "", "| model | rscert says |", "| --- | --- |"]
@@ -174,7 +203,7 @@ def main():
     results = [(e, found["rows"][e.name]) for e in zoo.ZOO if e.name in found["rows"]]
     if a.table:
         a.table.write_text(table(a.rscert, results, found["failed"]))
-    sys.exit(any(r["rscert"] is None or r["differ"] for _, r in results))
+    sys.exit(any(r["rscert"] is None or r["differ"] or not r.get("scores", 0) <= TOLERANCE for _, r in results))
 
 
 if __name__ == "__main__":

@@ -108,11 +108,6 @@ def given_data(name, known, folder):
         known["x"], known["y"] = zoo.images[:30], zoo.labels[:30]
     if name == "data-torch":
         torch.save((torch.from_numpy(zoo.images[:30]), torch.from_numpy(zoo.labels[:30])), folder / "test.pt")
-    if name == "data-cifar":
-        import pickle
-        (folder / "cifar-10-batches-py").mkdir()
-        batch = {b"data": zoo.images[:30].reshape(30, -1), b"labels": list(map(int, zoo.labels[:30]))}
-        (folder / "cifar-10-batches-py/test_batch").write_bytes(pickle.dumps(batch))
 
 
 def run_model(program, name, data, code, folder, golden):
@@ -123,7 +118,8 @@ def run_model(program, name, data, code, folder, golden):
     if name in ("timm", "torchvision"):  # whose input is of 224×224
         archive = np.load(inputs)
         np.savez(inputs, x=archive["x"].repeat(7, 2).repeat(7, 3)[:GOLDEN], y=archive["y"][:GOLDEN])
-    votes, labels = compare.reference(model, inputs)
+    scores, labels = compare.reference(model, inputs)
+    votes = scores.argmax(1)
     done = compare.rscert(program, ["certify", "--model", str(model), "--data", str(inputs), "--sigma", "0.001", "--seed", "1",
                                     "--n", "1", "--n0", "1", "--max", str(GOLDEN), "--out", str(folder / "run")])
     own = [json.loads(line)["clean"] for line in (folder / "run/votes.jsonl").read_text().splitlines()]
@@ -148,7 +144,7 @@ def run_data(program, name, output, code, folder):
     """A snippet that writes data: rscert must read them, and the model must get them right."""
     known = given(name, folder)
     exec(compile(code, name, "exec"), known)
-    files = ("data.npz", "test.parquet", "test.tar", "data.csv", "cifar10.npz")
+    files = ("data.npz", "test.parquet", "test.tar", "data.csv", "cifar-10-batches-py")
     path = next(p for p in files if (folder / p).exists())
     zoo.legacy(zoo.trained_model("tiny", tiny, 8), folder / "cnn.onnx", 17)
     done = subprocess.run([program, "certify", "--model", str(folder / "cnn.onnx"), "--data", str(folder / path), "--sigma", "0.001",

@@ -1,0 +1,135 @@
+package pickle
+
+import (
+	"math"
+	"strings"
+
+	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// function is one that a batch calls. None of them is run: each makes a value of this package.
+type function int
+
+const (
+	reconstruct function = iota + 1 // an empty array, filled by BUILD
+	frombuffer                      // an array, of protocol 5
+	dtype                           // the type of an array's elements
+	encode                          // bytes of text, of protocol 2 by Python 3
+	ndarray                         // only an argument
+)
+
+// functions are all that a pickle may name.
+var functions = map[[2]string]function{
+	{"numpy.core.multiarray", "_reconstruct"}:  reconstruct,
+	{"numpy._core.multiarray", "_reconstruct"}: reconstruct, // NumPy 2
+	{"numpy.core.numeric", "_frombuffer"}:      frombuffer,
+	{"numpy._core.numeric", "_frombuffer"}:     frombuffer,
+	{"numpy", "dtype"}:                         dtype,
+	{"numpy", "ndarray"}:                       ndarray,
+	{"_codecs", "encode"}:                      encode,
+}
+
+// Array is a NumPy array of numbers.
+type Array struct {
+	npy.Header      // Offset is 0
+	Data       Text // the elements
+	filled     bool
+}
+
+// elements is the type of an array's elements.
+type elements struct {
+	name  string // as u1
+	order string // | < > or =, once it is known
+}
+
+func (m *machine) global(module, name string) {
+	f, ok := functions[[2]string{module, name}]
+	if !ok {
+		m.other("it names %s", quote.Name(module+"."+name))
+	}
+	m.push(f)
+}
+
+// reduce calls a function.
+func (m *machine) reduce(call []any) {
+	f, _ := call[0].(function)
+	args, _ := call[1].(Tuple)
+	var v any
+	switch {
+	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
+		v = &Array{} // its shape and type are placeholders
+	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
+		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
+	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":
+		v = m.fill(&Array{}, args[2], args[1], Int{Value: 1}, args[0])
+	case f == dtype && len(args) == 3:
+		v = &elements{name: m.text(args[0])}
+	case f == encode && len(args) == 2:
+		v = m.encoded(args)
+	}
+	if v == nil {
+		m.other("it calls something in a way that NumPy does not")
+	}
+	m.push(v)
+}
+
+// encoded is the call codecs.encode(text, "latin1").
+func (m *machine) encoded(args Tuple) any {
+	t, ok := args[0].(Text)
+	if name := strings.ReplaceAll(m.text(args[1]), "-", ""); !ok || !t.UTF8 || name != "latin1" {
+		return nil
+	}
+	t.Latin1 = true
+	return t
+}
+
+// build gives an array or a type its state, once.
+func (m *machine) build(state any) {
+	args, _ := state.(Tuple)
+	switch v := m.top().(type) {
+	case *Array:
+		if len(args) == 5 && isInt(args[0], 1) && !v.filled {
+			m.fill(v, args[1], args[2], args[3], args[4])
+			return
+		}
+	case *elements: // version, byte order, and what types made of others have
+		if len(args) >= 8 && v.order == "" {
+			if v.order = m.text(args[1]); len(v.order) == 1 {
+				return
+			}
+		}
+	}
+	m.other("the state of something is not as NumPy writes it")
+}
+
+func isInt(v any, want int64) bool {
+	i, ok := v.(Int)
+	return ok && i.Value == want
+}
+
+// fill makes an array whole.
+func (m *machine) fill(a *Array, shape, kind, fortran, data any) *Array {
+	dims, ok1 := shape.(Tuple)
+	e, ok2 := kind.(*elements)
+	f, ok3 := fortran.(Int)
+	t, ok4 := data.(Text)
+	if !ok1 || !ok2 || !ok3 || !ok4 || t.UTF8 != t.Latin1 || len(dims) > npy.MaxDims {
+		m.other("an array that is not as NumPy writes one of numbers")
+		return a
+	}
+	a.filled, a.Fortran, a.Data = true, f.Value != 0, t
+	if a.Type, ok1 = npy.ParseType(e.order, e.name); !ok1 {
+		m.fail("an array of type %s, which is not read: not numeric, complex or too wide", quote.Field(e.name))
+		return a
+	}
+	for _, dim := range dims {
+		d, ok := dim.(Int)
+		if !ok || d.Value < 0 || d.Value > math.MaxInt {
+			m.fail("damaged: an array of a shape that NumPy does not have")
+			return a
+		}
+		a.Shape = append(a.Shape, int(d.Value))
+	}
+	return a
+}
