@@ -224,6 +224,25 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}
 }
 
+// checkRoundedUp checks that got is not below exact, and above it by three units in the last place at most; from 1 up it is 1.
+func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
+	t.Helper()
+	if exact.Cmp(big.NewRat(1, 1)) >= 0 {
+		if got != 1 {
+			t.Fatalf("%v, want 1 of %v", got, exact)
+		}
+		return
+	}
+	nearest, _ := exact.Float64()
+	most := nearest
+	for range 3 {
+		most = math.Nextafter(most, 2)
+	}
+	if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 || got > most {
+		t.Fatalf("%v, to the nearest %v", got, nearest)
+	}
+}
+
 // The share of failures and the sum are each rounded up: the result is not
 // below the exact one, and by two units in the last place above it at most.
 func TestMeanWithFailuresRoundsUp(t *testing.T) {
@@ -234,20 +253,7 @@ func TestMeanWithFailuresRoundsUp(t *testing.T) {
 		mean := r.Float64() * math.Exp2(-float64(r.IntN(40)))
 		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(mean), big.NewRat(int64(k), int64(n)))
 		got := MeanWithFailures(mean, int64(k), n)
-		if exact.Cmp(big.NewRat(1, 1)) >= 0 {
-			if got != 1 {
-				t.Fatalf("%v + %d/%d: %v", mean, k, n, got)
-			}
-			continue
-		}
-		nearest, _ := exact.Float64()
-		most := nearest
-		for range 3 {
-			most = math.Nextafter(most, 2)
-		}
-		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 || got > most {
-			t.Fatalf("%v + %d/%d: %v, to the nearest %v", mean, k, n, got, nearest)
-		}
+		checkRoundedUp(t, exact, got)
 		share := math.Nextafter(float64(k)/float64(n), 2)
 		if want := math.Nextafter(mean+share, 2); got != min(1, want) {
 			t.Fatalf("%v + %d/%d: %v, want %v", mean, k, n, got, want)

@@ -59,20 +59,7 @@ func TestCCEWithFailuresRoundsUp(t *testing.T) {
 		cce := r.Float64() * math.Exp2(-float64(r.IntN(40)))
 		exact := new(big.Rat).Add(new(big.Rat).SetFloat64(cce), big.NewRat(2*int64(k), int64(n)))
 		got := CCEWithFailures(cce, int64(k), n)
-		if exact.Cmp(big.NewRat(1, 1)) >= 0 {
-			if got != 1 {
-				t.Fatalf("%v + 2·%d/%d: %v", cce, k, n, got)
-			}
-			continue
-		}
-		nearest, _ := exact.Float64()
-		most := nearest
-		for range 3 {
-			most = math.Nextafter(most, 2)
-		}
-		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 || got > most {
-			t.Fatalf("%v + 2·%d/%d: %v, to the nearest %v", cce, k, n, got, nearest)
-		}
+		checkRoundedUp(t, exact, got)
 		if want := math.Nextafter(cce+math.Nextafter(2*float64(k)/float64(n), 3), 4); got != min(1, want) {
 			t.Fatalf("%v + 2·%d/%d: %v, want %v", cce, k, n, got, want)
 		}

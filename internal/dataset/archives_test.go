@@ -65,17 +65,10 @@ func TestTar(t *testing.T) {
 			if c.names != "" {
 				opt.ClassNames = write(t, filepath.Join(dir, "names"), []byte(c.names))
 			}
-			d, err := Open(context.Background(), write(t, filepath.Join(dir, "d.tar"), tarFile(t, c.members...)), opt)
-			if c.want != "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want %s", err, c.want)
-				}
+			d := openWanted(t, write(t, filepath.Join(dir, "d.tar"), tarFile(t, c.members...)), opt, c.want)
+			if d == nil {
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer d.Close()
 			values, labels := rows(t, d)
 			folder, _ := rows(t, mustOpen(t, "testdata/images"))
 			if !slices.Equal(labels, c.labels) || !slices.Equal(values[0], folder[3]) {
@@ -295,17 +288,10 @@ func TestParquet(t *testing.T) {
 			if c.opt.ClassNames != "" {
 				c.opt.ClassNames = write(t, filepath.Join(dir, "names"), []byte(c.opt.ClassNames))
 			}
-			d, err := Open(context.Background(), write(t, filepath.Join(dir, "d.parquet"), c.data), c.opt)
-			if c.want != "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want %s", err, c.want)
-				}
+			d := openWanted(t, write(t, filepath.Join(dir, "d.parquet"), c.data), c.opt, c.want)
+			if d == nil {
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer d.Close()
 			values, labels := rows(t, d)
 			if !slices.Equal(labels, c.labels) || !slices.Equal(values[0], folder[3]) || slices.Equal(values[0], values[1]) {
 				t.Errorf("labels %v, want %v; values %v", labels, c.labels, values)

@@ -35,6 +35,23 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
+// openWanted opens a dataset, or returns nil where it is refused as wanted: with an error that holds refusal.
+func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
+	t.Helper()
+	d, err := Open(context.Background(), path, opt)
+	switch {
+	case err == nil && refusal == "":
+		t.Cleanup(func() { d.Close() })
+		return d
+	case err == nil:
+		d.Close()
+		t.Fatalf("is read, want %s", refusal)
+	case refusal == "" || !strings.Contains(err.Error(), refusal):
+		t.Fatalf("error %v, want %s", err, refusal)
+	}
+	return nil
+}
+
 func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

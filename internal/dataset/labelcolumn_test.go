@@ -70,15 +70,9 @@ func TestLabelColumn(t *testing.T) {
 			if c.opt.ClassNames != "" {
 				c.opt.ClassNames = write(t, filepath.Join(dir, "names.txt"), []byte(c.opt.ClassNames))
 			}
-			d, err := Open(context.Background(), write(t, filepath.Join(dir, c.file), []byte(c.text)), c.opt)
-			if c.want != "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want %s", err, c.want)
-				}
+			d := openWanted(t, write(t, filepath.Join(dir, c.file), []byte(c.text)), c.opt, c.want)
+			if d == nil {
 				return
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			values, labels := rows(t, d)
 			if !slices.Equal(labels, c.labels) || !slices.Equal(values[0], c.first) {
@@ -260,15 +254,9 @@ func TestFlatFolder(t *testing.T) {
 			if c.names != "" {
 				opt.ClassNames = write(t, filepath.Join(dir, "names"), []byte(c.names))
 			}
-			d, err := Open(context.Background(), filepath.Join(dir, "d"), opt)
-			if c.want != "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want %s", err, c.want)
-				}
+			d := openWanted(t, filepath.Join(dir, "d"), opt, c.want)
+			if d == nil {
 				return
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			if _, labels := rows(t, d); !slices.Equal(labels, c.labels) {
 				t.Errorf("labels %v, want %v", labels, c.labels)

@@ -285,14 +285,7 @@ func lying(t *testing.T, method uint16, header string, packed, size uint64) stri
 	if _, err := io.WriteString(f, header); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "scores.npz")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return closed(t, z, &b)
 }
 
 // What a small file promises takes no memory.

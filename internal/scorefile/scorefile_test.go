@@ -237,6 +237,12 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 			t.Fatal(err)
 		}
 	}
+	return closed(t, z, &b)
+}
+
+// closed ends an archive and returns a file of it.
+func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
+	t.Helper()
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -163,6 +163,45 @@ torch_entry("tv_vit-one", "torchvision ViT, 2 layers", tv_vit, dynamo, 18, batch
 torch_entry("tv_swin", "torchvision Swin, 4 layers", tv_swin, dynamo, 18, epochs=6)
 
 
+class Rows(nn.Module):
+    """Reads an image as a sequence of its rows."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.inner = kind(96, 24, batch_first=True, **options)
+        self.last = nn.Linear(24 * (1 + options.get("bidirectional", False)), 10)
+
+    def forward(self, x):
+        return self.last(self.inner(x.transpose(1, 2).flatten(2))[0].mean(1))
+
+
+class Einsum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.last = nn.Parameter(torch.randn(3, 32, 6) / 6), nn.Linear(192, 10)
+
+    def forward(self, x):
+        return self.last(torch.einsum("nchw,cwk->nhk", x, self.inner).relu().flatten(1))
+
+
+class Heads(nn.Module):
+    """Attention as one operator, of opset 23."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(96, 72), nn.Linear(24, 10)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(2, (3, 8)).transpose(1, 2) for t in self.first(x.transpose(1, 2).flatten(2)).chunk(3, 2))
+        return self.last(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2).mean(1))
+
+
+torch_entry("lstm-one", "LSTM of rows", lambda: Rows(nn.LSTM), dynamo, 18, batch=1, epochs=8)
+torch_entry("gru-one", "GRU of rows, 2 layers, both directions", lambda: Rows(nn.GRU, num_layers=2, bidirectional=True), legacy, 17, batch=1, epochs=8)
+torch_entry("einsum-one", "Einsum", Einsum, dynamo, 20, batch=1, epochs=8)
+torch_entry("attention-one", "Attention of rows", Heads, dynamo, 23, batch=1, epochs=8)
+
+
 def tm(name, **options):
     import timm
     return lambda: timm.create_model(name, pretrained=False, num_classes=10, **options)
