@@ -73,8 +73,8 @@ class Check:
         print(f"{seconds:6.1f} s  {name}: {outcome}{': ' if says else ''}{says}", file=sys.stderr, flush=True)
         gpu_report.write(self.args.out, self.found)
 
-    def run(self, *command, limit=600, env=None, check=True, cwd=None):
-        """Runs a command to its end; its output. What it leaves running dies with it."""
+    def run(self, *command, limit=600, env=None, check=True, cwd=None, warnings=False):
+        """Runs a command to its end; its output, or what it warned of. What it leaves running dies with it."""
         command = [str(word) for word in command]
         limit = max(1, min(limit, self.ends - time.monotonic()))
         started = time.monotonic()
@@ -90,7 +90,7 @@ class Check:
             self.found["commands"].append({"command": words(command, env), "seconds": round(time.monotonic() - started, 2), "exit": process.returncode})
         if check and process.returncode:
             raise Failed(f"{words(command[:2])} ended with {process.returncode}: {' / '.join((err or out).strip().splitlines()[-3:])}")
-        return out
+        return err if warnings else out
 
     def rscert(self, *arguments, **more):
         return self.run(self.args.rscert, *arguments, **more)
@@ -98,16 +98,18 @@ class Check:
     def has(self, flag):
         return f"--{flag} " in self.help or f"--{flag}\n" in self.help
 
-    def certify(self, name, model, data, *flags, n, examples, sigma=0.5, device=None, env=None):
+    def certify(self, name, model, data, *flags, n, examples, sigma=0.5, device=None):
         """Certifies into the folder of the name, and makes sure that the device did it."""
         out = self.work / name
         device = device or self.args.device
         started = time.monotonic()
-        self.rscert("certify", "--model", model, "--data", data, "--sigma", sigma, "--n", n, "--max", examples, "--seed", 1,
-                    "--device", device, "--quiet", "--out", out, *flags, env=env)
+        said = self.rscert("certify", "--model", model, "--data", data, "--sigma", sigma, "--n", n, "--max", examples, "--seed", 1,
+                           "--device", device, "--quiet", "--out", out, *flags, warnings=True)
         run = json.loads((out / "run.json").read_text())
         if device.startswith("cuda") and run["runtime"]["provider"] != "CUDAExecutionProvider":
             raise Failed(f"{name} ran on {run['runtime']['provider']}")
+        if "--noise-on" in flags and run["runtime"].get("noise_on") != flags[flags.index("--noise-on") + 1]:
+            raise Failed(f"{name}: the noise was made on the {run['runtime'].get('noise_on')}: {said.strip()}")
         return {"seconds": time.monotonic() - started, "runtime": run["runtime"], "folder": out}
 
     def compare(self, a, b):
@@ -194,6 +196,16 @@ class Check:
         self.found["noise"] = said
         return "; ".join(said)
 
+    def several(self):
+        """All GPUs of the machine give what one does."""
+        gpus = len(self.found["machine"].get("nvidia-smi", "").splitlines()) - 1
+        if not self.cuda or gpus < 2:
+            raise LeftOut("there is one GPU" if self.cuda else "there is no GPU")
+        self.certify("all-gpus", *BUNDLED, n=10_000, examples=100, sigma=1, device="cuda")
+        if (self.work / "all-gpus/votes.jsonl").read_bytes() != (self.work / "bundled/votes.jsonl").read_bytes():
+            raise Failed(gpu_report.agreement(self.compare("bundled", "all-gpus")))
+        return f"{gpus} GPUs: the votes of one"
+
     def noise_votes(self):
         """The bundled model's votes do not depend on where the noise is made."""
         if not self.has("noise-on"):
@@ -256,7 +268,7 @@ class Check:
         flags = ["--batch", row["batch"]]
         plan = self.plan(name, *flags)
         row["rscert"], row["start_seconds"] = plan["samples_per_second"], plan["start_seconds"]
-        if self.has("noise-on"):
+        if self.has("noise-on"):  # else it is made there already
             row["noise_on_host"] = self.plan(name, *flags, "--noise-on", "host")["samples_per_second"]
         row.update(self.alone(self.models[name], row["batch"]))
         return gpu_report.speeds(row)
@@ -284,7 +296,7 @@ class Check:
         row = self.found.setdefault("speed", {}).setdefault(name, {"batch": self.batch(name)})
         seconds = 1 if self.args.quick else 2
         said = json.loads(self.gpu_torch("loop", name, "--device", self.args.device if self.cuda else "cpu", "--batch", row["batch"],
-                                         "--seconds", seconds, *flags, limit=150))
+                                         "--seconds", seconds, *flags, limit=100))
         row[" ".join(["torch", *flags])] = said["samples_per_second"]
         return f"{said['samples_per_second']:,.0f} samples/s, {said['ready_seconds']:.0f} s to get ready"
 
@@ -327,6 +339,7 @@ class Check:
         self.step("noise is the CPU's, bit for bit", 120, self.noise)
         self.step("votes with noise on the host and on the device", 60, self.noise_votes)
         self.step("killed and resumed", 90, self.killed)
+        self.step("several GPUs", 60, self.several)
         for name in names:
             self.step(f"{name}: make it", 130, lambda: self.export(name))
             self.step(f"{name}: beside ONNX Runtime alone", 100, lambda: self.speed(name))
@@ -338,7 +351,7 @@ class Check:
             self.step(f"{name}: one example", 120, lambda: self.example(name))
         for flags in (["--tf32"], ["--compile"], ["--compile", "--tf32"]):
             for name in names:
-                self.step(f"{name}: PyTorch {' '.join(flags)}", 150, lambda: self.loop(name, *flags))
+                self.step(f"{name}: PyTorch {' '.join(flags)}", 30 if quick else 100, lambda: self.loop(name, *flags))
         bad = [s["step"] for s in self.found["steps"] if s["outcome"] == "failed"]
         print(f"{self.args.out}: {len(self.found['steps'])} steps, {len(bad)} failed", file=sys.stderr)
         return 1 if bad else 0
@@ -432,7 +445,7 @@ def environment(args):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[1])
-    parser.add_argument("--device", default="cuda", help="of rscert: cuda, cuda:1; cpu or openvino for a dry run (%(default)s)")
+    parser.add_argument("--device", default="cuda:0", help="of rscert: cuda:0, cuda:1; cpu for a dry run (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="few samples and one small model: to try this script")
     parser.add_argument("--onnxruntime", type=Path, metavar="PATH", help="library or its folder; CUDA libraries of Python's nvidia wheels are added")
     parser.add_argument("--rscert", type=Path, default=ROOT / "bin/rscert", help="the program (%(default)s)")

@@ -309,7 +309,7 @@ func aspect(name string) Aspect {
 	switch name {
 	case "skip", "max", "select", "shard", "save-scores":
 		return OfExtent
-	case "precision":
+	case "precision", "prefer-nhwc", "conv-search":
 		return OfComputation
 	}
 	return OfResults

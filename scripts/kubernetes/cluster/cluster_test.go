@@ -158,7 +158,9 @@ func TestWrongInputIsNotTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed := func(c batch.JobCondition) bool { return c.Type == batch.JobFailed && c.Reason == batch.JobReasonFailedIndexes }
+	failed := func(c batch.JobCondition) bool {
+		return c.Type == batch.JobFailed && c.Reason == batch.JobReasonFailedIndexes
+	}
 	if s := job.Status; s.FailedIndexes == nil || *s.FailedIndexes != "0-2" || s.Failed != shards || !slices.ContainsFunc(s.Conditions, failed) {
 		t.Errorf("%+v", s)
 	}
