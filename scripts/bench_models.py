@@ -54,18 +54,18 @@ def resnet50():
 class Encoder(nn.Module):
     """A block of a vision transformer (Dosovitskiy et al. 2021): attention and a perceptron, each normalised first."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, tokens):
         super().__init__()
-        self.heads, self.before, self.between = heads, nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
+        self.sizes = tokens, 3, heads, width // heads  # numbers: sizes of tensors would be nodes of the graph
+        self.before, self.between = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x):
-        tokens, width = x.shape[1], x.shape[2]
-        # -1 is the batch: sizes that are numbers in the graph leave no nodes that compute sizes.
-        parts = self.qkv(self.before(x)).reshape(-1, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
-        x = x + self.project(mixed.transpose(1, 2).reshape(-1, tokens, width))
+        tokens, _, heads, depth = self.sizes
+        q, k, v = self.qkv(self.before(x)).reshape(-1, *self.sizes).permute(2, 0, 3, 1, 4).unbind()
+        mixed = functional.scaled_dot_product_attention(q, k, v, scale=depth**-0.5)
+        x = x + self.project(mixed.transpose(1, 2).reshape(-1, tokens, heads * depth))
         return x + self.perceptron(self.between(x))
 
 
@@ -76,8 +76,9 @@ class ViT(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, patch)
         self.first = nn.Parameter(torch.zeros(1, 1, width))
-        self.places = nn.Parameter(0.02 * torch.randn(1, 1 + (side // patch) ** 2, width))
-        self.blocks = nn.Sequential(*(Encoder(width, heads) for _ in range(depth)), nn.LayerNorm(width, 1e-6))
+        tokens = 1 + (side // patch) ** 2
+        self.places = nn.Parameter(0.02 * torch.randn(1, tokens, width))
+        self.blocks = nn.Sequential(*(Encoder(width, heads, tokens) for _ in range(depth)), nn.LayerNorm(width, 1e-6))
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):

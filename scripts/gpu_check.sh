@@ -13,6 +13,6 @@ set -eu
 cd "$(dirname "$0")/.."
 if command -v go >/dev/null; then
 	[ -x bin/rscert ] || make build
-	go test -c -o bin/onnx.test ./internal/onnx
+	go test -c -ldflags "-s -w" -o bin/onnx.test ./internal/onnx
 fi
 exec "${PYTHON:-python3}" scripts/gpu_check.py "$@"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-TORCH = ["torch", "torch --tf32", "torch --compile", "torch --compile --tf32"]
+WAYS = ["eager", "eager TF32", "compile", "compile TF32"]  # of gpu_torch.py
 
 
 def agreement(c):
@@ -22,6 +22,15 @@ def speeds(row):
     return f"{said}; {row['alone_missing']}"
 
 
+def way(name, said):
+    """One way to run the loop in PyTorch."""
+    if not isinstance(said, dict):
+        return f"{name} {said}"
+    if "error" in said:
+        return f"{name}: {said['error']}"
+    return f"{name} {said['samples_per_second']:,.0f} samples/s, ready in {said['ready_seconds']:.0f} s"
+
+
 def table(header, rows):
     """A Markdown table; the first column is text, the others are numbers."""
     out = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
@@ -37,11 +46,12 @@ def ratio(row, key):
 
 
 def speed_table(found):
-    header = ["model", "batch", "rscert", "noise on the host", "alone", "alone, sent", "ratio", *(name.replace("torch", "PyTorch", 1) for name in TORCH), "ratio to eager"]
+    header = ["model", "batch", "rscert", "noise on the host", "alone", "alone, sent", "ratio", *(f"PyTorch {way}" for way in WAYS), "ratio to eager"]
     rows = []
     for name, row in found["speed"].items():
         cells = [number(row, key) for key in ("rscert", "noise_on_host", "alone", "alone_sent")]
-        rows.append([name, row["batch"], *cells, ratio(row, "alone"), *(number(row, key) for key in TORCH), ratio(row, "torch")])
+        torch = {way: said["samples_per_second"] for way, said in row.get("torch", {}).items() if "samples_per_second" in said}
+        rows.append([name, row["batch"], *cells, ratio(row, "alone"), *(number(torch, way) for way in WAYS), ratio({**row, **torch}, "eager")])
     return table(header, rows)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What scripts/gpu_check.py needs PyTorch for; each command prints one line of JSON.
+"""What scripts/gpu_check.py needs PyTorch for; each command prints lines of JSON.
 
     python gpu_torch.py about
-    python gpu_torch.py export FOLDER NAME --device cuda    NAME.onnx and NAME-f16.onnx, NAME of bench_models.py
-    python gpu_torch.py checksum FILE C H W                 a model that gives every noisy input a class by all its bits
-    python gpu_torch.py loop NAME --device cuda --batch 256 [--tf32] [--compile]    the loop of Cohen et al. 2019
+    python gpu_torch.py export FOLDER NAME… --device cuda    NAME.onnx of bench_models.py and NAME-f16.onnx
+    python gpu_torch.py checksum FILE C H W                  a model that gives every noisy input a class by all its bits
+    python gpu_torch.py loop NAME --device cuda --batch 256  the loop of Cohen et al. 2019, a line a way (WAYS)
 """
 
 import argparse
@@ -66,21 +66,35 @@ class Checksum(nn.Module):
         return -torch.abs(total - 10.0 * torch.floor(total / 10.0) - self.classes)
 
 
+# The ways to run the loop: with TF32, and with torch.compile.
+WAYS = {"eager": (False, False), "eager TF32": (True, False), "compile": (False, True), "compile TF32": (True, True)}
+
+
 def run_export(args):
-    model, shape = build(args.name)
-    model = balance(model.to(args.device), shape, args.device)
-    export(model, shape, args.folder / f"{args.name}.onnx")
-    export(Half(model).eval(), shape, args.folder / f"{args.name}-f16.onnx")
-    return {"shape": shape}
+    for name in args.names:
+        model, shape = build(name)
+        model = balance(model.to(args.device), shape, args.device)
+        export(model, shape, args.folder / f"{name}.onnx")
+        export(Half(model).eval(), shape, args.folder / f"{name}-f16.onnx")
+        say({"name": name})
 
 
 def run_loop(args):
+    for way in WAYS:
+        try:
+            say({"way": way, **time_loop(args, *WAYS[way])})
+        except Exception as error:  # of a compiler that is not there
+            say({"way": way, "error": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"})
+
+
+def time_loop(args, tf32, compiled):
     """Samples a second of: repeat the input, add normal noise, run the model, count the largest logits."""
     device = torch.device(args.device)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model, shape = build(args.name)
     model = model.to(device)
-    if args.compile:
+    if compiled:
+        torch.compiler.reset()
         model = torch.compile(model)
     x = torch.rand(shape, device=device)
     counts = torch.zeros(1000 if shape[1] == 224 else 10, dtype=torch.long, device=device)
@@ -108,13 +122,17 @@ def run_loop(args):
     return {"samples_per_second": calls * args.batch / (time.perf_counter() - began), "batch": args.batch, "ready_seconds": ready}
 
 
+def say(found):
+    print(json.dumps(found), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("about")
     exporting = commands.add_parser("export")
     exporting.add_argument("folder", type=Path)
-    exporting.add_argument("name", choices=list(MODELS))
+    exporting.add_argument("names", nargs="+", choices=list(MODELS))
     checksum = commands.add_parser("checksum")
     checksum.add_argument("file", type=Path)
     checksum.add_argument("shape", type=int, nargs=3)
@@ -122,22 +140,19 @@ def main():
     loop.add_argument("name", choices=list(MODELS))
     loop.add_argument("--batch", type=int, required=True)
     loop.add_argument("--seconds", type=float, default=3)
-    loop.add_argument("--tf32", action="store_true")
-    loop.add_argument("--compile", action="store_true")
     for command in (exporting, loop):
         command.add_argument("--device", default="cuda")
     args = parser.parse_args()
     if args.command == "about":
         cuda = torch.cuda.is_available()
-        found = {"torch": torch.__version__, "cuda": torch.version.cuda if cuda else None, "gpu": torch.cuda.get_device_name() if cuda else None}
+        say({"torch": torch.__version__, "cuda": torch.version.cuda if cuda else None, "gpu": torch.cuda.get_device_name() if cuda else None})
     elif args.command == "export":
-        found = run_export(args)
+        run_export(args)
     elif args.command == "checksum":
         export(Checksum(args.shape).eval(), args.shape, args.file)
-        found = {}
+        say({"file": str(args.file)})
     else:
-        found = run_loop(args)
-    print(json.dumps(found))
+        run_loop(args)
 
 
 if __name__ == "__main__":

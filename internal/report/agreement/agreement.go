@@ -232,7 +232,7 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.None != y.None || x.None0 != y.None0 {
+	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // and so none, else
 		a.OtherCounts++
 	}
 	if x.N != y.N {

@@ -189,19 +189,22 @@ func onGPU(r *runfolder.Run) {
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
-// Four examples: the same; two votes that cancel; another class, certified; abstained, with no answer and an equal pair.
+// Five examples: the same, with one that has no answer in both; two votes that cancel; another class, certified; abstained,
+// with no answer and an equal pair; an equal pair of which the counts tell that its vote is another.
 var (
 	here = []drawn{
-		{0, 0, 0, 0.5, of(0, 0, 0, 0, 1, 1), nil},
+		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
 		{1, 1, 1, 0.25, of(1, 1, 1, 1, 0, 2), nil},
 		{2, 2, 2, 0.125, of(2, 2, 2, 2, 2, 1), nil},
 		{3, 0, 0, 0.125, of(0, 0, 0, 0, -1, 3), []int{0, 0, 0, 0, -1, 0}},
+		{4, 0, 0, 0.5, of(0, 0, 0, 0, 0, 3), nil},
 	}
 	there = []drawn{
-		{0, 0, 0, 0.5, of(0, 0, 0, 0, 1, 1), nil},
+		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
 		{1, 1, 1, 0.3125, of(1, 1, 1, 1, 2, 0), nil},
 		{2, 2, 1, 0.0625, of(1, 1, 2, 2, 1, 1), nil},
 		{3, 0, -1, 0, of(0, 0, 0, 0, 0, 3), []int{0, 0, 0, 0, 0, 1}},
+		{4, 0, 0, 0.46875, of(0, 0, 0, 0, 0, 3), []int{0, 0, 0, 0, 0, 1}},
 	}
 )
 
@@ -213,12 +216,12 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sample by sample: 2 of example 1, 3 of example 2; of example 3 one, and one that is not told. Its counts are 3, 0 and one
-	// for nobody against 3, 1: one at least.
-	if v := got.Votes; v.Source != FromScores || v.AtLeast != 6 || *v.AtMost != 7 || v.Rate != 25000 || v.Low >= v.Rate || *v.High <= 1e5*7/24 {
+	// for nobody against 3, 1: one at least. Those of example 4 say what the equal scores do not.
+	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}
-	if examples != 4 || got.Examples != 4 || got.Samples != 24 || got.OtherCounts != 2 || got.OtherTop != 1 || got.OtherClass != 1 ||
-		got.AbstainedFirst != 0 || got.AbstainedSecond != 1 || got.OtherRadius != 1 || *got.Largest != (Radii{1, 0.25, 0.3125}) {
+	if examples != 5 || got.Examples != 5 || got.Samples != 30 || got.OtherCounts != 3 || got.OtherTop != 1 || got.OtherClass != 1 ||
+		got.AbstainedFirst != 0 || got.AbstainedSecond != 1 || got.OtherRadius != 2 || *got.Largest != (Radii{1, 0.25, 0.3125}) {
 		t.Errorf("%d examples, %+v", examples, got)
 	}
 	if want := []Class{{2, 2, 2, 1, 2, 1}, {3, 0, 0, -1, 0, 0}}; !slices.Equal(got.Changed, want) {
@@ -230,12 +233,15 @@ func TestCompare(t *testing.T) {
 
 	// Of the sums of votes alone, the two of example 1 are not seen.
 	without := func(r *runfolder.Run) { r.Parameters.SaveScores = false }
-	got, err = Compare(t.Context(), b, write(t, here, without), func() { t.Error("there are scores on one side only") })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := got.Votes; v.Source != FromCounts || v.AtLeast != 4 || v.AtMost != nil || v.High != nil || got.AbstainedFirst != 1 {
-		t.Errorf("%+v", got)
+	votesOnly := write(t, here, without)
+	for i, sources := range [][2]summary.Source{{b, votesOnly}, {votesOnly, b}} {
+		got, err = Compare(t.Context(), sources[0], sources[1], func() { t.Error("there are scores on one side only") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := got.Votes; v.Source != FromCounts || v.AtLeast != 5 || v.AtMost != nil || v.High != nil || got.AbstainedFirst != 1-i {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -254,13 +260,13 @@ func TestNothingDiffers(t *testing.T) {
 
 // Runs of other examples are compared on what both have, in whatever order they stand.
 func TestExamplesInCommon(t *testing.T) {
-	some := func(r *runfolder.Run) { r.Parameters.Max = 4; r.Parameters.Shard = runfolder.Shard{I: 1, K: 2} }
+	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = runfolder.Shard{I: 1, K: 2} }
 	a, b := write(t, here, unchanged), write(t, []drawn{there[1], there[3]}, some)
 	got, err := Compare(t.Context(), b, a, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Examples != 2 || got.First.Only != 0 || got.Second.Only != 2 || got.Second.Examples != 4 || got.Votes.AtLeast != 3 || *got.Votes.AtMost != 4 {
+	if got.Examples != 2 || got.First.Only != 0 || got.Second.Only != 3 || got.Second.Examples != 5 || got.Votes.AtLeast != 3 || *got.Votes.AtMost != 4 {
 		t.Errorf("%+v", got)
 	}
 	if _, err := Compare(t.Context(), b, write(t, here[:1], unchanged), func() {}); err == nil || !strings.Contains(err.Error(), "no example in common") {
@@ -295,5 +301,31 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Compare(t.Context(), a, summary.Source{Path: "x"}, func() {}); err == nil {
 		t.Error("a file of certificates is taken for a run")
+	}
+}
+
+// Of an example that was stopped at other numbers of samples, what both have drawn is compared.
+func TestStoppedElsewhere(t *testing.T) {
+	votes := func(n int64, counts ...int64) example {
+		return example{certify.Votes{N0: 2, Counts0: []int64{2, 0}, N: n, Counts: counts}, certify.Certificate{}}
+	}
+	var a Agreement
+	p := pair{votes(10, 9, 1), votes(15, 7, 8)}
+	a.add(p)
+	if a.Samples != 12 || a.OtherSamples != 1 || a.OtherCounts != 1 || a.OtherTop != 0 || sumCounts([]pair{p}) != 2 {
+		t.Errorf("%+v, at least %d", a, sumCounts([]pair{p}))
+	}
+	nobody := pair{votes(10, 9, 1), votes(11, 9, 1)}
+	nobody.second.None = 1
+	a.add(nobody)
+	if a.OtherCounts != 2 || a.Samples != 24 || a.OtherSamples != 2 {
+		t.Errorf("%+v", a)
+	}
+	without := pair{votes(10, 9, 1), votes(10, 1, 9)}
+	without.first.Counts0, without.second.Counts0 = nil, nil
+	without.first.N0, without.second.N0 = 0, 0
+	a.add(without)
+	if a.OtherTop != 1 || a.Samples != 34 || a.OtherSamples != 2 {
+		t.Errorf("%+v", a)
 	}
 }
