@@ -77,12 +77,13 @@ class ViT(nn.Module):
         self.patches = nn.Conv2d(3, width, patch, patch)
         self.first = nn.Parameter(torch.zeros(1, 1, width))
         tokens = 1 + (side // patch) ** 2
+        self.sizes = width, tokens - 1
         self.places = nn.Parameter(0.02 * torch.randn(1, tokens, width))
         self.blocks = nn.Sequential(*(Encoder(width, heads, tokens) for _ in range(depth)), nn.LayerNorm(width, 1e-6))
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
-        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = self.patches(x).reshape(-1, *self.sizes).transpose(1, 2)
         x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one a sample, without the batch's size
         return self.head(self.blocks(x + self.places)[:, 0])
 
