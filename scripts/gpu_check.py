@@ -49,6 +49,7 @@ class Check:
         self.found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": args.device,
                       "quick": args.quick, "steps": [], "commands": []}
         self.env = environment(args)
+        self.env["TORCHINDUCTOR_CACHE_DIR"] = str(self.work / "inductor")  # of a compiler that may be killed
         self.help, self.models, self.torch = "", {}, None
 
     def left(self):
@@ -302,7 +303,10 @@ class Check:
         for line in out.splitlines():
             said = json.loads(line)
             row["torch"][said.pop("way")] = said
-        return "; ".join(gpu_report.way(name, said) for name, said in row["torch"].items())
+        says = "; ".join(gpu_report.way(name, said) for name, said in row["torch"].items())
+        if any("samples_per_second" not in row["torch"].get(way, {}) for way in gpu_report.WAYS):
+            raise Failed(says)
+        return says
 
     def example(self, name):
         """One example at n = 100,000, from the start of the process to its end."""
