@@ -270,6 +270,11 @@ class Check:
         if self.has("noise-on"):  # else it is made there already
             row["noise_on_host"] = self.plan(name, *flags, "--noise-on", "host")["samples_per_second"]
         row.update(self.alone(self.models[name], row["batch"]))
+        # rscert cuts a batch into calls where its results would depend on the size, or the memory asks for it.
+        run = self.certify(f"call-{name}", self.models[name], self.data(SIDES[name]), *flags, n=100, examples=1)
+        row["call"] = run["runtime"]["call"]
+        if row["call"] != row["batch"]:
+            row["alone_in_calls"] = self.alone(self.models[name], row["call"]).get("alone")
         return gpu_report.speeds(row)
 
     def alone(self, model, batch):

@@ -17,9 +17,12 @@ def agreement(c):
 
 def speeds(row):
     said = f"rscert {row['rscert']:,.0f} samples/s"
-    if "alone" in row:
-        return f"{said}, ONNX Runtime alone {row['alone']:,.0f} (inputs on the device) and {row['alone_sent']:,.0f} (inputs sent): {row['rscert'] / row['alone']:.2f} of it"
-    return f"{said}; {row['alone_missing']}"
+    if "alone" not in row:
+        return f"{said}; {row['alone_missing']}"
+    said += f", ONNX Runtime alone {row['alone']:,.0f} (inputs on the device) and {row['alone_sent']:,.0f} (inputs sent): {row['rscert'] / row['alone']:.2f} of it"
+    if row.get("alone_in_calls"):
+        said += f"; rscert runs the batch in calls of {row['call']}, by which ONNX Runtime alone does {row['alone_in_calls']:,.0f}"
+    return said
 
 
 def way(name, said):
