@@ -88,7 +88,8 @@ class Check:
             out, _ = process.communicate()
             raise subprocess.TimeoutExpired(command, limit, out) from None
         finally:
-            self.found["commands"].append({"command": words(command, env), "seconds": round(time.monotonic() - started, 2), "exit": process.returncode})
+            seconds = round(time.monotonic() - started, 2)
+            self.found["commands"].append({"command": words(command, env), "seconds": seconds, "exit": process.returncode})
         if check and process.returncode:
             raise Failed(f"{words(command[:2])} ended with {process.returncode}: {' / '.join((err or out).strip().splitlines()[-3:])}")
         return err if warnings else out
@@ -281,8 +282,9 @@ class Check:
         if not self.args.onnx_test.exists():
             return {"alone_missing": f"no {self.args.onnx_test.name}: 'go test -c -o bin/onnx.test ./internal/onnx' makes it where Go is"}
         seconds = "0.5s" if self.args.quick else "2s"
-        out = self.run(self.args.onnx_test, "-test.run", "^$", "-test.bench", "BenchmarkAlone$", "-test.benchtime", seconds, limit=90,
-                       cwd=ROOT / "internal/onnx", env={"RSCERT_BENCH_MODEL": str(model), "RSCERT_BENCH_DEVICE": self.args.device, "RSCERT_BENCH_BATCH": str(batch)})
+        env = {"RSCERT_BENCH_MODEL": str(model), "RSCERT_BENCH_DEVICE": self.args.device, "RSCERT_BENCH_BATCH": str(batch)}
+        out = self.run(self.args.onnx_test, "-test.run", "^$", "-test.bench", "BenchmarkAlone$", "-test.benchtime", seconds,
+                       limit=90, cwd=ROOT / "internal/onnx", env=env)
         rates = {}
         for line in out.splitlines():
             cells = line.split()
@@ -299,7 +301,8 @@ class Check:
             raise LeftOut("no PyTorch")
         row = self.found.setdefault("speed", {}).setdefault(name, {"batch": self.batch(name)})
         row["torch"] = {}
-        command = ["loop", name, "--device", self.args.device if self.cuda else "cpu", "--batch", row["batch"], "--seconds", 1 if self.args.quick else 2]
+        device, seconds = self.args.device if self.cuda else "cpu", 1 if self.args.quick else 2
+        command = ["loop", name, "--device", device, "--batch", row["batch"], "--seconds", seconds]
         try:
             out = self.gpu_torch(*command, limit=45 if self.args.quick else 120)
         except subprocess.TimeoutExpired as error:  # what there is by then counts
@@ -337,7 +340,8 @@ class Check:
         finally:
             self.models[name] = kept
         differ, samples = apart(self.work / base, self.work / folder)
-        row = {"model": name, "option": option, "samples_per_second": rate, "differ_at_least": differ, "samples": samples, "options": run["runtime"].get("options")}
+        row = {"model": name, "option": option, "samples_per_second": rate, "differ_at_least": differ, "samples": samples,
+               "options": run["runtime"].get("options")}
         if model == kept:
             row["compare"] = self.compare(base, folder)
         self.found.setdefault("options", []).append(row)

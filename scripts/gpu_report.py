@@ -19,7 +19,8 @@ def speeds(row):
     said = f"rscert {row['rscert']:,.0f} samples/s"
     if "alone" not in row:
         return f"{said}; {row['alone_missing']}"
-    said += f", ONNX Runtime alone {row['alone']:,.0f} (inputs on the device) and {row['alone_sent']:,.0f} (inputs sent): {row['rscert'] / row['alone']:.2f} of it"
+    said += f", ONNX Runtime alone {row['alone']:,.0f} (inputs on the device) and {row['alone_sent']:,.0f} (inputs sent)"
+    said += f": {row['rscert'] / row['alone']:.2f} of it"
     if row.get("alone_in_calls"):
         said += f"; rscert runs the batch in calls of {row['call']}, by which ONNX Runtime alone does {row['alone_in_calls']:,.0f}"
     return said
@@ -80,12 +81,13 @@ def sections(found):
     steps = [[s["step"], s["outcome"], f"{s['seconds']:.1f}", s["says"].replace("|", "\\|").replace("\n", " ")] for s in found["steps"]]
     yield "\n".join(["## Steps", "", *table(["step", "outcome", "s", "says"], steps)])
     if "speed" in found:
-        yield "\n".join(["## Samples a second", "", *speed_table(found), "", "*alone*: the model's file in ONNX Runtime with the same options and batch, inputs on the device already;",
+        yield "\n".join(["## Samples a second", "", *speed_table(found), "",
+                         "*alone*: the model's file in ONNX Runtime with the same options and batch, inputs on the device already;",
                          "*sent*: with inputs sent at each call. *ratio*: rscert, with noise and votes, over *alone*. PyTorch: the loop of Cohen et al.",
                          "2019, noise and counts on the device, the same batch."])
     if "options" in found:
-        yield "\n".join(["## Options", "", *option_table(found), "", "Beside the same run without the option. The last layer is balanced so that many votes are close: trained models differ",
-                         "in fewer. Float16 is another file of the same weights."])
+        yield "\n".join(["## Options", "", *option_table(found), "", "Beside the same run without the option. The last layer is balanced so",
+                         "that many votes are close: trained models differ in fewer. Float16 is another file of the same weights."])
     if "example" in found:
         rows = [[name, f"{row['n']:,}", f"{row['seconds']:.1f}"] for name, row in found["example"].items()]
         yield "\n".join(["## One example", "", *table(["model", "n", "s, whole process"], rows)])
