@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes resnet20.onnx, resnet110.onnx (CIFAR-10) and resnet50.onnx (ImageNet) with random weights, for 'make bench-sampling':
-their answers mean nothing, their running time is that of the real ones.
+their answers mean nothing, their running time is that of the real ones. Needs PyTorch alone.
 
-    python bench_models.py FOLDER
+    python bench_models.py FOLDER [NAME…]     # also vit_b_16
 """
 import sys
 from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class Block(nn.Module):
@@ -50,15 +51,73 @@ def resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-def main():
+class Encoder(nn.Module):
+    """A block of a vision transformer (Dosovitskiy et al. 2021): attention and a perceptron, each normalised first."""
+
+    def __init__(self, width, heads, tokens):
+        super().__init__()
+        self.sizes = tokens, 3, heads, width // heads  # numbers: sizes of tensors would be nodes of the graph
+        self.before, self.between = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        tokens, _, heads, depth = self.sizes
+        q, k, v = self.qkv(self.before(x)).reshape(-1, *self.sizes).permute(2, 0, 3, 1, 4).unbind()
+        mixed = functional.scaled_dot_product_attention(q, k, v, scale=depth**-0.5)
+        x = x + self.project(mixed.transpose(1, 2).reshape(-1, tokens, heads * depth))
+        return x + self.perceptron(self.between(x))
+
+
+class ViT(nn.Module):
+    """ViT-B/16 for 224 × 224."""
+
+    def __init__(self, width=768, depth=12, heads=12, patch=16, side=224, classes=1000):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+        tokens = 1 + (side // patch) ** 2
+        self.sizes = width, tokens - 1
+        self.places = nn.Parameter(0.02 * torch.randn(1, tokens, width))
+        self.blocks = nn.Sequential(*(Encoder(width, heads, tokens) for _ in range(depth)), nn.LayerNorm(width, 1e-6))
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.patches(x).reshape(-1, *self.sizes).transpose(1, 2)
+        x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one a sample, without the batch's size
+        return self.head(self.blocks(x + self.places)[:, 0])
+
+
+# Each with the shape of its inputs.
+MODELS = {
+    "resnet20": (lambda: cifar_resnet(20), (3, 32, 32)),
+    "resnet110": (lambda: cifar_resnet(110), (3, 32, 32)),
+    "resnet50": (resnet50, (3, 224, 224)),
+    "vit_b_16": (ViT, (3, 224, 224)),
+}
+
+
+def build(name):
+    """The model in inference mode and the shape of its inputs; the same weights each time."""
     torch.manual_seed(1)
+    make, shape = MODELS[name]
+    return make().eval(), shape
+
+
+def export(model, shape, path):
+    """Writes the model with a free batch dimension."""
+    like = next(iter(model.parameters()), torch.zeros(1))
+    torch.onnx.export(
+        model, torch.zeros(1, *shape, device=like.device), path, dynamo=False, opset_version=17,
+        input_names=["x"], output_names=["logits"], dynamic_axes={"x": {0: "N"}, "logits": {0: "N"}},
+    )
+
+
+def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, model, side in (("resnet20", cifar_resnet(20), 32), ("resnet110", cifar_resnet(110), 32), ("resnet50", resnet50(), 224)):
-        torch.onnx.export(
-            model.eval(), torch.zeros(1, 3, side, side), folder / f"{name}.onnx", dynamo=False,
-            input_names=["x"], output_names=["logits"], dynamic_axes={"x": {0: "N"}, "logits": {0: "N"}},
-        )
+    for name in sys.argv[2:] or ("resnet20", "resnet110", "resnet50"):
+        export(*build(name), folder / f"{name}.onnx")
 
 
 if __name__ == "__main__":

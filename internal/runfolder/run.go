@@ -124,6 +124,17 @@ type Data struct {
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of that file
 }
 
+// Reading says how the data were read, but for where files are.
+func (d Data) Reading() string {
+	o := d.Options
+	o.Labels, o.ClassNames = "", ""
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // options are plain values
+	}
+	return string(text)
+}
+
 // Runtime is what the model ran on. Threads and Batch do not change results.
 type Runtime struct {
 	Library  string `json:"library"` // ONNX Runtime's version
@@ -263,8 +274,8 @@ func (e *MismatchError) Hint() string {
 // results as the one that began the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []string
-	for _, d := range r.differences(now) {
-		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.what, d.first, d.second))
+	for _, d := range r.Differences(now) {
+		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second))
 	}
 	gaps := len(r.Data.Shards) > 0
 	if gaps {
@@ -276,28 +287,53 @@ func (r Run) compatible(dir string, now Run) error {
 	return &MismatchError{dir, diff, gaps}
 }
 
-// difference is a condition that two runs do not share.
-type difference struct{ what, first, second string }
+// Difference is a condition that two runs do not share.
+type Difference struct {
+	What   string `json:"what"`
+	First  string `json:"first"`
+	Second string `json:"second"`
+	Of     Aspect `json:"-"`
+}
 
-// differences are the conditions on which results depend and that r and other do not share.
-func (r Run) differences(other Run) (diff []difference) {
-	differs := func(what string, first, second any) {
+// Aspect is what of a run a condition is of.
+type Aspect int
+
+const (
+	OfResults     Aspect = iota // what the results are about
+	OfExtent                    // which examples are sampled, and what is kept of them
+	OfComputation               // by what, and in which precision, the same numbers are computed
+)
+
+// aspect is that of a parameter.
+func aspect(name string) Aspect {
+	switch name {
+	case "skip", "max", "select", "shard", "save-scores":
+		return OfExtent
+	case "precision", "prefer-nhwc", "conv-search":
+		return OfComputation
+	}
+	return OfResults
+}
+
+// Differences are the conditions on which results depend and that r and other do not share.
+func (r Run) Differences(other Run) (diff []Difference) {
+	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
-			diff = append(diff, difference{what, show(first), show(second)})
+			diff = append(diff, Difference{what, show(first), show(second), of})
 		}
 	}
 	if r.Model.SHA256 != other.Model.SHA256 {
-		differs("the model", fileWithSum(r.Model.File, r.Model.SHA256), fileWithSum(other.Model.File, other.Model.SHA256))
+		differs(OfResults, "the model", fileWithSum(r.Model.File, r.Model.SHA256), fileWithSum(other.Model.File, other.Model.SHA256))
 	}
 	if a, b := r.Model.Denoiser, other.Model.Denoiser; a.sum() != b.sum() {
-		differs("the denoiser", a.describe(), b.describe())
+		differs(OfResults, "the denoiser", a.describe(), b.describe())
 	}
-	differs("the denoiser's timestep", r.Model.Denoiser.step(), other.Model.Denoiser.step())
+	differs(OfResults, "the denoiser's timestep", r.Model.Denoiser.step(), other.Model.Denoiser.step())
 	if r.Data.SHA256 != other.Data.SHA256 {
-		differs("the data set", fileWithSum(r.Data.File, r.Data.SHA256), fileWithSum(other.Data.File, other.Data.SHA256))
+		differs(OfResults, "the data set", fileWithSum(r.Data.File, r.Data.SHA256), fileWithSum(other.Data.File, other.Data.SHA256))
 	}
 	if !slices.Equal(r.Model.Changes, other.Model.Changes) {
-		differs("what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
+		differs(OfResults, "what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	first, second := reflect.ValueOf(r.Parameters), reflect.ValueOf(other.Parameters)
 	for i := range first.NumField() {
@@ -307,14 +343,14 @@ func (r Run) differences(other Run) (diff []difference) {
 		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
 			continue
 		}
-		differs("--"+name, a.Interface(), b.Interface())
+		differs(aspect(name), "--"+name, a.Interface(), b.Interface())
 	}
-	differs("the folder's format", r.Schema, other.Schema)
-	differs("rscert", r.Version, other.Version)
-	differs("ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
-	differs("the provider", r.Runtime.Provider, other.Runtime.Provider)
-	if len(diff) == 0 { // what else could make another table?
-		differs("the table of the noise", r.Noise, other.Noise)
+	differs(OfComputation, "the folder's format", r.Schema, other.Schema)
+	differs(OfComputation, "rscert", r.Version, other.Version)
+	differs(OfComputation, "ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
+	differs(OfComputation, "the provider", r.Runtime.Provider, other.Runtime.Provider)
+	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // what else could make another table?
+		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}
 	return diff
 }

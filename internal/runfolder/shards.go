@@ -136,8 +136,8 @@ func (p shardFolder) matches(other shardFolder) error {
 	a, b := p.run, other.run
 	a.Parameters.Shard, b.Parameters.Shard = Whole, Whole
 	var diff []string
-	for _, d := range a.differences(b) {
-		diff = append(diff, fmt.Sprintf("%s is %s there, %s here", d.what, d.first, d.second))
+	for _, d := range a.Differences(b) {
+		diff = append(diff, fmt.Sprintf("%s is %s there, %s here", d.What, d.First, d.Second))
 	}
 	if a.Data.Examples != b.Data.Examples || a.Model.Classes != b.Model.Classes {
 		diff = append(diff, "their examples or classes differ in number")

@@ -1,0 +1,36 @@
+package onnx
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// testdata/noise-checksum.onnx (scripts/gpu_torch.py) gives k/255 the class (Σ wᵢ·(kᵢ mod 16)) mod 10, wᵢ = 1 + 7i mod 3,
+// for whole k, negative ones too; scripts/gpu_check.py compares noise by it.
+func TestNoiseChecksum(t *testing.T) {
+	model, err := os.ReadFile("../../testdata/noise-checksum.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, model, LoadOptions{Device: CPU, Batch: 8})
+	random := rand.New(rand.NewPCG(1, 2))
+	var samples [][]float32
+	var want []int
+	for range 100 {
+		x, sum := make([]float32, m.InputLen()), 0
+		for i := range x {
+			k := random.IntN(2400) - 1100
+			x[i] = float32(float64(k) / 255)
+			sum += (1 + 7*i%3) * (k & 15)
+		}
+		samples, want = append(samples, x), append(want, sum%10)
+	}
+	for i, outputs := range scores(t, m, samples) {
+		for class, score := range outputs {
+			if (class == want[i]) != (score == 0) || score > 0 {
+				t.Fatalf("sample %d of class %d has the scores %v", i, want[i], outputs)
+			}
+		}
+	}
+}

@@ -1,0 +1,291 @@
+// Package agreement counts in how many votes two runs of one experiment differ: of the same model, data, σ and seed, and
+// so of the same noisy inputs, computed on another device, in another precision or by another library. Such runs differ
+// where two classes are within the rounding of each other. Each of them is valid.
+package agreement
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// Agreement is how far the results of two runs agree, over the examples that both have.
+type Agreement struct {
+	First  Side `json:"first"`
+	Second Side `json:"second"`
+	// Differences are those of what computed the runs.
+	Differences []runfolder.Difference `json:"differences"`
+
+	Examples int   `json:"examples"` // in both runs
+	Samples  int64 `json:"samples"`  // that both have drawn of them, of the selection and of the estimation
+	Votes    Votes `json:"votes"`
+	// OtherCounts is the number of examples whose counts are not the same.
+	OtherCounts int `json:"examples_with_other_counts"`
+	// OtherSamples is the number of examples that were stopped after other numbers of samples.
+	OtherSamples int `json:"examples_with_other_n"`
+	// OtherTop is the number of examples with another class of the most selection votes; of estimation votes in runs
+	// without selection.
+	OtherTop int `json:"examples_with_other_top_class"`
+	// OtherClass is the number of examples that both runs certify, for different classes.
+	OtherClass int `json:"examples_with_other_certified_class"`
+	// AbstainedFirst and AbstainedSecond are the numbers of examples that one run alone abstains from.
+	AbstainedFirst  int `json:"abstained_in_first_only"`
+	AbstainedSecond int `json:"abstained_in_second_only"`
+	// OtherRadius is the number of examples that both runs certify for the same class, with different radii, and Largest
+	// that of them with the largest difference.
+	OtherRadius int     `json:"examples_with_other_radius"`
+	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
+	Changed     []Class `json:"changed"` // the examples of OtherTop, OtherClass and the abstentions
+}
+
+// Side is one of the runs.
+type Side struct {
+	Run       string `json:"run"`
+	Device    string `json:"device"`
+	Precision string `json:"precision"`
+	Provider  string `json:"provider"`
+	Library   string `json:"library"` // ONNX Runtime's version
+	Examples  int    `json:"examples"`
+	Only      int    `json:"examples_only_here"`
+}
+
+// Class is what two runs say of the class of an example.
+type Class struct {
+	Index  int `json:"index"`
+	Label  int `json:"label"`
+	First  int `json:"first"` // certified, −1 for abstained
+	Second int `json:"second"`
+	// TopFirst and TopSecond have the most votes (Agreement.OtherTop).
+	TopFirst  int `json:"top_first"`
+	TopSecond int `json:"top_second"`
+}
+
+// Radii are the radii of an example.
+type Radii struct {
+	Index  int     `json:"index"`
+	First  float64 `json:"first"`
+	Second float64 `json:"second"`
+}
+
+func (r Radii) difference() float64 { return max(r.First-r.Second, r.Second-r.First) }
+
+// Votes is in how many of the samples the two runs vote differently.
+type Votes struct {
+	// Source is "scores" where the votes were compared sample by sample, and "counts" where only their sums are known.
+	Source Source `json:"source"`
+	// AtLeast differ. From counts it is the sum over the examples of Σ_k max(0, a_k − b_k): so many of the votes for a
+	// class went elsewhere in the other run. Votes that went one way and as many that went the other cancel, so the true
+	// number can be far larger.
+	AtLeast int64 `json:"at_least"`
+	// AtMost differ, from scores: AtLeast, and those of equal largest scores, which do not tell the vote.
+	AtMost *int64 `json:"at_most,omitempty"`
+	// Rate is AtLeast for 100,000 samples.
+	Rate float64 `json:"at_least_per_100000"`
+	// Low to High is the Clopper–Pearson interval of the rate on these examples under other noise; from counts there is
+	// no upper end.
+	Level float64  `json:"level"`
+	Low   float64  `json:"low_per_100000"`
+	High  *float64 `json:"high_per_100000,omitempty"`
+}
+
+// Source is what votes are compared by.
+type Source string
+
+// Sources of the comparison.
+const (
+	FromCounts Source = "counts"
+	FromScores Source = "scores"
+)
+
+// per is the number of samples that a rate is of.
+const per = 100_000
+
+// Level is that of the interval of the rate.
+const Level = 0.95
+
+// IncomparableError says in what two runs differ, beside what computed them.
+type IncomparableError struct {
+	First, Second string
+	Differences   []string
+}
+
+func (e *IncomparableError) Error() string {
+	return fmt.Sprintf("%s and %s are not the same experiment: %s", e.First, e.Second, strings.Join(e.Differences, "; "))
+}
+
+// Hint says what the comparison is for.
+func (*IncomparableError) Hint() string {
+	return "compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same " +
+		"--seed and flags; 'rscert report RUN --baseline RUN' compares models"
+}
+
+// Compare compares two runs example by example. Where both saved their scores, it compares them sample by sample and
+// tells done of every example.
+func Compare(ctx context.Context, first, second summary.Source, done func()) (Agreement, error) {
+	for _, s := range []summary.Source{first, second} {
+		if s.Run == nil {
+			return Agreement{}, hint.New(fmt.Sprintf("%s: is no run folder", s.Path), "compare needs what run.json says of both runs")
+		}
+	}
+	a := Agreement{First: side(first), Second: side(second), Differences: []runfolder.Difference{}, Changed: []Class{}}
+	if err := a.conditions(first, second); err != nil {
+		return a, err
+	}
+	pairs, err := a.pair(first, second)
+	if err != nil {
+		return a, err
+	}
+	for _, p := range pairs {
+		a.add(p)
+	}
+	a.Votes = Votes{Source: FromCounts, AtLeast: sumCounts(pairs)}
+	if first.Run.Parameters.SaveScores && second.Run.Parameters.SaveScores {
+		if a.Votes, err = fromScores(ctx, first.Path, second.Path, pairs, done); err != nil {
+			return a, err
+		}
+	}
+	a.Votes.estimate(a.Samples)
+	return a, nil
+}
+
+func side(s summary.Source) Side {
+	r := s.Run
+	return Side{Run: s.Path, Device: r.Runtime.Device, Precision: r.Parameters.Precision.String(), Provider: r.Runtime.Provider,
+		Library: r.Runtime.Library, Examples: len(s.Certificates)}
+}
+
+// conditions notes in what the runs differ, and returns an error where that is more than what computed them.
+func (a *Agreement) conditions(first, second summary.Source) error {
+	var refused []string
+	for _, d := range first.Run.Differences(*second.Run) {
+		switch d.Of {
+		case runfolder.OfResults:
+			refused = append(refused, fmt.Sprintf("%s is %s and %s", d.What, d.First, d.Second))
+		case runfolder.OfComputation:
+			a.Differences = append(a.Differences, d)
+		}
+	}
+	if x, y := first.Run.Data.Reading(), second.Run.Data.Reading(); x != y {
+		refused = append(refused, fmt.Sprintf("the data are read with %s and %s", x, y))
+	}
+	if len(refused) > 0 {
+		return &IncomparableError{first.Path, second.Path, refused}
+	}
+	return nil
+}
+
+// pair is an example in both runs.
+type pair struct {
+	first, second example
+}
+
+// example is one run's part of it.
+type example struct {
+	certify.Votes
+	certificate certify.Certificate
+}
+
+// examples are those of a run, by index.
+func examples(s summary.Source) []example {
+	all := make([]example, len(s.Certificates))
+	for i, c := range s.Certificates {
+		all[i] = example{s.Votes[i], c}
+	}
+	slices.SortFunc(all, func(a, b example) int { return cmp.Compare(a.Index, b.Index) })
+	return all
+}
+
+// pair finds the examples that both runs have.
+func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
+	var pairs []pair
+	rest := examples(second)
+	for _, e := range examples(first) {
+		i, found := slices.BinarySearchFunc(rest, e.Index, func(e example, index int) int { return cmp.Compare(e.Index, index) })
+		if found {
+			if e.Label != rest[i].Label {
+				return nil, &IncomparableError{first.Path, second.Path,
+					[]string{fmt.Sprintf("example %d has the labels %d and %d", e.Index, e.Label, rest[i].Label)}}
+			}
+			pairs = append(pairs, pair{first: e, second: rest[i]})
+			i++
+		}
+		rest = rest[i:]
+	}
+	if len(pairs) == 0 {
+		return nil, hint.New(fmt.Sprintf("%s and %s have no example in common", first.Path, second.Path),
+			"certify the same examples: --skip, --max, --select and --shard choose them")
+	}
+	a.Examples = len(pairs)
+	a.First.Only, a.Second.Only = a.First.Examples-len(pairs), a.Second.Examples-len(pairs)
+	return pairs, nil
+}
+
+// add counts an example.
+func (a *Agreement) add(p pair) {
+	x, y := p.first, p.second
+	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
+	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // and so none, else
+		a.OtherCounts++
+	}
+	if x.N != y.N {
+		a.OtherSamples++
+	}
+	a.addClass(Class{Index: x.Index, Label: x.Label, First: x.certificate.Prediction, Second: y.certificate.Prediction,
+		TopFirst: x.top(), TopSecond: y.top()})
+	r := Radii{x.Index, x.certificate.Radius, y.certificate.Radius}
+	if x.certificate.Prediction != y.certificate.Prediction || r.First == r.Second {
+		return
+	}
+	a.OtherRadius++
+	if a.Largest == nil || r.difference() > a.Largest.difference() {
+		a.Largest = &r
+	}
+}
+
+func (a *Agreement) addClass(c Class) {
+	switch {
+	case c.First == c.Second:
+	case c.First == certify.Abstained:
+		a.AbstainedFirst++
+	case c.Second == certify.Abstained:
+		a.AbstainedSecond++
+	default:
+		a.OtherClass++
+	}
+	if c.TopFirst != c.TopSecond {
+		a.OtherTop++
+	}
+	if c.First != c.Second || c.TopFirst != c.TopSecond {
+		a.Changed = append(a.Changed, c)
+	}
+}
+
+// top is the class with the most selection votes, or, without selection, estimation votes; the lowest of equals.
+func (e example) top() int {
+	v := e.Votes
+	if v.Counts0 == nil {
+		v.Counts0 = v.Counts
+	}
+	top, _ := v.Elected(certify.Predicted) // there are counts
+	return top
+}
+
+// estimate fills in what follows from the numbers.
+func (v *Votes) estimate(samples int64) {
+	const alpha = (1 - Level) / 2
+	v.Level = Level
+	v.Rate = per * float64(v.AtLeast) / float64(samples)
+	v.Low = per * binomial.LowerBound(v.AtLeast, samples, alpha)
+	if v.AtMost != nil {
+		high := per * binomial.UpperBound(*v.AtMost, samples, alpha)
+		v.High = &high
+	}
+}

@@ -1,0 +1,167 @@
+package agreement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+func sumCounts(pairs []pair) (sum int64) {
+	for _, p := range pairs {
+		sum += fromCounts(p.first.Votes, p.second.Votes)
+	}
+	return sum
+}
+
+// fromCounts is how many of the samples that both have drawn have other votes, at least: those of the selection and those
+// of the estimation.
+func fromCounts(a, b certify.Votes) int64 {
+	return apart(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + apart(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
+}
+
+// apart is Σ_k max(0, a_k − b_k) with a of n ≤ m samples, and votes for nobody as one more class. b has the same first n
+// samples, so at most b_k of a's votes for k can be b's, too. For n = m it is half the L1 distance.
+func apart(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
+	if n > m {
+		a, aNone, b, bNone = b, bNone, a, aNone
+	}
+	sum := max(0, aNone-bNone)
+	for k := range a {
+		sum += max(0, a[k]-b[k])
+	}
+	return sum
+}
+
+// Votes of a sample, beside the classes.
+const (
+	nobody = -1 // the output was no answer
+	untold = -2 // equal scores do not tell for which of the classes
+)
+
+// fromScores compares the votes of the pairs' samples one by one.
+func fromScores(ctx context.Context, first, second string, pairs []pair, done func()) (v Votes, err error) {
+	a, err := openSamples(first)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	b, err := openSamples(second)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	v = Votes{Source: FromScores, AtMost: new(int64)}
+	for _, p := range pairs {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		x, err := a.votes(p.first.Index)
+		if err != nil {
+			return v, err
+		}
+		y, err := b.votes(p.second.Index)
+		if err != nil {
+			return v, err
+		}
+		if len(x) != len(y) {
+			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
+		}
+		differ, told := compareVotes(x, y)
+		// The counts are of the votes themselves, and know of equal scores.
+		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
+		*v.AtMost += differ + int64(len(x)) - told
+		done()
+	}
+	return v, errors.Join(a.finish(), b.finish())
+}
+
+// compareVotes counts the samples whose votes are told in both, and those of them that differ.
+func compareVotes(x, y []int32) (differ, told int64) {
+	for i := range x {
+		if x[i] == untold || y[i] == untold {
+			continue
+		}
+		told++
+		if x[i] != y[i] {
+			differ++
+		}
+	}
+	return differ, told
+}
+
+// samples reads the votes of the samples of a run off its scores.
+type samples struct {
+	*runfolder.Scores
+	path string
+	read []int32 // of the example that votes went to
+}
+
+func openSamples(path string) (*samples, error) {
+	e, err := runfolder.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Whole().Scores()
+	return &samples{Scores: s, path: path}, err
+}
+
+// votes are those of an example behind the one before: of the selection samples, then of the estimation samples.
+func (s *samples) votes(index int) ([]int32, error) {
+	for {
+		i, _, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: has no scores of example %d, or not in its turn", s.path, index)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i == index {
+			break
+		}
+	}
+	s.read = s.read[:0]
+	take := func(probs []float32) error {
+		for ; len(probs) >= s.Classes; probs = probs[s.Classes:] {
+			s.read = append(s.read, vote(probs[:s.Classes]))
+		}
+		return nil
+	}
+	if s.N0 > 0 {
+		if err := s.Selection(take); err != nil {
+			return nil, err
+		}
+	}
+	err := s.Estimation(take)
+	return s.read, err
+}
+
+// finish reads to the end: only then all checksums were compared.
+func (s *samples) finish() error {
+	for {
+		if _, _, err := s.Next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// vote is that of a sample with the probabilities. They are rounded, so of two that are equal either can have had the
+// larger logit.
+func vote(probs []float32) int32 {
+	k := smoothing.Vote(probs)
+	if k < 0 || probs[k] == 0 { // saved as zeros
+		return nobody
+	}
+	for _, p := range probs[k+1:] {
+		if p == probs[k] {
+			return untold
+		}
+	}
+	return int32(k)
+}
