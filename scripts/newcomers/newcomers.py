@@ -23,6 +23,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 SUITE = "trixie"
 MODULE = "github.com/rscert/rscert"
+CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 
 
 def main():
@@ -94,7 +95,7 @@ class Root:
         if user == "me":
             env |= self.env
         print(f"{user}$ {command}", file=self.log, flush=True)
-        done = subprocess.run(["chroot", *place, self.folder, "bash", "-c", f"cd ~; {command}"], env=env, text=True,
+        done = subprocess.run([CHROOT, *place, self.folder, "bash", "-c", f"cd ~; {command}"], env=env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         print(done.stdout, file=self.log, flush=True)
         return done.returncode, done.stdout
@@ -140,12 +141,12 @@ def by_pip(root):
     shutil.copy(REPOSITORY / "docs/first-model.md", root.folder / "srv")
     shutil.copy(REPOSITORY / "scripts/newcomers/run_page.py", root.folder / "srv")
     root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1"}
-    root.apt("python3 python3-pip")
+    root.apt("--no-install-recommends python3 python3-pip")
     root.stumble("a virtual environment", "pip install rscert", "error: externally-managed-environment",
                  "the system's Python is apt's: `python3 -m venv venv`")
     root.stumble("python3-venv", "python3 -m venv venv", "ensurepip is not", "`apt-get install python3-venv`")
     root.env.pop("PIP_PRE")
-    root.apt("python3-venv")
+    root.apt("--no-install-recommends python3-venv")
     said = root.step("rm -rf venv; python3 /srv/run_page.py /srv/first-model.md")
     root.rows[-1:] = [line for line in said.splitlines() if re.fullmatch(r"\| .* \| \d+ s \| \d+ s \|", line)]
 
@@ -174,7 +175,7 @@ def by_go(root):
 
 def by_git(root):
     shutil.copytree(root.work / "clone/.git", root.folder / "srv/rscert.git")
-    root.apt("git make")
+    root.apt("--no-install-recommends git make")
     root.step(f"git config --global url.file:///srv/rscert.git.insteadOf https://{MODULE} && "
               "git config --global safe.directory '*'")
     root.rows.pop()
@@ -200,7 +201,7 @@ def examples(root):
 
 def fetch(root):
     """pip, where the releases of ONNX Runtime on GitHub cannot be reached: rscert setup takes the wheel."""
-    root.run("apt-get install -y -qq python3-pip", "root")
+    root.run("apt-get install -y -qq --no-install-recommends python3-pip", "root")
 
 
 WAYS = {"pip": by_pip, "go": by_go, "git": by_git}
