@@ -122,13 +122,14 @@ class Root:
 
     def table(self):
         today = datetime.date.today()
-        print(f"<!-- made: newcomer-{self.name} -->\n\n| step | time | processor time |\n| --- | --- | --- |")
+        made = MADE[self.name]
+        print(f"<!-- {made} -->\n\n| step | time | processor time |\n| --- | --- | --- |")
         print(*self.rows, sep="\n")
         if self.stumbles:
             print("\n| without | this | says | what helps |\n| --- | --- | --- | --- |")
             print(*self.stumbles, sep="\n")
         print(f"\n{today.day} {today:%B %Y}, Debian {SUITE} in a chroot, {platform.machine()}, {os.cpu_count()} cores; their load "
-              f"at the end {os.getloadavg()[2]:.0f}.\n\n<!-- end: newcomer-{self.name} -->", flush=True)
+              f"at the end {os.getloadavg()[2]:.0f}.\n\n<!-- {made.replace('made', 'end')} -->", flush=True)
 
 
 def usage():
@@ -205,6 +206,7 @@ def fetch(root):
 
 
 WAYS = {"pip": by_pip, "go": by_go, "git": by_git}
+MADE = {"pip": "made: newcomer-pip", "go": "made: newcomer-go", "git": "made: newcomer-git"}
 
 if __name__ == "__main__":
     main()
