@@ -208,7 +208,7 @@ $(SITE)/ok: scripts/site/requirements.txt
 	$(SITE)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# One way: make newcomers WAYS=go. The roots stay in NEWCOMERS: some 10 GB.
+# One way: make newcomers WAYS=go. The roots stay in NEWCOMERS.
 WAYS ?= git go pip
 NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
 

@@ -141,7 +141,8 @@ def by_pip(root):
     shutil.copytree(REPOSITORY / "out/wheel", root.folder / "srv/wheel")
     shutil.copy(REPOSITORY / "docs/first-model.md", root.folder / "srv")
     shutil.copy(REPOSITORY / "scripts/newcomers/run_page.py", root.folder / "srv")
-    root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1"}
+    # pip keeps no second copy of 3 GB in a folder that is thrown away.
+    root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1", "PIP_NO_CACHE_DIR": "1"}
     root.apt("--no-install-recommends python3 python3-pip")
     root.stumble("a virtual environment", "pip install rscert", "error: externally-managed-environment",
                  "the system's Python is apt's: `python3 -m venv venv`")
