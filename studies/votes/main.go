@@ -1,6 +1,6 @@
 // Votes compares the ways to certify from votes on real ones: those of Cohen et
 // al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images, n = 100,000 (Jia et al. 2020),
-// in ../shared, and on the votes of runs of the bundled model. It writes
+// which lie beside the repository (votesFile), and on the votes of runs of the bundled model. It writes
 // docs/votes-tables.md, from which docs/votes.md quotes, and docs/img/votes.svg:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
