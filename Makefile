@@ -205,10 +205,36 @@ wheel: tools ## build the Python wheel of this platform into out/wheel and test 
 SPELL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/codespell
 
 .PHONY: docs
-docs: tools ## the pages: spelling, links, commands, references, schemas
+docs: tools ## the pages: spelling, links, commands, blocks, references, schemas
 	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
 	$(SPELL)/bin/codespell *.md docs python
-	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestMethodsTopic|TestSchemas'
+	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestPapers|TestMethodsTopic|TestSchemas'
+
+# mkdocs comes with pip and is kept beside ONNX Runtime, out of the tree.
+SITE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/site
+
+.PHONY: site
+site: $(SITE)/ok ## the pages as a site in out/site; a broken link or anchor is an error
+	$(SITE)/bin/python scripts/site/prepare.py out/site-pages
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --config-file out/site-pages/mkdocs.yml --site-dir $(CURDIR)/out/site
+	@echo out/site/index.html
+
+$(SITE)/ok: scripts/site/requirements.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# One way: make newcomers WAYS=go. The roots stay in NEWCOMERS.
+WAYS ?= git go pip
+NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
+
+.PHONY: newcomers
+newcomers: tools ## install by pip, go install and git clone in fresh Debians, and certify (root, debootstrap; half an hour)
+	@command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq debootstrap; }
+	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/wheel.sh
+	@mkdir -p out
+	$(PYTHON) scripts/newcomers/newcomers.py $(NEWCOMERS) $(WAYS) >out/newcomers.txt
+	$(GO) run ./studies/page docs/newcomers.md <out/newcomers.txt
 
 .PHONY: deb
 deb: tools ## pack a Debian package for this machine into out/deb

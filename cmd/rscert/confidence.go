@@ -64,7 +64,7 @@ of the label: no other class exceeds 1 − lower.
 
 standard: Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1);
 cdf: the same for every threshold on the score, from a band for its distribution
-(their Theorem 2, with the term that emde 2025, eq. 13, leaves out);
+(their Theorem 2, with the term that Emde et al. 2025, eq. 13, leaves out);
 tangent (default): the tangent of cdf's sum at the selection samples' distribution,
 a mean, which needs no band. Without selection samples (--class label) the first
 twentieth of the samples takes their place, and the others are in the mean.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,10 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/certify"
 )
 
 // pages reads the Markdown files of the project, by their paths from the root.
@@ -41,6 +46,7 @@ var (
 	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	notInID    = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	fence      = regexp.MustCompile("(?ms)^```.*?^```")
+	anchorID   = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 )
 
@@ -49,6 +55,9 @@ func anchors(page string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
 		id := notInID.ReplaceAllString(strings.ToLower(h[1]), "")
 		all = append(all, strings.ReplaceAll(id, " ", "-"))
+	}
+	for _, id := range anchorID.FindAllStringSubmatch(page, -1) {
+		all = append(all, id[1])
 	}
 	return all
 }
@@ -237,11 +246,11 @@ var surname = regexp.MustCompile(`\p{Lu}[\p{L}]+`)
 // Every paper that help, pages or comments name is in docs/references.md.
 func TestReferences(t *testing.T) {
 	all := pages(t)
-	rows := strings.Split(all["docs/references.md"], "\n")
+	rows := papers(t, all["docs/references.md"])
 	delete(all, "docs/references.md")
 	delete(all, "CHANGELOG.md")
 	for path, text := range goSources(t) {
-		all[path] = text
+		all[path] = wrapped.ReplaceAllString(text, " ")
 	}
 	cited := map[string]bool{}
 	for path, text := range all {
@@ -250,13 +259,107 @@ func TestReferences(t *testing.T) {
 				continue
 			}
 			cited[m[0]] = true
-			if !slices.ContainsFunc(rows, func(row string) bool { return namesPaper(row, m[0], m[1]) }) {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(rows)), func(row string) bool { return namesPaper(row, m[0], m[1]) }) {
 				t.Errorf("%s: %s is not in docs/references.md", path, m[0])
 			}
 		}
 	}
 	if len(cited) < 30 {
 		t.Errorf("only %d papers found", len(cited))
+	}
+}
+
+// wrapped is where a line of a comment in Go goes on in the next.
+var wrapped = regexp.MustCompile(`\n\s*// ?`)
+
+// paperRow is a row of docs/references.md: key, name, authors, title, where.
+var paperRow = regexp.MustCompile(`(?m)^\| <a id="([a-z]+\d{4})"></a>([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+
+// papers are the rows of docs/references.md without their anchors, by key.
+func papers(t *testing.T, page string) map[string]string {
+	t.Helper()
+	rows := map[string]string{}
+	for _, m := range paperRow.FindAllStringSubmatch(page, -1) {
+		if rows[m[1]] != "" {
+			t.Errorf("docs/references.md has two rows %s", m[1])
+		}
+		rows[m[1]] = fmt.Sprintf("| %s | %s | %s | %s |", m[2], m[3], m[4], m[5])
+	}
+	if table := strings.Count(page, "\n| ") - 2; len(rows) != table {
+		t.Errorf("docs/references.md: %d of %d rows have a key and four columns", len(rows), table)
+	}
+	return rows
+}
+
+var (
+	// paperLink is a link to a paper: what it says, and the key.
+	paperLink = regexp.MustCompile(`\[([^\]]+)\]\((?:docs/)?references\.md#(\w+)\)`)
+	// notProse is what can have no links: blocks, headings, code, and parts that programs make.
+	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
+)
+
+// unlinked are the papers that a page names without a link, and links that lead to another paper.
+func unlinked(page string, rows map[string]string) (wrong []string) {
+	page = notProse.ReplaceAllString(outsideMarks(page), "")
+	page = paperLink.ReplaceAllStringFunc(page, func(link string) string {
+		m := paperLink.FindStringSubmatch(link)
+		paper := citation.FindStringSubmatch(m[1])
+		if paper == nil || rows[m[2]] == "" || !namesPaper(rows[m[2]], paper[0], paper[1]) {
+			wrong = append(wrong, link)
+		}
+		return ""
+	})
+	for _, m := range citation.FindAllString(page, -1) {
+		if !notPapers.MatchString(m) {
+			wrong = append(wrong, m)
+		}
+	}
+	return wrong
+}
+
+// outsideMarks is a page without the parts that studies make.
+func outsideMarks(page string) string {
+	for {
+		before, rest, found := strings.Cut(page, "<!-- made: ")
+		if !found {
+			return page
+		}
+		name, _, _ := strings.Cut(rest, " -->")
+		_, after, _ := strings.Cut(rest, "<!-- end: "+name+" -->")
+		page = before + after
+	}
+}
+
+// Where a page of docs names a paper, a link leads to the paper's row.
+func TestPapersAreLinked(t *testing.T) {
+	all := pages(t)
+	rows := papers(t, all["docs/references.md"])
+	links := 0
+	for path, page := range all {
+		if path == "docs/references.md" || !strings.HasPrefix(path, "docs/") && path != "README.md" && path != "python/README.md" {
+			continue
+		}
+		links += len(paperLink.FindAllString(page, -1))
+		for _, wrong := range unlinked(page, rows) {
+			t.Errorf("%s: %s: want a link [%s](references.md#KEY)", path, wrong, wrong)
+		}
+	}
+	if links < 30 {
+		t.Errorf("only %d links", links)
+	}
+	for page, want := range map[string]int{
+		"by Cohen et al. 2019.":                                   1,
+		"[Cohen et al. 2019](references.md#cohen2019)":            0,
+		"[Cohen et al. 2019](references.md#salman2019)":           1,
+		"[Cohen et al. 2019](references.md#nobody2019)":           1,
+		"[Platt's (1999)](references.md#platt1999)":               0,
+		"<!-- made: x -->\nby Cohen et al. 2019\n<!-- end: x -->": 0,
+		"    by Cohen et al. 2019":                                0,
+		"Maurer & Pontil (2009)":                                  1,
+	} {
+		if got := unlinked(page, rows); len(got) != want {
+			t.Errorf("%q: %q", page, got)
+		}
 	}
 }
 
@@ -309,18 +412,37 @@ func TestDocsAreInside(t *testing.T) {
 	}
 }
 
-// 'rscert help methods' has every method of the tables, and whether it is sound.
+// 'rscert help methods' has every method of the tables, whether it is sound, and papers that are in docs/references.md.
 func TestMethodsTopic(t *testing.T) {
 	var out strings.Builder
 	if code := execute([]string{"help", "methods"}, streams{strings.NewReader(""), &out, io.Discard}); code != exitDone {
 		t.Fatalf("exit code %d", code)
 	}
 	for _, want := range []string{
-		`margin +sound +exact`, `moutaouakil +not sound`, `star +sound`, `taylor +not sound`, `tangent +sound`,
-		`ciosek-nw +not sound`, `binned-tv +sound`, `isotonic +– `,
+		`margin +sound +exact.*\[moutaouakil2024, buehler1957\]$`, `moutaouakil +not sound`, `star +sound`, `taylor +not sound`,
+		`tangent +sound`, `ciosek-nw +not sound`, `binned-tv +sound`, `isotonic +– `,
 	} {
 		if !regexp.MustCompile(`(?m)^ +` + want).MatchString(out.String()) {
 			t.Errorf("no line %q in\n%s", want, &out)
+		}
+	}
+	rows := papers(t, pages(t)["docs/references.md"])
+	methods := regexp.MustCompile(`(?m)^  \S+ +(?:sound|not sound|–) .*$`).FindAllString(out.String(), -1)
+	if want := len(certify.VoteMethods()) + len(certify.MeanBounds()) + len(certify.Combines()) + len(certify.ConfidenceMethods()) +
+		len(calib.BoundMethods) + len(calibrator.Methods); len(methods) != want {
+		t.Errorf("%d methods, want %d", len(methods), want)
+	}
+	keys := regexp.MustCompile(`\[([a-z0-9, ]+)\]$`)
+	for _, line := range methods {
+		m := keys.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("no paper: %s", line)
+			continue
+		}
+		for key := range strings.SplitSeq(m[1], ", ") {
+			if rows[key] == "" {
+				t.Errorf("docs/references.md has no %s: %s", key, line)
+			}
 		}
 	}
 }

@@ -16,8 +16,9 @@ import (
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString(`The methods by name. A number of a sound method is true with the probability it states;
-what is not sound is kept to reproduce its paper. The papers are in docs/references.md, the
-formulas and what they assume in the code's comments.
+what is not sound is kept to reproduce its paper. In brackets are the papers that a method
+rests on: [cohen2019] is docs/references.md#cohen2019. The formulas and what they assume are
+in the code's comments.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())
@@ -26,11 +27,11 @@ formulas and what they assume in the code's comments.
 	tabulateRows(t, "Confidence under attack: confidence --method, certify --confidence", certify.ConfidenceMethods())
 	fmt.Fprintln(t, "\nUpper bounds on the calibration error: ce --method")
 	for _, m := range calib.BoundMethods {
-		tabulateMethod(t, m.Name, m.Sound, m.What)
+		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
 	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates, which bound nothing)")
 	for _, m := range calibrator.Methods {
-		fmt.Fprintf(t, "  %s\t–\t%s\n", m.Name, m.What)
+		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}
 	_ = t.Flush() // a Builder takes everything
 	return &cobra.Command{Use: "methods", Short: "Every method, whether it is sound, and its paper", Long: b.String()}
@@ -39,14 +40,14 @@ formulas and what they assume in the code's comments.
 func tabulateRows[M ~string](t *tabwriter.Writer, title string, rows []certify.Row[M]) {
 	fmt.Fprintln(t, "\n"+title)
 	for _, r := range rows {
-		tabulateMethod(t, string(r.Name), r.Sound, r.What)
+		tabulateMethod(t, string(r.Name), r.Sound, r.What, r.Papers)
 	}
 }
 
-func tabulateMethod(t *tabwriter.Writer, name string, sound bool, what string) {
+func tabulateMethod(t *tabwriter.Writer, name string, sound bool, what, papers string) {
 	verdict := "sound"
 	if !sound {
 		verdict = "not sound"
 	}
-	fmt.Fprintf(t, "  %s\t%s\t%s\n", name, verdict, what)
+	fmt.Fprintf(t, "  %s\t%s\t%s [%s]\n", name, verdict, what, strings.ReplaceAll(papers, " ", ", "))
 }

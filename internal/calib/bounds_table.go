@@ -26,6 +26,7 @@ type BoundMethod struct {
 	Name       string
 	Sound      bool
 	What       string // the bound in a line
+	Papers     string // keys of docs/references.md, with spaces between
 	Assumption Assumption
 	Default    bool // one of those to compute where none is chosen
 	Compute    func(*Sample, BoundParams) (Bound, error)
@@ -33,18 +34,18 @@ type BoundMethod struct {
 
 // BoundMethods are all of them.
 var BoundMethods = []BoundMethod{
-	{"binned-tv", true, "bin means of the labels, one concentration step", BoundedVariation, true,
+	{"binned-tv", true, "bin means of the labels, one concentration step", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
-	{"binned-lipschitz", true, "bin means or lines, one concentration step", PerturbedScores, true,
+	{"binned-lipschitz", true, "bin means or lines, one concentration step", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
-	{"tv", true, "total variation denoising", BoundedVariation, false,
+	{"tv", true, "total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
-	{"nw", true, "Nadaraya–Watson smoothing", PerturbedScores, false, nadarayaWatson(Repaired)},
-	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", PerturbedScores, false,
+	{"nw", true, "Nadaraya–Watson smoothing", "ciosek2025", PerturbedScores, false, nadarayaWatson(Repaired)},
+	{"nw-second-order", true, "like nw, with a smaller bound on the smoother's bias", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(SecondOrder)},
-	{"lipschitz", true, "sums over buckets of scores", PerturbedScores, false,
+	{"lipschitz", true, "sums over buckets of scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
-	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", PerturbedScores, false,
+	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(Printed)},
 }
 

@@ -39,8 +39,8 @@ func Rank(p *Predictions) *Ranked {
 // Quantity is that of the predictions.
 func (r *Ranked) Quantity() Quantity { return r.p.Quantity }
 
-// at is the example of rank k.
-func (r *Ranked) at(k int) (confidence float64, correct bool, w float64) {
+// example is that of rank k.
+func (r *Ranked) example(k int) (confidence float64, correct bool, w float64) {
 	if r.order == nil {
 		c, y := unpack(r.packed[k])
 		return c, y == 1, 1
@@ -58,7 +58,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	out := make([]Bin, 0, min(bins, n))
 	bin, end, last := 0, 0, math.NaN() // the bin being filled ends at rank end
 	for k := range n {
-		c, correct, w := r.at(k)
+		c, correct, w := r.example(k)
 		if k >= end && c != last {
 			for end <= k {
 				bin++
@@ -81,7 +81,7 @@ type step struct{ confidence, right, wrong float64 }
 func (r *Ranked) steps(f func(step)) {
 	var s step
 	for k := range r.p.N() {
-		c, correct, w := r.at(k)
+		c, correct, w := r.example(k)
 		if k > 0 && c != s.confidence {
 			f(s)
 			s = step{}

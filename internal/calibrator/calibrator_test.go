@@ -85,7 +85,7 @@ func TestFitsAgree(t *testing.T) {
 	} {
 		m := fit(t, name, logits)
 		l := likelihood{d: logits, z: logits.allLogits(), weights: len(m.Weight), l2: 1e-3}
-		near(t, name+" loss", l.at(nil, append(slices.Clone(m.Weight), m.Bias...)), want.loss, 1e-10)
+		near(t, name+" loss", l.value(nil, append(slices.Clone(m.Weight), m.Bias...)), want.loss, 1e-10)
 		near(t, name+" w0", m.Weight[0], want.w0, 1e-5)
 		near(t, name+" w1", m.Weight[1], want.w1, 1e-5)
 	}

@@ -11,18 +11,20 @@ import (
 type Method struct {
 	Name string
 	What string // one line of help
-	fit  func(d Data, o Options) (Map, error)
+	// Papers are the keys of what it rests on, in docs/references.md, with spaces between.
+	Papers string
+	fit    func(d Data, o Options) (Map, error)
 }
 
 // Methods are all methods, in the order of help.
 var Methods = []Method{
-	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", fitTemperature},
-	{"vector", "softmax(w·z + b), a weight and a bias a class (Guo et al. 2017)", fitVector},
-	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", fitMatrix},
-	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", fitPlatt},
-	{"isotonic", "the nearest nondecreasing function (Zadrozny & Elkan 2002)", fitIsotonic},
-	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", fitBeta},
-	{"histogram", "the share of the class in bins of equal count (Zadrozny & Elkan 2001)", fitHistogram},
+	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", "guo2017", fitTemperature},
+	{"vector", "softmax(w·z + b), a weight and a bias a class (Guo et al. 2017)", "guo2017", fitVector},
+	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", "guo2017", fitMatrix},
+	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", "platt1999", fitPlatt},
+	{"isotonic", "the nearest nondecreasing function (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
+	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
+	{"histogram", "the share of the class in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
 // Options are the settings of the methods that have some.

@@ -58,8 +58,8 @@ func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 		start[l.diagonal(k)] = 1
 	}
 	result, err := optimize.Minimize(optimize.Problem{
-		Func: func(x []float64) float64 { return l.at(nil, x) },
-		Grad: func(gradient, x []float64) { l.at(gradient, x) },
+		Func: func(x []float64) float64 { return l.value(nil, x) },
+		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
 	// A line search that finds no lower point is at the minimum, as far as float64 tells.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
@@ -93,8 +93,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// at is the value at x; the gradient is written where it is not nil.
-func (l likelihood) at(gradient, x []float64) float64 {
+// value is what is minimised, at x: the mean negative log-likelihood and the penalty; the gradient is written where it is not nil.
+func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}
 	clear(gradient)

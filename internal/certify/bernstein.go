@@ -5,7 +5,7 @@ import "math"
 // bernstein is mean − √(2V ln(2/α)/n) − 7 ln(2/α)/(3(n−1)), V the unbiased
 // sample variance (Maurer & Pontil 2009, Theorem 4). The 2 in the logarithms
 // pays for estimating the variance: the bound is one-sided as it is.
-// (moutaouakil 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil
+// (Moutaouakil 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil
 // prove for the known variance only.)
 type bernstein struct {
 	n     int64

@@ -12,7 +12,7 @@ import (
 //
 // α/2 is enough whatever the number of classes: the true runner-up j* is one
 // fixed, if unknown, class, its count is at most xB and upper is monotone, so
-// P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (moutaouakil 2024 pays
+// P(max p_j > upper(xB)) ≤ P(p_j* > upper(X_j*)) ≤ α/2. (Moutaouakil 2024 pays
 // α/m.)
 func (c *VoteCertifier) bonferroni(o observation) marginBound {
 	a := binomial.LowerBound(o.a, o.n, o.alpha/2)

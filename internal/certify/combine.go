@@ -19,10 +19,10 @@ const (
 )
 
 var combines = table[Combine, struct{}]{"combination", []entry[Combine, struct{}]{
-	{name: Directed, sound: true, what: "the mean of X^A − r·X^B, the weight r chosen by the selection samples"},
-	{name: Projected, sound: true, what: "the same with r = 1"},
-	{name: BonferroniScores, sound: true, what: "the means of the class and of its rivals apart, each at alpha/2"},
-	{name: Taylor, what: "as printed in moutaouakil 2024, §5.3; not sound, to reproduce it"},
+	{name: Directed, sound: true, what: "the mean of X^A − r·X^B, the weight r chosen by the selection samples", papers: "salman2019"},
+	{name: Projected, sound: true, what: "the same with r = 1", papers: "salman2019"},
+	{name: BonferroniScores, sound: true, what: "the means of the class and of its rivals apart, each at alpha/2", papers: "salman2019"},
+	{name: Taylor, what: "as printed in Moutaouakil 2024, §5.3; not sound, to reproduce it", papers: "moutaouakil2024"},
 }}
 
 // Combines describes all of them, the default first.

@@ -135,7 +135,7 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 
 // standardConfidence bounds z at the clean input, z̲ ≤ z ≤ z̄, each side at α/2 of the
 // intervals' α, and uses that Φ⁻¹(z(x)) is 1/σ-Lipschitz (Salman et al. 2019; Kumar et
-// al. 2020, Theorem 1; emde 2025, eq. 12):
+// al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
 //	Φ(Φ⁻¹(z̲) − R/σ) ≤ z(x+δ) ≤ Φ(Φ⁻¹(z̄) + R/σ),  ‖δ‖ ≤ R.
 //

@@ -206,7 +206,7 @@ func (s stepModel) rowsByVotes(t testing.TB, c *ScoreCertifier, v *VoteCertifier
 		*counts = make([]int64, 2)
 		out := make([]float32, 2*k)
 		for i := range k {
-			f := float32(s.at(c.params.Sigma * r.NormFloat64()))
+			f := float32(s.score(c.params.Sigma * r.NormFloat64()))
 			out[2*i], out[2*i+1] = f, 1-f
 			(*counts)[argMaxScore([]float64{float64(f), float64(1 - f)}, -1)]++ // ½ is class 0's
 		}

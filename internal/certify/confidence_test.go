@@ -41,7 +41,7 @@ var stepModels = []stepModel{
 	}()},
 }
 
-func (s stepModel) at(u float64) float64 {
+func (s stepModel) score(u float64) float64 {
 	level := s.levels[0]
 	for k, e := range s.edges {
 		if u > e {
@@ -70,7 +70,7 @@ func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n i
 	rows := func(k int) []float32 {
 		out := make([]float32, 2*k)
 		for i := range k {
-			f := float32(s.at(sigma * r.NormFloat64()))
+			f := float32(s.score(sigma * r.NormFloat64()))
 			out[2*i], out[2*i+1] = f, 1-f
 		}
 		return out

@@ -11,7 +11,7 @@ import (
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
 //
-// moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the
+// Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the
 // probabilities of the class, the true runner-up and the rest. It comes down to
 // one number: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
 // raises P_q, so the worst q lie on the frontier g(q) = L. The largest other

@@ -18,12 +18,12 @@ const (
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{
-	{Betting, true, "hedged capital (Waudby-Smith & Ramdas 2024)", bettingBy(stakeHedged)},
-	{Hoeffding, true, "Hoeffding 1963", startHoeffding},
-	{Bernstein, true, "empirical Bernstein (Maurer & Pontil 2009)", startBernstein},
-	{PrPlEB, true, "predictable plug-in empirical Bernstein (Waudby-Smith & Ramdas 2024)", startPrPlEB},
-	{Chernoff, true, "betting with a stake fixed beforehand: never below Hoeffding's Theorem 1", bettingBy(stakeFixed)},
-	{STaR, true, "betting for the target that is left (Voráček & Orabona 2025)", bettingBy(stakeLeft)},
+	{Betting, true, "hedged capital (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", bettingBy(stakeHedged)},
+	{Hoeffding, true, "Hoeffding 1963", "hoeffding1963", startHoeffding},
+	{Bernstein, true, "empirical Bernstein (Maurer & Pontil 2009)", "maurer2009", startBernstein},
+	{PrPlEB, true, "predictable plug-in empirical Bernstein (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
+	{Chernoff, true, "betting with a stake fixed beforehand: never below Hoeffding's Theorem 1", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
+	{STaR, true, "betting for the target that is left (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 }}
 
 // MeanBounds describes all of them, the default first.

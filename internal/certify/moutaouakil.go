@@ -2,7 +2,7 @@ package certify
 
 import "github.com/rscert/rscert/internal/binomial"
 
-// moutaouakil is the discrete method of moutaouakil 2024, §4.2 and §4.3, as
+// moutaouakil is the discrete method of Moutaouakil 2024, §4.2 and §4.3, as
 // printed: outcomes are ranked by the plug-in margin T, x1/n − x2/n or
 // Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n), and the bound is the largest L such that
 // 1 − P_q(T ≤ T(x)) ≤ α for all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).

@@ -13,7 +13,7 @@ import "math"
 // The best of all t counts (running intersection), looked at every prplBlock
 // samples and at the end. λ_t and μ̂_{t−1} use samples before t only: with μ̂_i
 // for μ̂_{i−1}, a square root over the whole half width or ψ_E without its minus
-// (moutaouakil 2024, Proposition 3) nothing is proved.
+// (Moutaouakil 2024, Proposition 3) nothing is proved.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)

@@ -120,9 +120,9 @@ const (
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
-	{ConfidenceTangent, true, "the tangent of cdf's sum at the selection samples' distribution: a mean, which needs no band", startTangent},
-	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", startStandard},
-	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", startSurvivalBand},
+	{ConfidenceTangent, true, "the tangent of cdf's sum at the selection samples' distribution: a mean, which needs no band", "kumar2020", startTangent},
+	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
+	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all of them, the default first.
@@ -148,8 +148,8 @@ const (
 )
 
 var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
-	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds: tight in the tails", (*survivalBand).binomialPoints},
-	{BandDKW, true, "one width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", (*survivalBand).dkwPoints},
+	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds: tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
+	{BandDKW, true, "one width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
 }}
 
 // Bands describes all of them, the default first.

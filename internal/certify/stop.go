@@ -31,8 +31,8 @@ const (
 // stopRules are the kinds of rules, by how they are written; do says which values are
 // allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
-	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", func(v float64) bool { return v > 0 }},
-	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", func(v float64) bool { return v > 0 && v < 1 }},
+	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
+	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
 }}
 
 // ParseStop reads radius>=R, R > 0 in the units of the data, or precision=F,

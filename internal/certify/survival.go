@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; emde 2025,
+// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025,
 // eq. 13). With thresholds 0 = s_0 < s_1 < … < s_k < s_{k+1} = 1 fixed beforehand and
 // a band S̲ ≤ S ≤ S̄ for the survival function S(s) = P(f_A ≥ s), from z = ∫ P(f_A > s) ds:
 //

@@ -13,6 +13,8 @@ type Row[M ~string] struct {
 	// classifier. Methods that are not are kept to reproduce a paper.
 	Sound bool
 	What  string // what it does, in one line
+	// Papers are the keys of what it rests on, in docs/references.md, with spaces between.
+	Papers string
 }
 
 // A table lists all methods of one kind, the default first. Parsing, help, soundness
@@ -27,10 +29,11 @@ type table[M ~string, F any] struct {
 
 // entry is a Row and, where a kind has one, the function that carries the method out.
 type entry[M ~string, F any] struct {
-	name  M
-	sound bool
-	what  string
-	do    F
+	name   M
+	sound  bool
+	what   string
+	papers string
+	do     F
 }
 
 // find returns the entry of name, or that of the default if name is not given.
@@ -84,7 +87,7 @@ func (t *table[M, F]) sound(name M) bool {
 func (t *table[M, F]) rows() []Row[M] {
 	var rows []Row[M]
 	for _, e := range t.entries {
-		rows = append(rows, Row[M]{e.name, e.sound, e.what})
+		rows = append(rows, Row[M]{e.name, e.sound, e.what, e.papers})
 	}
 	return rows
 }

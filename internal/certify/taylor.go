@@ -2,7 +2,7 @@ package certify
 
 import "math"
 
-// taylor is the second margin of moutaouakil 2024, §5.3, as printed: Φ⁻¹ is replaced
+// taylor is the second margin of Moutaouakil 2024, §5.3, as printed: Φ⁻¹ is replaced
 // by its Taylor polynomial Φ_M⁻¹ at ½, which is bounded on [0,1], and the mean of
 // Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) is bounded from below at α/2, after a test at α/2
 // that the mean of X^A is above ½ (else Bonferroni, here at the α/2 that is left).

@@ -14,10 +14,10 @@ const (
 type boundVotes func(*VoteCertifier, observation) marginBound
 
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
-	{ExactMargin, true, "exact margin search: Buehler's bound for the bonferroni order", (*VoteCertifier).exactMargin},
-	{Bonferroni, true, "Clopper–Pearson for class and runner-up at alpha/2 each", (*VoteCertifier).bonferroni},
-	{ClopperPearson, true, "Cohen et al. 2019: the class alone, abstains below ½", (*VoteCertifier).clopperPearson},
-	{Moutaouakil, false, "as printed in moutaouakil 2024; not sound, to reproduce its tables", (*VoteCertifier).moutaouakil},
+	{ExactMargin, true, "exact margin search: Buehler's bound for the bonferroni order", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
+	{Bonferroni, true, "Clopper–Pearson for class and runner-up at alpha/2 each", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
+	{ClopperPearson, true, "Cohen et al. 2019: the class alone, abstains below ½", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
+	{Moutaouakil, false, "as printed in Moutaouakil 2024; not sound, to reproduce its tables", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 
 // VoteMethods describes all of them, the default first.

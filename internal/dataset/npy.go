@@ -22,8 +22,8 @@ type array struct {
 	data io.ReaderAt
 }
 
-// at says where element e is written, in the order of the file.
-func (a *array) at(e int) string {
+// place says where element e is written, in the order of the file.
+func (a *array) place(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
@@ -46,7 +46,7 @@ func (a *array) readAt(dst []byte, e int) error {
 	if n == len(dst) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", a.at(e), err)
+	return fmt.Errorf("%s: %w", a.place(e), err)
 }
 
 // labels reads the array as labels, [N] or [N,1], or by columns, [N,C] with a 1 among zeros in every row.
@@ -79,7 +79,7 @@ func (a *array) labels() ([]int, error) {
 			err = fmt.Errorf("label %v %w", values[0], err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.at(i*columns), err)
+			return nil, fmt.Errorf("%s: %w", a.place(i*columns), err)
 		}
 	}
 	return labels, nil
@@ -90,7 +90,7 @@ func (a *array) labelAt(i int) string {
 	if len(a.Shape) == 2 {
 		i *= a.Shape[1]
 	}
-	return a.at(i)
+	return a.place(i)
 }
 
 // dataset joins inputs x and labels y. labelAt says where label i is.
@@ -177,7 +177,7 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 			} else if !finite(dst[j]) {
 				var v [1]float64
 				npy.Decode(x.Type, v[:], data[k*x.Width:])
-				return fmt.Errorf("%s: %v is not a finite float32", x.at(i*first+p), v[0])
+				return fmt.Errorf("%s: %v is not a finite float32", x.place(i*first+p), v[0])
 			}
 		}
 		return nil

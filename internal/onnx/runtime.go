@@ -49,6 +49,9 @@ func Open(path string) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := disableTelemetry(); err != nil {
+		return nil, err
+	}
 	version, providers, err := ask(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

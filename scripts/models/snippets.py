@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every Python snippet of docs/my-model.md and docs/my-data.md, and rscert on what it writes.
+"""Runs every Python snippet of docs/my-model.md, docs/my-data.md and docs/denoiser.md, and rscert on what it writes.
 
     python snippets.py --rscert bin/rscert [--golden testdata/exports]
 
@@ -162,6 +162,36 @@ def run_data(program, name, output, code, folder):
     print(f"{name}: {path}, accuracy {100 * accuracy:.0f} %", flush=True)
 
 
+class Removed(nn.Module):
+    """A noise predictor like those of diffusers: its output has a member sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, image, timestep):
+        noise = self.layer(image) + timestep[:, None, None, None] / 1000
+        return type("Output", (), {"sample": noise})
+
+
+def run_denoiser(program, name, code, folder):
+    """A snippet that writes a denoiser: rscert must put it in front of the model and sample."""
+    zoo.write_data(folder)
+    torch.manual_seed(1)
+    known = {"denoiser": nn.Conv2d(3, 3, 3, padding=1), "unet": Removed()}
+    exec(compile(code, name, "exec"), known)
+    zoo.legacy(zoo.trained_model("tiny", tiny, 8), folder / "cnn.onnx", 17)
+    kind = [] if name == "denoiser" else ["--denoiser-kind", "epsilon", "--diffusion-schedule", "linear"]
+    path = folder / ("denoiser.onnx" if name == "denoiser" else "unet.onnx")
+    compare.rscert(program, ["certify", "--model", str(folder / "cnn.onnx"), "--denoiser", str(path), *kind, "--data",
+                             str(folder / "images.npz"), "--sigma", "0.25", "--n", "20", "--n0", "5", "--max", "5", "--seed", "1",
+                             "--out", str(folder / "run")])
+    record = (folder / "run/run.json").read_text()
+    if path.name not in record:
+        raise AssertionError(f"{name}: {record}")
+    print(f"{name}: {path.name} is put in front of the model", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rscert", default="bin/rscert", type=Path)
@@ -175,7 +205,7 @@ def main():
     failed = False
     with contextlib.ExitStack() as undo:
         small_pretrained(undo)
-        for page in ("my-model.md", "my-data.md"):
+        for page in ("my-model.md", "my-data.md", "denoiser.md"):
             text = (docs / page).read_text()
             found = SNIPPET.findall(text)
             if len(found) != text.count("```python"):
@@ -188,6 +218,8 @@ def main():
                     try:
                         if page == "my-model.md":
                             run_model(program, name, data, code, Path(folder), golden)
+                        elif page == "denoiser.md":
+                            run_denoiser(program, name, code, Path(folder))
                         else:
                             run_data(program, name, data, code, Path(folder))
                     except Exception as error:

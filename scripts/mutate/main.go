@@ -40,8 +40,8 @@ type choice struct {
 	seed   uint64
 }
 
-// of returns the mutants to try: all in the order of the files, or those of a sample in a random one.
-func (c choice) of(all []mutant) []mutant {
+// choose returns the mutants to try: all in the order of the files, or those of a sample in a random one.
+func (c choice) choose(all []mutant) []mutant {
 	if c.sample > 0 {
 		r := rand.New(rand.NewPCG(c.seed, 0))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -71,7 +71,7 @@ func mutate(root, target, skip string, c choice) error {
 		return err
 	}
 	all := len(mutants)
-	mutants = c.of(mutants)
+	mutants = c.choose(mutants)
 	fmt.Printf("%s: %d of %d mutants\n", target, len(mutants), all)
 	if err := p.measure(); err != nil {
 		return err

@@ -219,7 +219,7 @@ func (e example) votes() certify.Votes {
 	}
 }
 
-// certifiedAccuracy prints a table in the form of moutaouakil 2024, Tables 2–3: certified
+// certifiedAccuracy prints a table in the form of Moutaouakil 2024, Tables 2–3: certified
 // accuracy in % by radius, a row a method.
 func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
 	header := "| method | R = 0 |"
@@ -284,7 +284,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 
 // confidenceWidths prints the mean width of the confidence intervals by radius, over
 // the examples whose class betting+directed certifies at the radius: the same for all
-// methods (emde 2025, Figure 8).
+// methods (Emde et al. 2025, Figure 8).
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii

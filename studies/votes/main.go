@@ -1,6 +1,6 @@
 // Votes compares the ways to certify from votes on real ones: those of Cohen et
 // al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images, n = 100,000 (Jia et al. 2020),
-// in ../shared, and on the votes of runs of the bundled model. It writes
+// which lie beside the repository (votesFile), and on the votes of runs of the bundled model. It writes
 // docs/votes-tables.md, from which docs/votes.md quotes, and docs/img/votes.svg:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
@@ -223,12 +223,12 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 is moutaouakil 2024, Table 1: n = 100, the second margin itself for the
+// table1 is Moutaouakil 2024, Table 1: n = 100, the second margin itself for the
 // radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
-	fmt.Fprint(w, "\n## moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
+	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
 	for _, r := range margins {
 		fmt.Fprintf(w, " %g |", r)
 	}

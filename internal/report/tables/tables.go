@@ -142,8 +142,8 @@ func (r Report) sections() []section {
 	return sections
 }
 
-// of names a run where there are several.
-func (r Report) of(s summary.Summary) string {
+// runName names a run where there are several.
+func (r Report) runName(s summary.Summary) string {
 	if len(r.Runs) == 1 {
 		return ""
 	}
@@ -214,7 +214,7 @@ func examples(runs []summary.Summary) string {
 
 // intervals has a row a radius: the interval and the statement of one run.
 func (r Report) intervals(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.of(s))}
+	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
 		percent(fmt.Sprintf("%g %% interval", 100*s.Level), report.Nearest)}
 	if s.Dataset != nil {
@@ -244,7 +244,7 @@ func (r Report) intervals(s summary.Summary) section {
 
 // classes has a row a true class.
 func (r Report) classes(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and L2 radius", r.of(s))}
+	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and L2 radius", r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
 	for _, p := range s.Curve {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -263,7 +263,7 @@ func (r Report) classes(s summary.Summary) section {
 
 // calibration has a row a radius.
 func (r Report) calibration(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.of(s), s.Calibration[0].Bins)}
+	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.runName(s), s.Calibration[0].Bins)}
 	first := s.Calibration[0]
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("n"), report.RoundedColumn("ECE, no attack", report.Nearest, 4),
 		report.RoundedColumn("CBS", report.Up, 4), report.RoundedColumn("CCE", report.Up, 4)}

@@ -1,0 +1,64 @@
+"""The Python blocks of the pages that are marked `run by: make wheel`, with the installed wheel."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODEL, DIGITS = ROOT / "testdata/mnist-cnn.onnx", ROOT / "testdata/mnist"
+PROGRAM = str(Path(sys.executable).parent / "rscert")
+MARKED = re.compile(r"^<!-- run by: make wheel -->\n```python\n((?:.*\n)*?)```$", re.M)
+PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [(page.relative_to(ROOT), block) for page in PAGES for block in MARKED.findall(page.read_text(encoding="utf-8"))]
+
+
+def test_there_are_blocks() -> None:
+    assert len(BLOCKS) >= 6
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages' readers have made before."""
+    folder = tmp_path_factory.mktemp("files")
+
+    def rscert(*arguments: object) -> None:
+        subprocess.run([PROGRAM, *map(str, arguments)], cwd=folder, check=True, capture_output=True)
+
+    rscert("certify", "--model", MODEL, "--data", DIGITS, "--sigma=0.5", "--n=200", "--n0=20", "--max=8", "--save-scores", "--out=run")
+    rscert("calibrate", ROOT / "testdata/calibration/logits.npz", "--method=vector", "--onnx=map.onnx")
+    rscert("ce", ROOT / "testdata/calibration/scores.csv.gz", "--monotone", "--curve=curve.csv")
+    shutil.copy(MODEL, folder / "model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=lambda v: v.name if isinstance(v, Path) else "")
+def test_block(page: Path, block: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    shutil.copytree(files, here)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    import rscert
+
+    certify = rscert.certify
+
+    def shorter(model: Any, data: Any, **options: Any) -> rscert.Run:
+        return certify(model, data, **options | {"n": 200, "max": 4})
+
+    monkeypatch.setattr(rscert, "certify", shorter)
+    digits = np.load(files / "run/scores.npz")
+    known: dict[str, Any] = {
+        "model": MODEL, "data": DIGITS, "x": np.zeros((4, 1, 28, 28), np.uint8), "y": np.zeros(4, int),
+        "probs": digits["scores"], "labels": digits["labels"],
+    }
+    exec(compile(block, str(page), "exec"), known)
+    if page.name == "metrics.md":
+        # A model with a map behind it is a model.
+        subprocess.run([PROGRAM, "certify", "--model=calibrated.onnx", "--data", DIGITS, "--sigma=0.5", "--check"], check=True)
+    if page.name == "scores.md":
+        subprocess.run([PROGRAM, "radius", "scores.npz", "--method=betting", "--sigma=0.5", "--class=label"], check=True)
