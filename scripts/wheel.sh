@@ -3,21 +3,14 @@
 # WHEEL_ARCH=arm64 builds (and does not test) that of Linux on arm64. RSCERT_WHEEL_TESTS=no leaves the tests out.
 set -eu
 cd "$(dirname "$0")/.."
-tools=${XDG_CACHE_HOME:-$HOME/.cache}/rscert/wheel
+tools=${WHEEL_TOOLS:?"is not set: run 'make wheel'"}
 python=${PYTHON:-python3}
 arch=${WHEEL_ARCH:-$(go env GOARCH)}
 wheels=out/wheel
-mkdir -p "$wheels" "$(dirname "$tools")"
-if [ ! -e "$tools/ok" ]; then
-	"$python" -m venv "$tools"
-	"$tools/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-wheel.txt
-	touch "$tools/ok"
-fi
-
-# zig is a C compiler that links against the symbols of an old glibc, for both processors, on any Linux.
+mkdir -p "$wheels"
 if [ "$(go env GOOS)" = linux ]; then
 	case $arch in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; *) echo "wheel.sh: no wheel for $arch" >&2; exit 2 ;; esac
-	CC="$tools/bin/python -m ziglang cc -target $machine-linux-gnu.2.17"
+	CC=$PWD/scripts/linux_cc.sh
 	RSCERT_WHEEL_PLATFORM=linux_$machine
 	export CC RSCERT_WHEEL_PLATFORM
 fi
