@@ -185,7 +185,7 @@ $(MODELS)/ok: scripts/models/requirements.txt
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# zig and what packs wheels; goreleaser and syft, which take minutes to build.
+# zig and what packs wheels; goreleaser, which takes minutes to build, and what writes bills of materials.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
 export WHEEL_TOOLS := $(CACHE)/wheel
 export RELEASE_TOOLS := $(CACHE)/release
@@ -195,21 +195,29 @@ $(WHEEL_TOOLS)/ok: scripts/requirements-wheel.txt
 	$(WHEEL_TOOLS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-$(RELEASE_TOOLS)/ok: scripts/release-tools.txt
-	GOBIN=$(RELEASE_TOOLS) xargs -n 1 $(GO) install <$<
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
+
+$(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)):
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
 	touch $@
+
+$(RELEASE_TOOLS)/sbom: $(wildcard scripts/sbom/*)
+	cd scripts/sbom && $(GO) build -o $@ .
+
+.PHONY: release-tools
+release-tools: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)) $(RELEASE_TOOLS)/sbom
 
 .PHONY: wheel
 wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64: that of Linux on arm64
 	PYTHON=$(PYTHON) scripts/wheel.sh
 
 .PHONY: release-snapshot
-release-snapshot: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/ok ## build a release of HEAD into out/release, publish nothing, and check it
+release-snapshot: release-tools ## build a release of HEAD into out/release, publish nothing, and check it
 	scripts/release.sh snapshot
 	$(PYTHON) scripts/check_release.py out/release
 
 .PHONY: release
-release: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/ok
+release: release-tools
 	scripts/release.sh publish
 
 # codespell comes with pip and is kept beside ONNX Runtime, out of the tree.
@@ -222,7 +230,7 @@ docs: tools ## the pages: spelling, links, commands, references, schemas
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestMethodsTopic|TestSchemas'
 
 .PHONY: deb
-deb: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/ok ## pack this machine's Debian and rpm packages into out/release
+deb: release-tools ## pack this machine's Debian and rpm packages into out/release
 	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release.sh snapshot
 
 .PHONY: deb-check
@@ -235,7 +243,7 @@ image-check: onnxruntime ## build the container image with buildah (as root) and
 	DEVICE=$(or $(DEVICE),cpu) scripts/image_check.sh
 
 .PHONY: reproducible
-reproducible: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/ok ## pack this machine's release of HEAD twice, in different folders, and compare the bytes
+reproducible: release-tools ## pack this machine's release of HEAD twice, in different folders, and compare the bytes
 	scripts/reproducible.sh
 
 .PHONY: clean

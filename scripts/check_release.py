@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
     for archive in archives:
         check(f'sha256 "{sums[archive.name]}"' in cask, f"the cask has not the SHA-256 of {archive.name}")
         with tempfile.TemporaryDirectory() as scratch:
-            check_archive(archive, f"rscert-{version}", version, commit, pages, Path(scratch))
+            check_archive(archive, version, commit, pages, Path(scratch))
     for package in sorted(folder.glob("*.deb")):
         check_package(package, deb_files(package), pages)
     if shutil.which("rpm"):
@@ -54,22 +54,25 @@ def deb_files(package: Path) -> set[str]:
     return {line.split()[5].removeprefix(".") for line in run("dpkg-deb", "--contents", package).splitlines()}
 
 
-def check_archive(archive: Path, root: str, version: str, commit: str, pages: set[str], scratch: Path) -> None:
+def check_archive(archive: Path, version: str, commit: str, pages: set[str], scratch: Path) -> None:
     with tarfile.open(archive) as t:
         t.extractall(scratch, filter="data")
-    found = {str(p.relative_to(scratch / root)) for p in (scratch / root).rglob("*") if p.is_file()}
+    found = {str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file()}
     want = {"rscert", "LICENSE", "NOTICE", "CHANGELOG.md"}
     want |= {f"man/{p}" for p in pages} | {f"completions/{c}" for c in COMPLETIONS}
     check(found == want, f"{archive.name} differs from what is wanted in {found ^ want}")
-    program = scratch / root / "rscert"
+    program = scratch / "rscert"
     described = [line.split() for line in run("go", "version", "-m", program).splitlines()]
     arch = archive.name.removesuffix(".tar.gz").rsplit("-", 1)[1]
     check(["build", f"GOARCH={arch}"] in described, f"{archive.name} holds a program of another processor")
     modules = {f"pkg:golang/{line[1].lower()}@{line[2]}" for line in described if line[0] == "dep"}
     check(any("onnxruntime_go" in m for m in modules), f"{archive.name} does not say its modules")
-    document = json.loads((archive.parent / f"{archive.name}.cdx.json").read_text())
-    listed = {re.split("[?#]", c.get("purl", ""))[0].lower() for c in document["components"]}
-    check({m.lower() for m in modules} <= listed, f"the SBOM lacks {modules - listed}")
+    name = f"{archive.name.removesuffix('.tar.gz')}.cdx.json"
+    document = json.loads((archive.parent / name).read_text())
+    listed = {c["purl"] for c in document["components"]}
+    check(modules < listed, f"{name} lacks {modules - listed}")
+    hashes = document["metadata"]["component"]["hashes"]
+    check(hashes == [{"alg": "SHA-256", "content": sha256(program)}], f"{name} is of another program")
     if "-linux-" in archive.name:
         emulator = [] if MACHINES[arch] == os.uname().machine else [shutil.which(f"qemu-{MACHINES[arch]}-static")]
         if emulator == [None]:
