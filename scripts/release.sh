@@ -9,6 +9,11 @@ RSCERT_TARGETS=${RSCERT_TARGETS:-linux-amd64 linux-arm64}
 # 0.1.0.dev0 is Python's way to write 0.1.0-dev0.
 RSCERT_VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py | sed 's/\.dev/-dev/')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+# goreleaser takes the commit and its time from git only where there is a remote.
+if ! git remote | grep -q .; then
+	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/rscert/rscert
+	export GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0
+fi
 export PATH LINUX_CC RSCERT_TARGETS RSCERT_VERSION SOURCE_DATE_EPOCH
 case $1 in
 snapshot)
