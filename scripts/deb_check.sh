@@ -11,6 +11,7 @@ package=$(ls out/release/*_"$(go env GOARCH)".deb)
 lintian --fail-on error "$package"
 
 root=$(mktemp -d)
+chmod 755 "$root" # for the user inside
 trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
 debootstrap --variant=minbase --include=man-db,bash-completion "${SUITE:-trixie}" "$root" >"$root.log" || { cat "$root.log" >&2; exit 1; }
 rm "$root.log"
@@ -27,7 +28,7 @@ files >"$root/home/before"
 cp "$package" "$root/home/rscert.deb"
 inside dpkg -i /home/rscert.deb
 user rscert --version
-bin/rscert setup --quiet | xargs -I LIBRARY cp LIBRARY "$root/home/"
+bin/rscert setup --quiet | xargs -I LIBRARY install -m 644 LIBRARY "$root/home/"
 user rscert setup --quiet --url /home/libonnxruntime.so
 user rscert doctor
 cp -r testdata/mnist testdata/mnist-cnn.onnx "$root/home/user/"

@@ -54,6 +54,8 @@ inside "$container" -- rscert --version | grep -q -x -F "rscert $version"
 if [ "$device" = cpu ]; then
 	cp -r testdata/mnist testdata/mnist-cnn.onnx "$work/"
 	mkdir -m 777 "$work/runs"
+	chmod 755 "$work"
+	store config --volume /work- "$container" # buildah would mount that over the folder
 	inside -v "$work:/work" "$container" -- rscert certify --model mnist-cnn.onnx --data mnist --sigma 0.5 \
 		--n 1000 --max 20 --seed 1 --out runs/digits
 	bin/rscert certify --quiet --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
