@@ -13,14 +13,15 @@ lintian --fail-on error "$package"
 root=$(mktemp -d)
 chmod 755 "$root" # for the user inside
 trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
-debootstrap --variant=minbase --include=man-db,bash-completion "${SUITE:-trixie}" "$root" >"$root.log" || { cat "$root.log" >&2; exit 1; }
+debootstrap --variant=minbase --include=man-db,bash-completion "${SUITE:-trixie}" "$root" >"$root.log" ||
+	{ cat "$root.log" >&2; exit 1; }
 rm "$root.log"
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"; }
 user() { chroot --userspec=1000:1000 "$root" env -i HOME=/home/user PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"; }
-# What dpkg notes about a removal, and man's index of all pages, are not the package's.
-files() { inside find / -xdev -path /proc -prune -o -path /home -prune -o -path /var/lib/dpkg -prune -o -path /var/log -prune \
-	-o -path /var/cache/man -prune -o -print | sort; }
+# What dpkg notes about a removal, man's index of all pages and what ONNX Runtime leaves in /tmp are not the package's.
+files() { inside find / -xdev -path /proc -prune -o -path /home -prune -o -path /tmp -prune -o -path /var/lib/dpkg -prune \
+	-o -path /var/log -prune -o -path /var/cache/man -prune -o -print | sort; }
 inside useradd --create-home --uid 1000 user
 inside man -w ls >/dev/null
 files >"$root/home/before"
@@ -40,7 +41,7 @@ cmp "$root/home/here/certificates.jsonl" "$root/home/user/run/certificates.jsonl
 user man -P cat rscert | grep -q 'certifies ONNX classifiers'
 user man -P cat rscert-certify | grep -q -e --sigma
 user bash -c '. /usr/share/bash-completion/bash_completion; . /usr/share/bash-completion/completions/rscert
-	COMP_LINE="rscert cert" COMP_POINT=11 COMP_WORDS=(rscert cert) COMP_CWORD=1; __start_rscert; printf "%s\n" "${COMPREPLY[@]}"' |
+	COMP_LINE="rscert cert" COMP_POINT=11 COMP_WORDS=(rscert cert) COMP_CWORD=1; __start_rscert 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' |
 	grep -q '^certify'
 inside dpkg --purge rscert
 files >"$root/home/after"

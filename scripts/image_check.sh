@@ -8,9 +8,9 @@ device=${DEVICE:-cpu}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 store=${IMAGE_STORE:-$work/store}
-base=debian:trixie-slim
-[ "$device" = cpu ] || base=$(sed -n 's/.*--build-arg BASE=\([^ ]*\) .*/\1/p' packaging/docker/Dockerfile)
-go_image=$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' packaging/docker/Dockerfile)
+base=docker.io/library/debian:trixie-slim
+[ "$device" = cpu ] || base=docker.io/$(sed -n 's/.*--build-arg BASE=\([^ ]*\) .*/\1/p' packaging/docker/Dockerfile)
+compiler=docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' packaging/docker/Dockerfile)
 
 store() { # a command of buildah, with storage that asks nothing of the kernel
 	command=$1
@@ -26,17 +26,20 @@ stand_in() { # NAME SUITE PACKAGES: an image with the certificates of this machi
 	cp /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
 	container=$(store from scratch)
 	store add --quiet "$container" "$work/root" /
-	case $1 in golang:*)
+	case $1 in */golang:*)
 		store add --quiet "$container" "$(go env GOROOT)" /usr/local/go
 		store config --env PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container" ;;
 	esac
-	store commit --quiet --rm "$container" "docker.io/library/$1"
+	store commit --quiet --rm "$container" "$1"
 	rm -rf "$work/root"
 }
 
-short=${base##*/}
-store inspect "docker.io/library/$short" >/dev/null 2>&1 || store pull --quiet "docker.io/$base" 2>/dev/null || { stand_in "$short" trixie ""; base=docker.io/library/$short; }
-store inspect "docker.io/library/$go_image" >/dev/null 2>&1 || store pull --quiet "docker.io/library/$go_image" 2>/dev/null || stand_in "$go_image" bookworm ",gcc,libc6-dev,make,python3-pip"
+have() { # NAME SUITE PACKAGES
+	store inspect "$1" >/dev/null 2>&1 || store pull --quiet "$1" 2>/dev/null || stand_in "$@"
+}
+
+have "$base" trixie ""
+have "$compiler" bookworm ",gcc,libc6-dev,make,python3-pip"
 
 version=$(git describe --tags --always)
 store build --isolation chroot --quiet --build-arg "DEVICE=$device" --build-arg "BASE=$base" \
