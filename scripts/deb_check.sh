@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it as a
-# user would, and removes it. ONNX Runtime is a copy of this machine's.
+# Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it as
+# a user would, and removes it. ONNX Runtime is a copy of this machine's.
 set -eu
 cd "$(dirname "$0")/.."
 missing=
@@ -40,6 +40,7 @@ cmp "$root/home/here/votes.jsonl" "$root/home/user/run/votes.jsonl"
 cmp "$root/home/here/certificates.jsonl" "$root/home/user/run/certificates.jsonl"
 user man -P cat rscert | grep -q 'certifies ONNX classifiers'
 user man -P cat rscert-certify | grep -q -e --sigma
+# shellcheck disable=SC2016
 user bash -c '. /usr/share/bash-completion/bash_completion; . /usr/share/bash-completion/completions/rscert
 	COMP_LINE="rscert cert" COMP_POINT=11 COMP_WORDS=(rscert cert) COMP_CWORD=1; __start_rscert 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' |
 	grep -q '^certify'
