@@ -41,6 +41,9 @@ def main(folder: Path) -> None:
         check(f'sha256 "{sums[archive.name]}"' in cask, f"the cask has not the SHA-256 of {archive.name}")
         with tempfile.TemporaryDirectory() as scratch:
             check_archive(archive, version, commit, pages, Path(scratch))
+    linux = sum("-linux-" in archive.name for archive in archives)
+    packages = {kind: len(list(folder.glob(f"*.{kind}"))) for kind in ("deb", "rpm")}
+    check(packages == {"deb": linux, "rpm": linux}, f"{linux} archives for Linux, but packages: {packages}")
     for package in sorted(folder.glob("*.deb")):
         check_package(package, deb_files(package), pages)
     if shutil.which("rpm"):

@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 folder=out/package
 rm -rf "$folder"
 mkdir -p "$folder/completions"
-make --no-print-directory build "VERSION=$1"
+# As goreleaser builds it, so that Go compiles each package once.
+CC=${LINUX_CC:?"is not set: run 'make release-snapshot'"} GOFLAGS="${GOFLAGS-} -trimpath" make --no-print-directory build "VERSION=$1"
 bin/rscert man "$folder/man"
 gzip -9nk "$folder"/man/*.1
 bin/rscert completion bash >"$folder/completions/rscert.bash"
