@@ -54,7 +54,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: build
 build: tools ## build bin/rscert
-	$(GO) build -ldflags '-X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
+	$(GO) build -ldflags '$(STRIP) -X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
 
 .PHONY: man
 man: build ## write the man pages to out/man
@@ -69,12 +69,16 @@ demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print
 test: onnxruntime openvino browser check test-race test-plain ## everything that must pass, in about ten minutes on two cores
 
 .PHONY: check
-check: tools
+check: tools workflows
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
 	[ -z "$$unformatted" ] || { printf 'not formatted by gofmt:\n%s\n' "$$unformatted" >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags audit ./...
 	$(GO) tool staticcheck -tags audit ./...
+
+.PHONY: workflows
+workflows: tools
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: test-race
 test-race: tools
@@ -197,9 +201,40 @@ $(MODELS)/ok: scripts/models/requirements.txt
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+# zig and what packs wheels; goreleaser, which takes minutes to build, and what writes bills of materials.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
+export WHEEL_TOOLS := $(CACHE)/wheel
+export RELEASE_TOOLS := $(CACHE)/release
+
+$(WHEEL_TOOLS)/ok: scripts/requirements-wheel.txt
+	$(PYTHON) -m venv $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
+
+$(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)):
+	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
+	touch $@
+
+$(RELEASE_TOOLS)/sbom: $(wildcard scripts/sbom/*)
+	cd scripts/sbom && $(GO) build -o $@ .
+
+.PHONY: release-tools
+release-tools: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)) $(RELEASE_TOOLS)/sbom
+
 .PHONY: wheel
-wheel: tools ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment
+wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64: that of Linux on arm64
 	PYTHON=$(PYTHON) scripts/wheel.sh
+
+.PHONY: release-snapshot
+release-snapshot: release-tools ## build a release of HEAD into out/release, publish nothing, and check it
+	scripts/release.sh snapshot
+	$(PYTHON) scripts/check_release.py out/release
+
+.PHONY: release
+release: release-tools
+	scripts/release.sh publish
 
 # codespell comes with pip and is kept beside ONNX Runtime, out of the tree.
 SPELL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/codespell
@@ -237,11 +272,20 @@ newcomers: tools ## install by pip, go install and git clone in fresh Debians, a
 	$(GO) run ./studies/page docs/newcomers.md <out/newcomers.txt
 
 .PHONY: deb
-deb: tools ## pack a Debian package for this machine into out/deb
-	scripts/deb.sh
+deb: release-tools ## pack this machine's Debian and rpm packages into out/release
+	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release.sh snapshot
+
+.PHONY: deb-check
+deb-check: deb onnxruntime ## install the Debian package in a clean Debian made by debootstrap (as root), use it, remove it
+	scripts/deb_check.sh
+
+.PHONY: image-check
+image-check: onnxruntime ## build the container image with buildah (as root) and certify bundled digits in it; DEVICE=cuda: that for CUDA
+	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
+	DEVICE=$(or $(DEVICE),cpu) scripts/image_check.sh
 
 .PHONY: reproducible
-reproducible: tools ## build HEAD twice, in different folders, and compare the bytes
+reproducible: release-tools ## pack this machine's release of HEAD twice, in different folders, and compare the bytes
 	scripts/reproducible.sh
 
 .PHONY: clean

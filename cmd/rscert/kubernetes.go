@@ -113,7 +113,7 @@ func (o kubernetesOptions) validate() error {
 	}
 	switch {
 	case o.Image == "":
-		return hint.Add(badInput(errors.New("--image is missing")), "docs/clusters.md has a Dockerfile")
+		return hint.Add(badInput(errors.New("--image is missing")), "build one with packaging/docker/Dockerfile, see docs/install.md")
 	case o.Claim == "":
 		return hint.Add(badInput(errors.New("--claim is missing")), "name a PersistentVolumeClaim with model and data")
 	case !kubernetesName.MatchString(o.Name):

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Builds packaging/docker/Dockerfile with buildah and certifies bundled digits in the image, not as root. Where no
+# registry can be reached, debootstrap makes stand-ins of the base images (as root). DEVICE=cuda builds the image for
+# CUDA, and looks only for its libraries. IMAGE_STORE keeps the images between runs.
+set -eu
+cd "$(dirname "$0")/.."
+device=${DEVICE:-cpu}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+store=${IMAGE_STORE:-$work/store}
+base=docker.io/library/debian:trixie-slim
+[ "$device" = cpu ] || base=docker.io/$(sed -n 's/.*--build-arg BASE=\([^ ]*\) .*/\1/p' packaging/docker/Dockerfile)
+compiler=docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' packaging/docker/Dockerfile)
+
+store() { # a command of buildah, with storage that asks nothing of the kernel
+	command=$1
+	shift
+	buildah --storage-driver vfs --root "$store" --runroot "$work/run" "$command" "$@"
+}
+
+stand_in() { # NAME SUITE PACKAGES: an image with the certificates of this machine
+	echo "image_check.sh: $1 cannot be had: a Debian of the suite $2 stands in for it" >&2
+	debootstrap --variant=minbase --include="ca-certificates,libstdc++6$3" "$2" "$work/root" >"$work/debootstrap.log" ||
+		{ cat "$work/debootstrap.log" >&2; exit 1; }
+	rm -rf "$work/root/var/cache/apt/archives" "$work/root/var/lib/apt/lists"
+	cp /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
+	container=$(store from scratch)
+	store add --quiet "$container" "$work/root" /
+	case $1 in */golang:*)
+		store add --quiet "$container" "$(go env GOROOT)" /usr/local/go
+		store config --env PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container" ;;
+	esac
+	store commit --quiet --rm "$container" "$1"
+	rm -rf "$work/root"
+}
+
+have() { # NAME SUITE PACKAGES
+	store inspect "$1" >/dev/null 2>&1 || store pull --quiet "$1" 2>/dev/null || stand_in "$@"
+}
+
+have "$base" trixie ""
+have "$compiler" bookworm ",gcc,libc6-dev,make,python3-pip"
+
+version=$(git describe --tags --always)
+store build --isolation chroot --quiet --build-arg "DEVICE=$device" --build-arg "BASE=$base" \
+	--build-arg "VERSION=$version" --build-arg "COMMIT=$(git rev-parse HEAD)" \
+	-f packaging/docker/Dockerfile -t "rscert:$device" .
+container=$(store from "rscert:$device")
+size=$(du -sm "$(store mount "$container")" | cut -f1)
+from=$(du -sm "$(store mount "$(store from "$base")")" | cut -f1)
+echo "rscert:$device: $size MB, $((size - from)) MB more than $base"
+inspected=$(store inspect --format '{{with .OCIv1.Config}}{{.User}} {{.Entrypoint}} {{.Volumes}} {{.Labels}}{{end}}' "rscert:$device")
+case $inspected in
+"65532:65532 [rscert] map[/work:{}] "*"org.opencontainers.image.version:$version"*) ;;
+*) echo "image_check.sh: the image has other settings: $inspected" >&2; exit 1 ;;
+esac
+inside() { store run --isolation chroot "$@"; }
+inside "$container" -- rscert --version | grep -q -x -F "rscert $version"
+[ "$(inside "$container" -- id -u)" = 65532 ]
+if [ "$device" = cpu ]; then
+	cp -r testdata/mnist testdata/mnist-cnn.onnx "$work/"
+	mkdir -m 777 "$work/runs"
+	chmod 755 "$work"
+	store config --volume /work- "$container" # buildah would mount that over the folder
+	inside -v "$work:/work" "$container" -- rscert certify --model mnist-cnn.onnx --data mnist --sigma 0.5 \
+		--n 1000 --max 20 --seed 1 --out runs/digits
+	bin/rscert certify --quiet --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
+		--n 1000 --max 20 --seed 1 --out "$work/here" >/dev/null
+	cmp "$work/runs/digits/votes.jsonl" "$work/here/votes.jsonl"
+	cmp "$work/runs/digits/certificates.jsonl" "$work/here/certificates.jsonl"
+	[ "$(stat -c %u "$work/runs/digits/votes.jsonl")" = 65532 ]
+else
+	# Where there is no GPU: the libraries are there as published, and loading them says what is missing.
+	inside "$container" -- rscert setup --device "$device" --json
+fi
