@@ -6,11 +6,11 @@ work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 RSCERT_TARGETS=linux-$(go env GOARCH)
 export RSCERT_TARGETS
-pack() { # FOLDER GOCACHE
-	git clone --quiet . "$work/$1"
-	(cd "$work/$1" && GOCACHE=$2 scripts/release.sh snapshot)
+pack() { # FROM FOLDER GOCACHE
+	git clone --quiet "$1" "$work/$2"
+	(cd "$work/$2" && GOCACHE=$3 scripts/release.sh snapshot)
 }
-pack one "$(go env GOCACHE)"
-pack another/and/deeper "$work/cache"
+pack . one "$(go env GOCACHE)"
+pack "$work/one" another/and/deeper "$work/cache"
 cmp "$work/one/out/release/SHA256SUMS" "$work/another/and/deeper/out/release/SHA256SUMS"
 cat "$work/one/out/release/SHA256SUMS"
