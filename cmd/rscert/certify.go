@@ -166,10 +166,12 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	choices(f, "select", texts(runfolder.Selections()...)...)
 	group(cmd, "Noise and examples")
 	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
+	f.TextVar(&p.NoiseOn, "noise-on", run.NoiseOnAuto, "where noise is made and votes are counted: host, device (in the model's graph) or auto (device on a GPU); results are the same")
 	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")
 	integerVar(f, &p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
 	integerVar(f, &p.Threads, "threads", 0, "threads; 0 = one a core")
 	choices(f, "device", onnx.DeviceNames()...)
+	choices(f, "noise-on", texts(run.NoiseOns()...)...)
 	choices(f, "precision", texts(onnx.Precisions...)...)
 	libraryFlag(cmd, &p.Library)
 }

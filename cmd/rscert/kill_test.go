@@ -51,7 +51,8 @@ func results(t *testing.T, dir string) map[string][]byte {
 
 // TestKilled kills a run again and again, at moments spread over its whole
 // length, and checks that no certificate is lost, no line torn, and that the
-// run that is resumed to its end has the bytes of one that was never killed.
+// run that is resumed to its end has the bytes of one that was never killed. The
+// noise is made on the host and in the model's graph by turns.
 func TestKilled(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
@@ -69,7 +70,8 @@ func TestKilled(t *testing.T) {
 	var before map[string][]byte
 	kills := 0
 	for {
-		cmd := program(t, append(certifyArgs(dir, "--resume"), everything...)...)
+		place := []string{"host", "device"}[kills%2]
+		cmd := program(t, append(certifyArgs(dir, "--resume", "--noise-on", place), everything...)...)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {

@@ -1,9 +1,10 @@
 package onnx
 
-// This file reaches past the Go binding for the four things it does not wrap:
+// This file reaches past the Go binding for the five things it does not wrap:
 // telling a wrong file from a library that is too old, naming that library's
-// version, asking it for its execution providers, and handing weights to a
-// session from memory of our own.
+// version, asking it for its execution providers, handing weights to a
+// session from memory of our own, and running with values that stay bound so
+// that the run can be stopped.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -24,7 +25,8 @@ typedef struct {
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,
-	initializersVersion = 12, addExternalInitializers = 210
+	initializersVersion = 12, addExternalInitializers = 210,
+	bindingVersion = 8, runWithBinding = 133, bindInput = 136
 };
 
 static ApiBase *api_base(void *handle) {
@@ -54,6 +56,14 @@ static void api_release_providers(ApiBase *base, char **names, int n) {
 	((void *(*)(char **, int))api[releaseAvailableProviders])(names, n);
 }
 
+// api_text is what went wrong, to be freed; NULL: nothing.
+static char *api_text(void *const *api, void *status) {
+	if (!status) return NULL;
+	char *problem = strdup(((const char *(*)(void *))api[getErrorMessage])(status));
+	((void (*)(void *))api[releaseStatus])(status);
+	return problem;
+}
+
 typedef struct {
 	char *name;
 	void *data;
@@ -80,14 +90,20 @@ static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 		void *const values[1] = {value};
 		status = ((void *(*)(void *, const char *const *, void *const *, size_t))api[addExternalInitializers])(options, names, values, 1);
 	}
-	char *problem = NULL;
-	if (status) {
-		problem = strdup(((const char *(*)(void *))api[getErrorMessage])(status));
-		((void (*)(void *))api[releaseStatus])(status);
-	}
+	char *problem = api_text(api, status);
 	if (value) ((void (*)(void *))api[releaseValue])(value);
 	if (info) ((void (*)(void *))api[releaseMemoryInfo])(info);
 	return problem;
+}
+
+static char *api_bind_input(ApiBase *base, void *binding, const char *name, const void *value) {
+	void *const *api = base->GetApi(bindingVersion);
+	return api_text(api, ((void *(*)(void *, const char *, const void *))api[bindInput])(binding, name, value));
+}
+
+static char *api_run_bound(ApiBase *base, void *session, const void *options, const void *binding) {
+	void *const *api = base->GetApi(bindingVersion);
+	return api_text(api, ((void *(*)(void *, const void *, const void *))api[runWithBinding])(session, options, binding));
 }
 */
 import "C"
@@ -150,9 +166,9 @@ func ask(path string) (version string, providers []string, err error) {
 // options, in place of an external tensor. The session uses data where it lies: it must not be on Go's heap, and must
 // stay as it is until the session is closed.
 func addWeight(o *ort.SessionOptions, name string, t ElemType, dims []int64, data []byte) error {
-	field := reflect.ValueOf(o).Elem().FieldByName("o") // OrtSessionOptions*, which the binding does not give out
-	if field.Kind() != reflect.Pointer {
-		return errors.New("the Go binding of ONNX Runtime keeps its options otherwise")
+	options, err := pointerIn(o, "o") // OrtSessionOptions*
+	if err != nil {
+		return err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -165,10 +181,93 @@ func addWeight(o *ort.SessionOptions, name string, t ElemType, dims []int64, dat
 		pin.Pin(&dims[0])
 		w.dims = (*C.int64_t)(&dims[0])
 	}
-	problem := C.api_add_weight(apiBase, field.UnsafePointer(), w)
+	problem := C.api_add_weight(apiBase, options, w)
+	return apiError(problem)
+}
+
+// apiError is the error of a text to be freed.
+func apiError(problem *C.char) error {
 	if problem == nil {
 		return nil
 	}
 	defer C.free(unsafe.Pointer(problem))
 	return errors.New(C.GoString(problem))
+}
+
+// pointerIn is the pointer of ONNX Runtime that a thing of the Go binding holds under these names, which the binding
+// does not give out.
+func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
+	v := reflect.ValueOf(thing)
+	for _, name := range names {
+		if v.Kind() != reflect.Pointer || v.IsNil() {
+			return nil, errBinding
+		}
+		if v = v.Elem().FieldByName(name); !v.IsValid() {
+			return nil, errBinding
+		}
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return nil, errBinding
+	}
+	return v.UnsafePointer(), nil
+}
+
+var errBinding = errors.New("the Go binding of ONNX Runtime keeps its values otherwise")
+
+// boundValue is a tensor with the name of the input that it is bound to.
+type boundValue struct {
+	tensor ort.Value
+	value  unsafe.Pointer // OrtValue*
+	name   *C.char
+}
+
+// newBoundValue makes a tensor of data, which must be pinned, for the input of the name.
+func newBoundValue[T ort.TensorData](name string, shape ort.Shape, data []T) (boundValue, error) {
+	tensor, err := ort.NewTensor(shape, data)
+	if err != nil {
+		return boundValue{}, err
+	}
+	value, err := pointerIn(tensor, "ortValue")
+	if err != nil {
+		return boundValue{}, errors.Join(err, tensor.Destroy())
+	}
+	return boundValue{tensor, value, C.CString(name)}, nil
+}
+
+func (v boundValue) destroy() error {
+	C.free(unsafe.Pointer(v.name))
+	return v.tensor.Destroy()
+}
+
+// binding is a session with values bound to its inputs and outputs: those on a device stay there from run to run.
+type binding struct {
+	*ort.IoBinding
+	binding, session unsafe.Pointer
+}
+
+func newBinding(s *ort.DynamicAdvancedSession) (b binding, err error) {
+	if b.session, err = pointerIn(s, "s", "ortSession"); err != nil {
+		return b, err
+	}
+	if b.IoBinding, err = s.CreateIoBinding(); err != nil {
+		return b, err
+	}
+	if b.binding, err = pointerIn(b.IoBinding, "o"); err != nil {
+		err = errors.Join(err, b.Destroy())
+	}
+	return b, err
+}
+
+// bind gives an input its value. A device with memory of its own takes a copy of what is in it now.
+func (b binding) bind(v boundValue) error {
+	return apiError(C.api_bind_input(apiBase, b.binding, v.name, v.value))
+}
+
+// run runs the session on what is bound.
+func (b binding) run(options *ort.RunOptions) error {
+	o, err := pointerIn(options, "o")
+	if err != nil {
+		return err
+	}
+	return apiError(C.api_run_bound(apiBase, b.session, o, b.binding))
 }

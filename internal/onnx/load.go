@@ -120,14 +120,18 @@ func haveGPU() bool {
 // loader is a model on its way to being ready.
 type loader struct {
 	*Model
-	ctx      context.Context    // of Load, which the loader does not outlive
-	model    *onnxpb.ModelProto // as the file has it
-	weights  map[string]weight  // that it points at
+	ctx      context.Context // of Load, which the loader does not outlive
 	sessions map[sessionKey]*session
-	freed    freedom      // how the batch dimension had to be made free
-	edits    map[int]edit // of proven, by node
-	loops    bool         // the model has loops
-	lone     OutputKind   // of a model that gave one number a sample; OutputsAuto: it gave more
+	freed    freedom    // how the batch dimension had to be made free
+	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
+}
+
+// source is what sessions are made of.
+type source struct {
+	model   *onnxpb.ModelProto // as the file has it, adapted
+	weights map[string]weight  // that it points at
+	edits   map[int]edit       // of proven, by node
+	loops   bool               // the model has loops
 }
 
 // newLoader matches the model with the options.
@@ -175,7 +179,8 @@ func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error
 			return nil, err
 		}
 	}
-	l := &loader{ctx: ctx, Model: &Model{contract: c, adapted: a, sample: sample, sampleLen: size}, model: parsed, weights: file.weights, loops: hasLoops(parsed)}
+	from := source{model: parsed, weights: file.weights, loops: hasLoops(parsed)}
+	l := &loader{ctx: ctx, Model: &Model{source: from, contract: c, adapted: a, sample: sample, sampleLen: size}}
 	l.sayOutput(info.Outputs)
 	return l, nil
 }
@@ -238,19 +243,7 @@ func (l *loader) session(freed freedom, tile int) (*session, error) {
 	if s := l.sessions[key]; s != nil {
 		return s, nil
 	}
-	edited := proto.CloneOf(l.model)
-	input, output := l.contract.input.Name, l.contract.output.Name
-	keepOutput(edited.Graph, output)
-	switch size := int64(max(l.contract.batch, 1)); freed {
-	case loosely:
-		freeBatch(edited.Graph, input, size)
-	case proven:
-		applyRebatch(edited.Graph, input, size, l.edits)
-	}
-	if key.fixed > 0 {
-		fixBatch(edited.Graph, input, int64(key.fixed))
-	}
-	g, err := l.build(edited)
+	g, err := l.build(l.edited(key))
 	if err != nil {
 		return nil, err
 	}
@@ -262,10 +255,27 @@ func (l *loader) session(freed freedom, tile int) (*session, error) {
 	return s, nil
 }
 
+// edited is a copy of the model edited for a session.
+func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
+	edited := proto.CloneOf(m.model)
+	input, output := m.contract.input.Name, m.contract.output.Name
+	keepOutput(edited.Graph, output)
+	switch size := int64(max(m.contract.batch, 1)); key.freed {
+	case loosely:
+		freeBatch(edited.Graph, input, size)
+	case proven:
+		applyRebatch(edited.Graph, input, size, m.edits)
+	}
+	if key.fixed > 0 {
+		fixBatch(edited.Graph, input, int64(key.fixed))
+	}
+	return edited
+}
+
 // build makes a model, which it edits, one that can be opened.
-func (l *loader) build(edited *onnxpb.ModelProto) (g graph, err error) {
-	in, out := feedFloat32(edited.Graph, l.contract.input.Name, l.contract.output.Name)
-	g = graph{in: in, out: out, loops: l.loops, weights: l.weights, tensors: initializers(edited.Graph, l.weights)}
+func (m *Model) build(edited *onnxpb.ModelProto) (g graph, err error) {
+	in, out := feedFloat32(edited.Graph, m.contract.input.Name, m.contract.output.Name)
+	g = graph{in: in, out: out, loops: m.loops, weights: m.weights, tensors: initializers(edited.Graph, m.weights)}
 	g.model, err = proto.Marshal(edited)
 	return g, err
 }
@@ -395,6 +405,11 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 // a few more.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile = s, tile
+	for key, open := range l.sessions {
+		if open == s {
+			l.form = key
+		}
+	}
 	l.batch = (want + tile - 1) / tile * tile
 	l.in, l.out = l.shapes(tile)
 }

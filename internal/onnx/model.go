@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,9 @@ import (
 
 // Model is a classifier ready to run. It satisfies smoothing.Classifier.
 type Model struct {
+	source
+	form      sessionKey // of session
+	noisy     *noisy     // nil: the model makes no noise itself
 	contract  contract
 	adapted   adapted
 	sample    []int // sizes of one sample
@@ -130,4 +134,4 @@ func (c contract) mismatch(example []int) error {
 }
 
 // Close frees the model.
-func (m *Model) Close() error { return m.session.close() }
+func (m *Model) Close() error { return errors.Join(m.StopNoise(), m.session.close()) }

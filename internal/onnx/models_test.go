@@ -72,6 +72,12 @@ var testModels = map[string]func() *modelBuilder{
 		return b
 	},
 
+	"opset_6": func() *modelBuilder { // older than noise in the graph
+		b := newModel("x", Float32, "N", 48).weights("w", Float32, 48, 4).node("MatMul", "x w", "y").output("y", Float32, "N", 4)
+		b.OpsetImport[0].Version = proto.Int64(6)
+		return b
+	},
+
 	// A fixed batch that can be freed.
 	"fixed_infer": func() *modelBuilder { // target [1,-1]
 		return newModel("x", Float32, 1, 3, 4, 4).conv("x", "c", Float32).reshape("c", "f", 1, -1).

@@ -33,6 +33,7 @@ type session struct {
 type graph struct {
 	model   []byte
 	in, out string
+	moreIn  []string              // further inputs, of a graph that makes noise: then in is no float32 either
 	more    []string              // further outputs
 	loops   bool                  // it has loops, which may not end
 	tensors []*onnxpb.TensorProto // of the model, which point at weights
@@ -88,7 +89,7 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 			return nil, fmt.Errorf("weight '%s': %w", printable(t.GetName()), plain(err))
 		}
 	}
-	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, []string{g.in}, append([]string{g.out}, g.more...), o)
+	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, append([]string{g.in}, g.moreIn...), append([]string{g.out}, g.more...), o)
 	if err != nil {
 		return nil, plain(err)
 	}

@@ -88,6 +88,9 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 		console.notef("model: %s", note)
 	}
 	console.notef("noise: %s", in.noise)
+	if in.onHost != nil {
+		console.warnf("the noise is made on the host, not on %s: %v", in.model.Device(), in.onHost)
+	}
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)
 	}
@@ -197,6 +200,7 @@ type inputs struct {
 	model    *onnx.Model
 	data     *dataset.Dataset
 	noise    *noise
+	onHost   error // why the noise is not made on the device as it would be; nil: it is, or need not be
 	threads  int
 }
 
@@ -241,8 +245,11 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
 		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
 	}
-	in.noise, err = newNoise(ctx, p, in, arrangement)
-	return err
+	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
+		return err
+	}
+	in.onHost = in.placeNoise(ctx, p.NoiseOn, in.model)
+	return ctx.Err()
 }
 
 // OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. A file that the user names but
@@ -290,7 +297,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
-			Call: settings.Call, Options: settings.Options,
+			Call: settings.Call, Options: settings.Options, NoiseOn: string(in.noiseOn()),
 		},
 	}
 	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()

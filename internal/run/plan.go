@@ -40,8 +40,9 @@ type Plan struct {
 
 	Library string // path of ONNX Runtime; empty: found
 	Device  onnx.Device
-	Batch   int // samples a call; 0: chosen
-	Threads int // 0: one a core
+	NoiseOn NoiseOn // "" as NoiseOnAuto
+	Batch   int     // samples a call; 0: chosen
+	Threads int     // 0: one a core
 	Resume  bool
 
 	// Radii of the summary, ascending or not; nil: chosen. PerClass adds the classes to it. Neither is part of the run.
@@ -86,6 +87,9 @@ type Idle struct{ Flag, Without string }
 // its zero value: it is no parameter of the run. It returns the flags that were reset.
 func (p *Plan) Settle() (idle []Idle) {
 	p.Noise = cmp.Or(p.Noise, runfolder.Lattice)
+	if p.Noise != runfolder.Lattice {
+		idle = append(idle, Idle{"noise-on", "noise lattice"})
+	}
 	if !p.Method.Given() {
 		p.Method = p.defaultMethod()
 	}

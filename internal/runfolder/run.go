@@ -146,6 +146,9 @@ type Runtime struct {
 	// provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
+	// NoiseOn says where noise was made and votes counted when the run was begun: on the host or the device. It does
+	// not change results.
+	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are what the shards of a merged run ran on.
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }

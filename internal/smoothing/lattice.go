@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"sync"
 )
 
 // Lattice is where noisy inputs lie: the points Step·k for integers k, coordinate by coordinate.
@@ -53,6 +54,8 @@ type LatticeNoise struct {
 	// values[c·width + i] is what the model gets in channel c for the integer Low + First + i.
 	values []float32
 	width  int
+	// still is a counter that draws 0, for Rows.
+	still func() uint64
 }
 
 // NewLatticeNoise prepares the noise of a table on a lattice for a model that wants (x − mean)/std, one of each a
@@ -67,6 +70,10 @@ func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, e
 			l.High-l.Low, len(mean), maxValues/len(mean)+t.First-t.Last)
 	}
 	n := &LatticeNoise{lattice: l, table: t, width: width, values: make([]float32, 0, width*len(mean))}
+	n.still = sync.OnceValue(func() uint64 {
+		counter, _ := t.findStill()
+		return counter
+	})
 	for c := range mean {
 		values, err := channelValues(l.Step, l.Low+t.First, width, mean[c], std[c])
 		if err != nil {

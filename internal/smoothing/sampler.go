@@ -401,16 +401,15 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 // worker makes the noise of a batch, runs the model on it and counts.
 type worker struct {
 	Sampler
-	in, out []float32
+	in    []float32 // made when it is needed
+	rows  *Rows     // the same
+	out   []float32 // of a batch with an Observer, or whose noise is made here
+	votes []int32   // of a batch
 }
 
 func (s Sampler) newWorker() *worker {
 	b := s.Classifier.Batch()
-	return &worker{
-		Sampler: s,
-		in:      make([]float32, b*s.Classifier.InputLen()),
-		out:     make([]float32, b*s.Classifier.Classes()),
-	}
+	return &worker{Sampler: s, out: make([]float32, b*s.Classifier.Classes()), votes: make([]int32, b)}
 }
 
 func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
@@ -419,34 +418,24 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 		o.goal, err = t.decide.decide()
 		return o, err
 	}
-	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
-	in := w.in
-	for _, g := range t.batch {
-		if g.phase == clean {
-			g.input.Clean(in[:d])
-			in = in[d:]
-			continue
-		}
-		stream := NewStream(w.Seed, g.index, g.phase)
-		for i := range g.count {
-			g.input.Perturb(in[:d], stream, g.first+int64(i))
-			in = in[d:]
-		}
+	if maker := w.maker(t.batch); maker != nil {
+		err = w.runNoisy(ctx, maker, t.batch)
+	} else {
+		err = w.runHere(ctx, t.batch)
 	}
-	clear(in) // a batch that is not full is padded
-	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
+	if err != nil {
 		return o, err
 	}
 	o.counted = make(map[*active]int, len(t.batch))
-	out := w.out
+	m, out, votes := w.Classifier.Classes(), w.out, w.votes
 	var drawn int64
 	for _, g := range t.batch {
-		k, err := g.deliver(out[:g.count*m], m, w.N0)
+		k, err := g.deliver(votes[:g.count], out[:g.count*m], w.N0)
 		if err != nil {
 			return o, fmt.Errorf("example %d: %w", g.index, err)
 		}
 		o.counted[g.active] += k
-		out = out[g.count*m:]
+		out, votes = out[g.count*m:], votes[g.count:]
 		if g.phase != clean {
 			drawn += int64(g.count)
 		}
@@ -457,35 +446,28 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts the votes of a segment's outputs [count·m] and shows them to
+// deliver counts a segment's votes [count] and shows its outputs [count·m] to
 // an Observer when their turn has come. It returns the number of samples that
 // are done with: counted and, by an Observer, seen.
-func (g segment) deliver(outputs []float32, m int, n0 int64) (int, error) {
-	if g.phase == clean {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.active.votes.Clean = Vote(outputs)
-		return 1, nil
-	}
-	votes, nobody := make([]int64, m), int64(0)
-	for i := range g.count {
-		if k := Vote(outputs[i*m : (i+1)*m]); k == none {
-			nobody++
-		} else {
-			votes[k]++
-		}
-	}
+func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
 	a := g.active
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if g.phase == clean {
+		a.votes.Clean = int(votes[0])
+		return 1, nil
+	}
 	counts, no, n := a.votes.Counts0, &a.votes.None0, &a.votes.N0
 	if g.phase == Estimation {
 		counts, no, n = a.votes.Counts, &a.votes.None, &a.votes.N
 	}
-	for k, v := range votes {
-		counts[k] += v
+	for _, k := range votes {
+		if k == none {
+			*no++
+		} else {
+			counts[k]++
+		}
 	}
-	*no += nobody
 	*n += int64(g.count)
 
 	o, ok := a.Experiment.(Observer)

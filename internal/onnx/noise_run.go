@@ -1,0 +1,327 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// This file runs graphs with noise in front and votes behind: a batch sends places (when its examples change), keys and
+// counters to the device, and 4 bytes a row come back. Counts a segment would be fewer bytes for few classes only, and
+// the graph would have to know the segments.
+
+// noisy is a session whose graph makes its noise itself.
+type noisy struct {
+	*session
+	noise  *smoothing.LatticeNoise
+	names  noiseNames
+	scores string // the output that they are
+
+	mu   sync.Mutex
+	free []*noisyCall // not in use
+}
+
+// noisyCall is what one call at a time has bound to the session. All of it is made once.
+type noisyCall struct {
+	bound   binding
+	bind    func(boundValue) error // of bound
+	rows    tensors                // example, key, start, votes and scores
+	inputs  []boundValue           // the first three
+	example []int32                // [T]
+	key     []uint64               // [T]
+	start   []uint64               // [T]
+	votes   []int32                // [T]
+	scores  []float32              // [T·m]; nil until they are asked for
+	results [2]string              // the names of votes and scores
+	outputs [2]ort.Value           // votes and scores
+	gives   [2]bool                // which of them are bound
+
+	examples tensors
+	places   []int32            // [·D]
+	held     [][]int32          // the examples that are in places; kept, so that no other gets an address of theirs
+	byCount  map[int]boundValue // places, by the number of examples
+}
+
+// tensors are tensors of Go's memory, which stays where it is for them.
+type tensors struct {
+	pin runtime.Pinner
+	all []boundValue
+}
+
+// addTensor makes a tensor of data for the input or output of the name.
+func addTensor[T ort.TensorData](t *tensors, name string, data []T, shape ...int64) (boundValue, error) {
+	t.pin.Pin(&data[0])
+	v, err := newBoundValue(name, shape, data)
+	if err == nil {
+		t.all = append(t.all, v)
+	}
+	return v, err
+}
+
+func (t *tensors) destroy() error {
+	var errs []error
+	for _, v := range t.all {
+		errs = append(errs, v.destroy())
+	}
+	t.all = nil
+	t.pin.Unpin()
+	return errors.Join(errs...)
+}
+
+// StartNoise puts noise in front of the model, in its graph, and votes behind it: from then on RunNoisy works. It fails
+// where that cannot be done, and the model stays as it was.
+func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
+	draws, err := noise.Draws()
+	if err != nil {
+		return err
+	}
+	g, names, err := m.noiseGraph(draws)
+	if err != nil {
+		return err
+	}
+	s, err := openSession(g, m.device.provider, m.settings)
+	if err != nil {
+		return err
+	}
+	if err := m.StopNoise(); err != nil {
+		return errors.Join(err, s.close())
+	}
+	m.noisy = &noisy{session: s, noise: noise, names: names, scores: g.out}
+	return nil
+}
+
+// StopNoise takes the noise off again.
+func (m *Model) StopNoise() error {
+	n := m.noisy
+	m.noisy = nil
+	if n == nil {
+		return nil
+	}
+	var errs []error
+	for _, c := range n.free {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(append(errs, n.close())...)
+}
+
+// SealSource gives back what only StartNoise needs.
+func (m *Model) SealSource() { m.source = source{} }
+
+// Noise is the noise that the model makes itself; nil: none.
+func (m *Model) Noise() *smoothing.LatticeNoise {
+	if m.noisy == nil {
+		return nil
+	}
+	return m.noisy.noise
+}
+
+// MakesNoiseWell reports whether the model runs where noise had better be made too: on a device with memory of its own,
+// to which inputs would have to be sent.
+func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
+
+// RunNoisy is smoothing.NoiseMaker's.
+func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int32, outputs []float32) error {
+	if err := m.checkRows(rows, votes, outputs); err != nil {
+		return err
+	}
+	c, err := m.noisy.take(m)
+	if err != nil {
+		return err
+	}
+	err = m.runCall(ctx, c, rows, votes, outputs)
+	if err == nil || !m.noisy.abandoned.Load() {
+		m.noisy.give(c)
+		return err
+	}
+	abandonedSessions.Store(c, true) // ONNX Runtime is at work in it
+	return err
+}
+
+// checkRows refuses what the graph cannot run, or would run on what is not there.
+func (m *Model) checkRows(rows *smoothing.Rows, votes []int32, outputs []float32) error {
+	if m.noisy == nil {
+		return errors.New("the model makes no noise")
+	}
+	if len(rows.Example) != m.batch || len(rows.Key) != m.batch || len(rows.Start) != m.batch ||
+		votes != nil && len(votes) != m.batch || outputs != nil && len(outputs) != m.batch*m.classes {
+		return fmt.Errorf("a run takes %d rows and gives as many votes and %d×%d scores, not %d, %d and %d",
+			m.batch, m.batch, m.classes, len(rows.Example), len(votes), len(outputs))
+	}
+	for _, p := range rows.Places {
+		if len(p) != m.sampleLen {
+			return fmt.Errorf("an example has %d places, the model's input %d values", len(p), m.sampleLen)
+		}
+	}
+	for _, k := range rows.Example {
+		if k < 0 || int(k) >= len(rows.Places) {
+			return fmt.Errorf("a row is of example %d of %d", k, len(rows.Places))
+		}
+	}
+	return nil
+}
+
+// runCall runs the rows in calls of the session's size.
+func (m *Model) runCall(
+	ctx context.Context, c *noisyCall, rows *smoothing.Rows, votes []int32, outputs []float32,
+) error {
+	if err := c.setPlaces(rows.Places, m.sampleLen, m.noisy.names.places); err != nil {
+		return err
+	}
+	if err := c.setOutputs(votes != nil, outputs != nil, m.out, m.classes); err != nil {
+		return err
+	}
+	for i := 0; i < m.batch; i += m.tile {
+		j := i + m.tile
+		copy(c.example, rows.Example[i:j])
+		copy(c.key, rows.Key[i:j])
+		copy(c.start, rows.Start[i:j])
+		for _, v := range c.inputs {
+			if err := c.bind(v); err != nil {
+				return plain(err)
+			}
+		}
+		if err := m.noisy.call(ctx, c.bound.run); err != nil {
+			return err
+		}
+		if votes != nil {
+			c.readVotes(votes[i:j], m.classes)
+		}
+		if outputs != nil {
+			copy(outputs[i*m.classes:j*m.classes], c.scores)
+		}
+	}
+	return nil
+}
+
+// readVotes turns ranks into classes.
+func (c *noisyCall) readVotes(votes []int32, m int) {
+	for i, rank := range c.votes {
+		votes[i] = int32(m) - rank
+		if rank == 0 {
+			votes[i] = -1
+		}
+	}
+}
+
+func (n *noisy) take(m *Model) (*noisyCall, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last := len(n.free) - 1; last >= 0 {
+		c := n.free[last]
+		n.free = n.free[:last]
+		return c, nil
+	}
+	return n.newCall(m.tile)
+}
+
+func (n *noisy) give(c *noisyCall) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.free = append(n.free, c)
+}
+
+func (n *noisy) newCall(tile int) (c *noisyCall, err error) {
+	c = &noisyCall{
+		example: make([]int32, tile), key: make([]uint64, tile), start: make([]uint64, tile),
+		votes: make([]int32, tile), results: [2]string{n.names.votes, n.scores}, byCount: make(map[int]boundValue),
+	}
+	if c.bound, err = newBinding(n.ort); err != nil {
+		return nil, err
+	}
+	c.bind = c.bound.bind
+	t := int64(tile)
+	example, err1 := addTensor(&c.rows, n.names.example, c.example, t)
+	key, err2 := addTensor(&c.rows, n.names.key, c.key, t, 1)
+	start, err3 := addTensor(&c.rows, n.names.start, c.start, t, 1)
+	votes, err4 := addTensor(&c.rows, n.names.votes, c.votes, t, 1)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.inputs = []boundValue{example, key, start}
+	c.outputs[0] = votes.tensor
+	return c, nil
+}
+
+func (c *noisyCall) close() error {
+	return errors.Join(c.bound.Destroy(), c.rows.destroy(), c.examples.destroy())
+}
+
+// setPlaces binds the examples' places [d] to the input of the name, if they are not bound. Their number is rounded up
+// to a power of two, so that there are few shapes.
+func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
+	count := 1 << bits.Len(uint(len(examples)-1))
+	if err := c.makeRoom(count, d); err != nil {
+		return err
+	}
+	changed := false // what is bound already may hold more examples
+	for k, places := range examples {
+		if k < len(c.held) && &c.held[k][0] == &places[0] {
+			continue
+		}
+		copy(c.places[k*d:], places)
+		c.held = append(c.held[:min(k, len(c.held))], places)
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	v, ok := c.byCount[count]
+	if !ok {
+		var err error
+		if v, err = addTensor(&c.examples, name, c.places[:count*d], int64(count), int64(d)); err != nil {
+			c.held = nil
+			return err
+		}
+		c.byCount[count] = v
+	}
+	err := c.bind(v)
+	if err != nil {
+		c.held = nil // so that it is bound next time
+	}
+	return plain(err)
+}
+
+// makeRoom makes places hold so many examples of d coordinates.
+func (c *noisyCall) makeRoom(count, d int) error {
+	if len(c.places) >= count*d {
+		return nil
+	}
+	err := c.examples.destroy()
+	c.places, c.held = make([]int32, count*d), nil
+	clear(c.byCount)
+	return err
+}
+
+// setOutputs binds what a run is to give.
+func (c *noisyCall) setOutputs(votes, scores bool, row ort.Shape, classes int) error {
+	if gives := [2]bool{votes, scores}; gives == c.gives {
+		return nil
+	}
+	if scores && c.scores == nil {
+		c.scores = make([]float32, len(c.votes)*classes)
+		v, err := addTensor(&c.rows, c.results[1], c.scores, row...)
+		if err != nil {
+			return err
+		}
+		c.outputs[1] = v.tensor
+	}
+	c.bound.ClearBoundOutputs()
+	c.gives = [2]bool{}
+	for i, want := range []bool{votes, scores} {
+		if !want {
+			continue
+		}
+		if err := c.bound.BindOutput(c.results[i], c.outputs[i]); err != nil {
+			return plain(err)
+		}
+	}
+	c.gives = [2]bool{votes, scores}
+	return nil
+}

@@ -1,0 +1,89 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// NoiseOn says where noise is made and votes are counted. Results do not depend on it.
+type NoiseOn string
+
+const (
+	// NoiseOnAuto is the device where it has memory of its own, and the host where the model runs there anyway.
+	NoiseOnAuto   NoiseOn = "auto"
+	NoiseOnHost   NoiseOn = "host"
+	NoiseOnDevice NoiseOn = "device"
+)
+
+// NoiseOns returns all there are.
+func NoiseOns() []NoiseOn { return []NoiseOn{NoiseOnAuto, NoiseOnHost, NoiseOnDevice} }
+
+// MarshalText writes the name.
+func (n NoiseOn) MarshalText() ([]byte, error) { return []byte(n), nil }
+
+// UnmarshalText reads "auto", "host" or "device".
+func (n *NoiseOn) UnmarshalText(text []byte) error {
+	for _, place := range NoiseOns() {
+		if string(text) == string(place) {
+			*n = place
+			return nil
+		}
+	}
+	return fmt.Errorf("%q: want auto, host or device", text)
+}
+
+// placeNoise has the models make the noise themselves if the plan says so. Where one of them cannot, or is found to
+// give other bits, the noise is made here, and why says what happened.
+func (in *inputs) placeNoise(ctx context.Context, on NoiseOn, models ...*onnx.Model) (why error) {
+	device := in.noise.lattice != nil && (on == NoiseOnDevice || on != NoiseOnHost && in.model.MakesNoiseWell())
+	for _, m := range models {
+		if device && why == nil {
+			why = in.startNoise(ctx, m)
+		}
+		m.SealSource() // nothing else needs it, and it holds the weights
+	}
+	if why != nil {
+		for _, m := range models {
+			_ = m.StopNoise()
+		}
+	}
+	return why
+}
+
+// startNoise has a model make the noise, and checks it. The checks run side by side, as batches will: a device's memory
+// must have room for them.
+func (in *inputs) startNoise(ctx context.Context, m *onnx.Model) error {
+	if err := m.StartNoise(in.noise.lattice); err != nil {
+		return err
+	}
+	checks := make([]error, 1)
+	if m.MakesNoiseWell() {
+		checks = make([]error, min(in.threads, checksAtOnce))
+	}
+	var wait sync.WaitGroup
+	for i := range checks {
+		wait.Go(func() { checks[i] = smoothing.CheckNoise(ctx, m, in.noise.channel) })
+	}
+	wait.Wait()
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checksAtOnce is the number of batches that a device has under way at a time, at most.
+const checksAtOnce = 2
+
+// noiseOn is where the noise is made.
+func (in *inputs) noiseOn() NoiseOn {
+	if in.model.Noise() == nil {
+		return NoiseOnHost
+	}
+	return NoiseOnDevice
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"math/big"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// processorTime is what the process has used of all cores. Other programs on the machine change it little.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkNoiseOn compares noise and votes in the model's graph with those made here, on the CPU, where both take the
+// same cores. An op is a round of both, of half a second or more each; 'ratio' is the median over rounds of the processor
+// time of sampling with noise made here over that with noise in the graph.
+func BenchmarkNoiseOn(b *testing.B) {
+	workers := smoothing.DefaultWorkers()
+	for _, m := range benchModels() {
+		b.Run(m.name, func(b *testing.B) {
+			model, _ := m.open(b, workers)
+			arrangement, err := model.Fit(m.shape, onnx.CHW)
+			if err != nil {
+				b.Fatal(err)
+			}
+			made := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
+				data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
+			if err := made.prepare(m.sigma, []float64{0}, []float64{1}); err != nil {
+				b.Fatal(err)
+			}
+			input, _, err := made.input(make([]float32, model.InputLen()))
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := int64(workers * model.Batch())
+			took := func(device bool) time.Duration {
+				err := model.StopNoise()
+				if err == nil && device {
+					if err = model.StartNoise(made.lattice); err == nil {
+						err = smoothing.CheckNoise(b.Context(), model, made.channel)
+					}
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := draw(b.Context(), model, input, workers, n); err != nil { // buffers are made
+					b.Fatal(err)
+				}
+				for started := processorTime(); ; n *= 2 {
+					if err := draw(b.Context(), model, input, workers, n); err != nil {
+						b.Fatal(err)
+					}
+					if elapsed := processorTime() - started; elapsed > time.Second/2 || device {
+						return elapsed
+					}
+					started = processorTime()
+				}
+			}
+			var ratios []float64
+			b.ResetTimer()
+			for b.Loop() {
+				here := took(false)
+				ratios = append(ratios, float64(here)/float64(took(true)))
+			}
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "ratio")
+		})
+	}
+}
