@@ -116,10 +116,12 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 // one of them is what is wrong, not the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
-		if g.failed != nil && g.failed != l {
+		if g.failed == nil {
+			g.failed = l
+		}
+		if g.failed != l {
 			twice = append(twice, strconv.Itoa(g.index))
 		}
-		g.failed = l
 	}
 	return twice
 }
