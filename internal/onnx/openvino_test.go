@@ -226,7 +226,7 @@ func TestPrecisionOf(t *testing.T) {
 		relative float32
 		want     Precision
 	}{{0, F32}, {1e-6, F32}, {1e-3, F16}, {6e-3, BF16}} {
-		if got := precisionOf([]float32{1, -2 * (1 + c.relative), 0.5}, exact); got != c.want {
+		if got := precisionOf([]float32{1, -2 * (1 + c.relative), 0.5}, exact, openvinoProvider.precisions); got != c.want {
 			t.Errorf("error %g: %v, want %v", c.relative, got, c.want)
 		}
 	}
