@@ -13,6 +13,7 @@ import "C"
 import (
 	"context"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -180,13 +181,21 @@ const cudaLibrariesHint = "run 'rscert setup --device cuda --with-cuda', or pip 
 // missingLibrary is how the loader says that it does not find a library.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
 
+// cudaFailure is how CUDA's own errors are passed on, with the place in the sources behind them.
+var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
+
 // explainCUDA says what is missing where ONNX Runtime could not load its provider.
 func explainCUDA(err error) error {
 	if err == nil {
 		return nil
 	}
 	found := missingLibrary.FindStringSubmatch(err.Error())
+	failure := cudaFailure.FindString(err.Error())
 	switch {
+	case strings.Contains(failure, "driver version is insufficient"):
+		return hint.New(failure, "update the driver of the GPU: CUDA 13 needs version 580 or newer")
+	case failure != "":
+		return errors.New(failure)
 	case found == nil:
 		return err
 	case found[1] == driverLibrary:

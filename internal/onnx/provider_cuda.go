@@ -42,7 +42,7 @@ func appendCUDA(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	defer cuda.Destroy()
 	set := cudaOptions(s)
 	if err := cuda.Update(set); err != nil {
-		return nil, err
+		return nil, explainCUDA(err)
 	}
 	return set, explainCUDA(o.AppendExecutionProviderCUDA(cuda))
 }

@@ -127,5 +127,8 @@ func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	return all, nil
 }
 
+// Place is the device that the model runs on, with its name.
+func (m *Model) Place() string { return describeDevice(m.device) }
+
 // Hardware is the name of the GPU that runs the model; "" where there is none.
 func (m *Model) Hardware() string { return m.device.hardware() }
