@@ -106,7 +106,7 @@ func runProbeOf(ctx context.Context, g graph, d Device, precision Precision, wor
 // where it has a choice: it may drop the hint without a word. The probe's scores
 // are compared with those of ONNX Runtime's CPU provider in float32. Measured on
 // OpenVINO, the largest difference is, of the largest score, 5e-7 in float32,
-// 1e-3 in float16 and 6e-3 in bfloat16; in TF32, imitated, 3e-4: bounds are set
+// 1e-3 in float16 and 6e-3 in bfloat16; in TF32, imitated, 4e-4: bounds are set
 // between them. cuDNN's fast convolutions in float32 may be less exact than
 // OpenVINO's.
 //

@@ -34,7 +34,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]
 		case named:
 			err = errors.Join(err, errs[i])
 		default:
-			first.warn("%s is left out: %v", others[i], errs[i])
+			first.warn("%s is left out: %v", describeDevice(others[i]), errs[i])
 		}
 	}
 	if err == nil {

@@ -106,12 +106,12 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 	}
 	f.console.notef("fetching %s %s with %s", f.packages().wheel, f.Version, strings.Join(pip, " "))
 	args := append(pip, "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
-		"--implementation", "cp", "--python-version", pythonTag, "--dest", f.dir)
+		"--implementation", "cp", "--python-version", pythonTag)
 	name := strings.TrimSuffix(f.wheelFile(), ".whl")
 	for platform := range strings.SplitSeq(name[strings.LastIndex(name, "-")+1:], ".") {
 		args = append(args, "--platform", platform)
 	}
-	return f.command(ctx, append(args, f.packages().wheel+"=="+f.Version), "*.whl")
+	return f.command(ctx, append(args, "--dest", f.dir, f.packages().wheel+"=="+f.Version), "*.whl")
 }
 
 // npm packs the package with npm. Its install script is not run.
