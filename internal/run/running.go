@@ -100,13 +100,15 @@ func (r *running) take(rec runfolder.Record) {
 }
 
 // sample samples and certifies the examples that the folder does not have.
-func (r *running) sample(ctx context.Context) error {
+func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampler()) }
+
+func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	perExample := r.plan.N0 + r.plan.N
 	r.started = time.Now()
 	r.bar = progress.Start(r.console.Progress, "certify", int64(len(r.positions))*perExample, int64(len(r.certs))*perExample)
 	defer r.bar.Finish()
 	next := len(r.certs)
-	return r.sampler().Run(ctx, func() (smoothing.Experiment, error) {
+	return sampler.Run(ctx, func() (smoothing.Experiment, error) {
 		if next == len(r.positions) {
 			return nil, nil
 		}
