@@ -231,12 +231,12 @@ func TestPrecisionOf(t *testing.T) {
 		}
 	}
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
-		exact, want, err := runProbe(t.Context(), CPU, F32, 1)
+		exact, want, err := runProbe(t.Context(), CPU, F32)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer exact.close()
-		s, got, err := runProbe(t.Context(), d, p, 1)
+		s, got, err := runProbe(t.Context(), d, p)
 		if err != nil {
 			t.Fatal(err)
 		}

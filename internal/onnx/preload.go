@@ -135,7 +135,7 @@ func dlopen(path string) error {
 	runtime.LockOSThread() // dlerror is the thread's
 	defer runtime.UnlockOSThread()
 	if C.dlopen(name, C.RTLD_NOW|C.RTLD_GLOBAL) == nil {
-		return fmt.Errorf("%s", printable(C.GoString(C.dlerror())))
+		return fmt.Errorf("%s: %s", path, printable(strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // does with TF32: by Veltkamp's split, x·(2¹³+1) − (x·(2¹³+1) − x), in float32.
 func imitateTF32(t *testing.T) graph {
 	t.Helper()
-	g, err := probe()
+	g, err := probe(probeBatch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +51,14 @@ func imitateTF32(t *testing.T) graph {
 func TestTF32IsTold(t *testing.T) {
 	openRuntime(t)
 	run := func(g graph) []float32 {
-		s, scores, err := runProbeOf(context.Background(), g, CPU, F32, 1)
+		s, scores, err := runProbeOf(context.Background(), g, CPU, F32)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.close()
 		return scores
 	}
-	plainGraph, err := probe()
+	plainGraph, err := probe(probeBatch)
 	if err != nil {
 		t.Fatal(err)
 	}
