@@ -123,7 +123,7 @@ func (t task) blame(l *lane) (twice []string) {
 			twice = append(twice, strconv.Itoa(g.index))
 		}
 	}
-	return twice
+	return slices.Compact(twice) // an example's samples of both phases are side by side
 }
 
 // unfinished is the number of the lane's examples that are not done.
@@ -143,14 +143,14 @@ func (c *scheduler) leave(l *lane) error {
 }
 
 // redo begins the examples again that a failed device has left, once none of its workers is at work. Those that have all
-// samples up to their goal wait for their decision: they may be done.
+// samples up to their goal are done, or wait for their decision, which may say so.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil
 	}
 	defer c.changed.Broadcast()
 	for i, a := range c.active {
-		if a.lane != l || a.finished || a.complete(c.n0) {
+		if a.lane != l || a.complete(c.n0) {
 			continue
 		}
 		fresh, err := c.restart(a)

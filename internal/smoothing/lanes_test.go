@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -254,6 +255,130 @@ func TestFailuresEndTheRun(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// together is a device that fails in its first call, once all devices are in theirs.
+type together struct {
+	*device
+	in *sync.WaitGroup
+}
+
+func (d together) Run(ctx context.Context, _, _ []float32) error {
+	if d.calls.Add(1) == 1 {
+		d.in.Done()
+		d.in.Wait()
+		return errDevice
+	}
+	<-ctx.Done() // the other worker's call is stopped
+	return ctx.Err()
+}
+
+// TestAllFailAtOnce has devices that fail at one time, each with another example: the run ends with the error, though
+// every example has failed on one device only.
+func TestAllFailAtOnce(t *testing.T) {
+	for range 20 {
+		var log []string
+		_, source := restartables(9, []int64{300}, &log)
+		var in sync.WaitGroup
+		in.Add(3)
+		s := Sampler{Seed: 7, N0: 20, Workers: 3}
+		for i, d := range newDevices(3, 16, 0) {
+			if i == 0 {
+				s.Classifier = together{d, &in}
+			} else {
+				s.Replicas = append(s.Replicas, together{d, &in})
+			}
+		}
+		lost := 0
+		s.Lost = func(_ Classifier, examples int, err error) {
+			if lost++; examples != 1 {
+				t.Errorf("%d examples of a device are not done", examples)
+			}
+		}
+		if err := s.Run(t.Context(), source); !errors.Is(err, errDevice) || strings.Contains(err.Error(), "two devices") {
+			t.Errorf("error %v", err)
+		}
+		if lost != 2 || len(log) > 0 {
+			t.Errorf("%d devices were lost before the last; emitted %v", lost, log)
+		}
+	}
+}
+
+// A device that fails stops its calls that are still under way: its examples need not wait for them.
+func TestFailureStopsCalls(t *testing.T) {
+	var log []string
+	_, source := restartables(9, []int64{300}, &log)
+	var in sync.WaitGroup
+	in.Add(1)
+	devices := newDevices(2, 16, 0)
+	devices[1].fail = func(int64) error { in.Wait(); return nil } // not faster than the first
+	lost := 0
+	s := Sampler{Classifier: together{devices[0], &in}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
+	if err := s.Run(t.Context(), source); err != nil || lost != 1 || len(log) != 9 {
+		t.Errorf("error %v, %d devices were lost, %d examples emitted", err, lost, len(log))
+	}
+}
+
+// TestRedo has examples of a device that has failed, one in each state.
+func TestRedo(t *testing.T) {
+	var log []string
+	all, source := restartables(4, []int64{10, 20}, &log)
+	c := newScheduler(t.Context(), Sampler{N0: 5, Workers: 1}.over(newDevices(2, 4, 0)))
+	for {
+		e, err := source()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			break
+		}
+		a, err := c.admit(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.active = append(c.active, a)
+	}
+	failed, other := c.lanes[0], c.lanes[1]
+	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing to 5 + 10 and the clean one
+	c.active[1].lane, c.active[1].counted = failed, 16 // waits for its decision
+	c.active[2].lane, c.active[2].counted = other, 3
+	before := slices.Clone(c.active)
+	check := func(when string, redone ...int) {
+		t.Helper()
+		for i, a := range c.active {
+			want := slices.Contains(redone, i)
+			if (a != before[i]) != want || (all[i].begun == 1) != want {
+				t.Errorf("%s: example %d is begun again %d times", when, i, all[i].begun)
+			}
+			if want && (a.lane != nil || a.counted != 0 || a.goal != 10 || a.index != before[i].index) {
+				t.Errorf("%s: example %d begins as %+v", when, i, a)
+			}
+		}
+	}
+	failed.err = errDevice
+	for failed.workers > 1 {
+		if err := c.leave(failed); err != nil {
+			t.Fatal(err)
+		}
+		check("a worker is left")
+	}
+	if err := c.leave(failed); err != nil {
+		t.Fatal(err)
+	}
+	check("no worker is left", 0)
+	// The decision asks for more, which nobody can draw on the device.
+	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
+		t.Fatal(err)
+	}
+	check("more is asked for", 0, 1)
+
+	// A batch that was stopped because its device had failed says nothing of its examples.
+	c.active[2].failed = failed
+	other.err = errDevice
+	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}
+	if err := c.fail(t.Context(), other, stopped, &deviceError{context.Canceled}); err != nil || c.active[3].failed != nil {
+		t.Errorf("error %v", err)
 	}
 }
 
