@@ -305,16 +305,31 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
+// stuck is a device that fails in its first call, while the second is under way and would not end.
+type stuck struct {
+	*device
+	second chan struct{}
+}
+
+func (d stuck) Run(ctx context.Context, _, _ []float32) error {
+	if d.calls.Add(1) == 1 {
+		<-d.second
+		return errDevice
+	}
+	close(d.second)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // A device that fails stops its calls that are still under way: its examples need not wait for them.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
-	var in sync.WaitGroup
-	in.Add(1)
+	second := make(chan struct{})
 	devices := newDevices(2, 16, 0)
-	devices[1].fail = func(int64) error { in.Wait(); return nil } // not faster than the first
+	devices[1].fail = func(int64) error { <-second; return nil } // not faster than the first
 	lost := 0
-	s := Sampler{Classifier: together{devices[0], &in}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
+	s := Sampler{Classifier: stuck{devices[0], second}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
 	if err := s.Run(t.Context(), source); err != nil || lost != 1 || len(log) != 9 {
 		t.Errorf("error %v, %d devices were lost, %d examples emitted", err, lost, len(log))
 	}
