@@ -342,16 +342,7 @@ func (c *scheduler) compose(l *lane) *task {
 		c.undecided = c.undecided[1:]
 		return &task{decide: a}
 	}
-	available := 0
-	for _, a := range c.active {
-		if !l.takes(a) {
-			continue
-		}
-		available += int(min(int64(l.batch), a.left(c.n0)))
-		if available >= l.batch {
-			break
-		}
-	}
+	available := c.available(l)
 	if available == 0 || (available < l.batch && !c.exhausted && len(c.active) < c.maxActive) {
 		return nil
 	}
@@ -381,6 +372,20 @@ func (c *scheduler) compose(l *lane) *task {
 		}
 	}
 	return t
+}
+
+// available is how many samples the lane can draw now, up to a batch.
+func (c *scheduler) available(l *lane) (n int) {
+	for _, a := range c.active {
+		if !l.takes(a) {
+			continue
+		}
+		n += int(min(int64(l.batch), a.left(c.n0)))
+		if n >= l.batch {
+			break
+		}
+	}
+	return n
 }
 
 // left is the number of samples still to be drawn to the goal.
