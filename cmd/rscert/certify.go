@@ -26,6 +26,7 @@ type certifyOptions struct {
 	plan        bool
 	deadline    time.Duration
 	quiet, json bool
+	allowTF32   bool
 }
 
 func newCertify(s streams) *cobra.Command {
@@ -66,6 +67,9 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
 				}
 			}
+			if err := o.choosePrecision(cmd.Flags().Changed("precision")); err != nil {
+				return err
+			}
 			o.FixedSeed, o.FixedSelect = given(cmd, "seed", &o.Seed), given(cmd, "select", &o.Select)
 			return runCertify(cmd.Context(), s, o)
 		},
@@ -79,7 +83,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	group(cmd, "What is certified")
 	addSamplingFlags(cmd, &o.Parameters)
 	addDataFlags(cmd, &o.DataOptions)
-	addModelFlags(cmd, &o.Plan)
+	addModelFlags(cmd, &o)
 	group(cmd, "How it is run")
 	addDenoiserFlags(cmd, &o.Plan)
 	group(cmd, "A denoiser in front of the model")
@@ -145,8 +149,8 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 }
 
 // addModelFlags adds how the model is fed and run, and which examples it gets.
-func addModelFlags(cmd *cobra.Command, p *run.Plan) {
-	f := cmd.Flags()
+func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
+	f, p := cmd.Flags(), &o.Plan
 	f.TextVar(&p.Outputs, "outputs", onnx.OutputsAuto, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
 	f.TextVar(&p.Layout, "layout", onnx.CHW, "order of the values of flat rows: chw or hwc")
@@ -165,15 +169,7 @@ func addModelFlags(cmd *cobra.Command, p *run.Plan) {
 	choices(f, "noise", texts(runfolder.Lattice, runfolder.Float)...)
 	choices(f, "select", texts(runfolder.Selections()...)...)
 	group(cmd, "Noise and examples")
-	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices())
-	f.TextVar(&p.NoiseOn, "noise-on", run.NoiseOnAuto, "where noise is made and votes are counted: host, device (in the model's graph) or auto (device on a GPU); results are the same")
-	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino); part of what is certified")
-	integerVar(f, &p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
-	integerVar(f, &p.Threads, "threads", 0, "threads; 0 = one a core")
-	choices(f, "device", onnx.DeviceNames()...)
-	choices(f, "noise-on", texts(run.NoiseOns()...)...)
-	choices(f, "precision", texts(onnx.Precisions...)...)
-	libraryFlag(cmd, &p.Library)
+	addDeviceFlags(cmd, o)
 }
 
 // addDenoiserFlags adds what stands in front of the model.

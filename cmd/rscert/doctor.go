@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -30,8 +31,10 @@ func newDoctor(s streams) *cobra.Command {
 		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
 		Long: `Show what rscert would run a model with: the ONNX Runtime library and how it
 was found, its version and execution providers, the GPU, cores and memory. Times a
-small convolutional net on the CPU, with OpenVINO in each precision if its library
-is there, so that you see what --device openvino --precision bf16 has to gain.
+small convolutional net on the CPU, on every NVIDIA GPU, and with OpenVINO if its
+library is there, in each precision, so that you see what --device cuda --allow-tf32
+or --device openvino --precision bf16 has to gain. Where a GPU is here and does not
+work, it says why: which library is missing, and what to do.
 Exits 1 and says where it looked if there is no library that works.
 
 The library is the file that --onnxruntime names, else the one that
@@ -85,6 +88,7 @@ type speedReport struct {
 	Precision onnx.Precision `json:"precision"`
 	Rate      float64        `json:"samples_per_second,omitempty"`
 	Error     string         `json:"error,omitempty"`
+	Hint      string         `json:"hint,omitempty"` // what to do about it
 }
 
 type placeReport struct {
@@ -118,7 +122,10 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		e.measure(ctx, library, onnx.CPU)
 		failed = library.Close()
 	}
-	e.measureOpenVINO(ctx, opts.library)
+	if len(e.GPUs) > 0 || e.Library != nil && e.Library.CUDA {
+		e.measureOther(ctx, "cuda", opts.library)
+	}
+	e.measureOther(ctx, "openvino", opts.library)
 	err := e.write(s.out, opts.json)
 	if failed != nil {
 		return failed
@@ -130,26 +137,31 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device onnx.Device) {
 	speeds, err := library.MeasureSpeeds(ctx, device, e.Cores)
 	if err != nil {
-		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+		e.addSpeed(onnx.Speed{Device: device, Err: err})
 	}
 	for _, speed := range speeds {
-		report := speedReport{Device: device.String(), Precision: speed.Precision, Rate: speed.Rate}
-		if speed.Err != nil {
-			report.Error = speed.Err.Error()
-		}
-		e.Speeds = append(e.Speeds, report)
+		e.addSpeed(speed)
 	}
 }
 
-// measureOpenVINO times OpenVINO, whose library is another one, if it is here.
-func (e *examination) measureOpenVINO(ctx context.Context, flag string) {
-	device, err := onnx.ParseDevice("openvino")
+func (e *examination) addSpeed(s onnx.Speed) {
+	report := speedReport{Device: s.Device.String(), Precision: s.Precision, Rate: s.Rate}
+	if s.Err != nil {
+		report.Error = s.Err.Error()
+		report.Hint, _ = hint.Of(s.Err)
+	}
+	e.Speeds = append(e.Speeds, report)
+}
+
+// measureOther times a device whose library may be another one, if it is here.
+func (e *examination) measureOther(ctx context.Context, name, flag string) {
+	device, err := onnx.ParseDevice(name)
 	if err != nil {
-		return
+		panic(err)
 	}
 	library, err := run.OpenLibrary(device, flag)
 	if err != nil {
-		e.Speeds = append(e.Speeds, speedReport{Device: device.String(), Error: err.Error()})
+		e.addSpeed(onnx.Speed{Device: device, Err: err})
 		return
 	}
 	defer library.Close()
@@ -192,6 +204,9 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 	for _, s := range e.Speeds {
 		if s.Error != "" {
 			add(fmt.Sprintf("%s %s", s.Device, s.Precision), "not measured: %s", s.Error)
+			if s.Hint != "" {
+				add("", "%s", s.Hint)
+			}
 		} else {
 			add(fmt.Sprintf("%s %s", s.Device, s.Precision), "%.0f samples/s of a small convolutional net", s.Rate)
 		}
@@ -230,6 +245,9 @@ func gpus(ctx context.Context) []string {
 				names = append(names, strings.TrimSpace(model))
 			}
 		}
+	}
+	if len(names) == 0 {
+		names = append(names, onnx.GPUs()...)
 	}
 	return names
 }

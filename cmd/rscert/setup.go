@@ -16,6 +16,7 @@ import (
 type setupOptions struct {
 	setup.Options
 	device      onnx.Device
+	withCUDA    bool
 	json, quiet bool
 }
 
@@ -33,9 +34,13 @@ The sources are tried in turn: pip, the release on GitHub (or the registry of np
 pip that is configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a
 copy instead: a wheel, an npm package, a release archive or the library itself.
 
-CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's: see docs/gpu.md.`,
+CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's. --with-cuda fetches
+the libraries that are needed from NVIDIA's packages of PyPI (Linux x86-64; 1.1 GB to
+download, 1.8 GB on the disk); where they are installed already it is not needed: see
+docs/gpu.md. It does not fetch the driver.`,
 		Example: `  rscert setup
   rscert setup --device openvino
+  rscert setup --device cuda --with-cuda
   rscert setup --url ./onnxruntime-linux-x64-1.29.0.tgz`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -52,6 +57,7 @@ CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's: see docs/g
 	f.SortFlags = false
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
+	f.BoolVar(&o.withCUDA, "with-cuda", false, "fetch NVIDIA's libraries as well, 1.1 GB; for --device cuda")
 	f.TextVar(&o.From, "from", o.From, "`source`: pip, download or npm (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
 	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy to fetch instead")
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
@@ -64,13 +70,23 @@ type setupReport struct {
 	Device  string `json:"device"`
 	Version string `json:"version"`
 	Library string `json:"library"`
-	Fetched bool   `json:"fetched"` // false: it was there
+	CUDA    string `json:"cuda,omitempty"` // folder of NVIDIA's libraries
+	Fetched bool   `json:"fetched"`        // false: all was there
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {
 	build, err := onnx.PublishedFor(o.device)
 	if err != nil {
 		return err
+	}
+	var libraries []onnx.Published
+	if o.withCUDA {
+		if build.Device != "cuda" {
+			return badInputf("--with-cuda is for --device cuda, not %s", o.device)
+		}
+		if libraries, err = onnx.CUDALibraries(); err != nil {
+			return err
+		}
 	}
 	console := setup.Console{Note: func(string) {}, Progress: s.progress(o.quiet)}
 	if !o.quiet {
@@ -80,8 +96,19 @@ func runSetup(ctx context.Context, s streams, o setupOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, l := range libraries {
+		more, err := setup.Fetch(ctx, l, setup.Options{From: o.From}, console)
+		if err != nil {
+			return err
+		}
+		fetched = fetched || more
+	}
 	if o.json {
-		return report.WriteJSON(s.out, "setup", setupReport{build.Device, build.Version, build.Library, fetched})
+		r := setupReport{Device: build.Device, Version: build.Version, Library: build.Library, Fetched: fetched}
+		if len(libraries) > 0 {
+			r.CUDA = libraries[0].Folder
+		}
+		return report.WriteJSON(s.out, "setup", r)
 	}
 	_, err = fmt.Fprintln(s.out, build.Library)
 	return err

@@ -158,7 +158,7 @@ func ask(path string) (version string, providers []string, err error) {
 		providers = append(providers, C.GoString(name))
 	}
 	C.api_release_providers(base, names, n)
-	apiBase = base
+	apiBase, libraryPath = base, path
 	return version, providers, nil
 }
 

@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,14 +11,14 @@ import (
 // value chooses: CUDA where library and GPU are there, the CPU otherwise.
 type Device struct {
 	provider *provider
-	unit     string
+	unit     string // of a provider whose devices are counted: an index, several with commas, or "" for all
 }
 
 // CPU is the processor, by ONNX Runtime's own code.
 var CPU = Device{provider: &cpuProvider}
 
-// ParseDevice reads "auto" or a provider's device, as cpu, cuda (the same as
-// cuda:0), cuda:1, openvino (the same as openvino:CPU) or openvino:GPU.
+// ParseDevice reads "auto" or a provider's device, as cpu, cuda (all GPUs that
+// work), cuda:1, cuda:0,2, openvino (the same as openvino:CPU) or openvino:GPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "auto" {
 		return Device{}, nil
@@ -32,8 +33,8 @@ func ParseDevice(s string) (Device, error) {
 			return Device{p, p.units[0]}, nil
 		case !given:
 			return Device{provider: p}, nil
-		case p.parseUnit != nil:
-			if unit, err := p.parseUnit(unit); err == nil {
+		case p.names != nil:
+			if unit, ok := parseIndices(unit); ok {
 				return Device{p, unit}, nil
 			}
 		case slices.Contains(p.units, unit):
@@ -43,11 +44,64 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("unknown device %q: want %s", s, Devices())
 }
 
+// parseIndices reads numbers with commas, no two of which are equal.
+func parseIndices(list string) (string, bool) {
+	var indices []string
+	for text := range strings.SplitSeq(list, ",") {
+		i, err := strconv.ParseUint(text, 10, 16)
+		index := strconv.FormatUint(i, 10)
+		if err != nil || slices.Contains(indices, index) {
+			return "", false
+		}
+		indices = append(indices, index)
+	}
+	return strings.Join(indices, ","), true
+}
+
+// each returns the single devices that d may name, and whether all of them are asked for by their index.
+func (d Device) each() (all []Device, named bool) {
+	p := d.provider
+	if p.names == nil {
+		return []Device{d}, true
+	}
+	if d.unit != "" {
+		for index := range strings.SplitSeq(d.unit, ",") {
+			all = append(all, Device{p, index})
+		}
+		return all, true
+	}
+	for i := range max(1, len(p.names())) { // without any the first one says why
+		all = append(all, Device{p, strconv.Itoa(i)})
+	}
+	return all, false
+}
+
+// hardware is the name of a single device, where the provider knows it.
+func (d Device) hardware() string {
+	if d.provider.names == nil {
+		return ""
+	}
+	names := d.provider.names()
+	if i, err := strconv.Atoi(d.unit); err == nil && i < len(names) {
+		return names[i]
+	}
+	return ""
+}
+
+// DeviceOf is where the models run, all on devices of one provider.
+func DeviceOf(models ...*Model) Device {
+	d := models[0].device
+	for _, m := range models[1:] {
+		d.unit += "," + m.device.unit
+	}
+	return d
+}
+
 func (d Device) String() string {
 	switch {
 	case d.provider == nil:
 		return "auto"
-	case len(d.provider.units) == 0:
+	case d.unit == "":
 		return d.provider.device
 	}
 	return d.provider.device + ":" + d.unit

@@ -148,7 +148,7 @@ func (f flavour) providedBy(library string) bool {
 	case plainLibrary:
 		return true
 	case cudaLibrary:
-		return regularFile(filepath.Join(filepath.Dir(library), "libonnxruntime_providers_cuda.so")) == nil
+		return regularFile(filepath.Join(filepath.Dir(library), cudaProviderFile)) == nil
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 type LoadOptions struct {
 	Device    Device
 	Precision Precision  // F32 unless the device computes in others too
+	Tuning    Tuning     // of CUDA
 	Batch     int        // samples per Run; 0 chooses from the model and the memory
 	Workers   int        // goroutines that will call Run at once; 0: one
 	Outputs   OutputKind // what the outputs are; OutputsAuto tells from the model
@@ -66,7 +68,9 @@ func (r *Runtime) LoadFile(ctx context.Context, file *File, opt LoadOptions) (*M
 	if opt.Device == (Device{}) && r.CUDA() != nil && haveGPU() {
 		l.warn("the model runs on the CPU, not on the GPU: %v", r.CUDA())
 	}
-	for i, d := range devices {
+	for len(devices) > 0 {
+		d := devices[0]
+		devices = devices[1:]
 		err = r.checkArithmetic(ctx, d, opt.Precision)
 		if err == nil {
 			err = l.loadOn(d, opt)
@@ -77,38 +81,68 @@ func (r *Runtime) LoadFile(ctx context.Context, file *File, opt LoadOptions) (*M
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if i < len(devices)-1 {
-			l.warn("the model runs on the CPU, not on %s: %v", d, err)
+		if !isDeviceTrouble(err) { // it would not run on another device of the kind
+			devices = slices.DeleteFunc(devices, func(other Device) bool { return other.provider == d.provider })
+		}
+		if len(devices) > 0 {
+			l.warn("the model runs on %s, not on %s: %v", devices[0].place(), describeDevice(d), err)
 		}
 	}
-	return nil, err
+	return nil, l.explainRun(err)
+}
+
+// place is the device in a sentence.
+func (d Device) place() string {
+	if d == CPU {
+		return "the CPU"
+	}
+	return describeDevice(d)
 }
 
 // devices are the devices to try, in order.
 func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	if d := opt.Device; d.provider != nil {
-		if err := d.provider.checkPrecision(opt.Precision); err != nil {
+		if err := d.Check(opt.Precision, opt.Tuning); err != nil {
 			return nil, err
 		}
 		if err := r.works(d); err != nil {
-			return nil, hint.New(fmt.Sprintf("device %s: %v", d, err), d.provider.hint)
+			return nil, d.broken(err)
 		}
-		return []Device{d}, nil
+		all, named := d.each()
+		if named {
+			all = all[:1]
+		}
+		return all, nil
 	}
 	var devices []Device
+	var refused, broken error
 	for _, p := range providers() {
+		d := Device{provider: p}
 		if !p.auto {
 			continue
 		}
-		d, err := ParseDevice(p.device)
-		if err == nil && r.works(d) == nil {
-			devices = append(devices, d)
+		if err := d.Check(opt.Precision, opt.Tuning); err != nil {
+			refused = err
+		} else if err := r.works(d); err != nil {
+			broken = d.broken(err)
+		} else {
+			all, _ := d.each()
+			devices = append(devices, all...)
 		}
 	}
-	if err := devices[len(devices)-1].provider.checkPrecision(opt.Precision); err != nil {
-		return nil, err
+	if len(devices) == 0 {
+		return nil, cmp.Or(broken, refused)
 	}
 	return devices, nil
+}
+
+// broken says why a device does not work, and what to do about it.
+func (d Device) broken(err error) error {
+	advice, ok := hint.Of(err)
+	if !ok {
+		advice = d.provider.hint
+	}
+	return hint.Add(fmt.Errorf("device %s: %w", d, err), "%s", advice)
 }
 
 // haveGPU reports whether the NVIDIA driver drives a GPU here.
@@ -122,6 +156,7 @@ type loader struct {
 	*Model
 	ctx      context.Context // of Load, which the loader does not outlive
 	sessions map[sessionKey]*session
+	halved   int        // how often the reference size was, for want of memory
 	freed    freedom    // how the batch dimension had to be made free
 	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
 }
@@ -202,20 +237,26 @@ func (l *loader) sayOutput(outputs []TensorInfo) {
 // loadOn makes the model ready to run on the device.
 func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	l.device, l.sessions = d, make(map[sessionKey]*session)
-	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1)}
+	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1), tuning: opt.Tuning}
 	l.Model.session = nil
+	l.halved = 0
 	err := l.load(opt)
 	l.closeSessions()
 	return err
 }
 
+// reference is the provider's reference size, or less where the device has too little memory.
+func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
+
 // closeSessions closes all sessions but the model's.
-func (l *loader) closeSessions() {
+func (l *loader) closeSessions() { l.closeAllBut(l.Model.session) }
+
+func (l *loader) closeAllBut(but *session) {
 	for key, s := range l.sessions {
-		if s != l.Model.session {
+		if s != but {
 			_ = s.close()
+			delete(l.sessions, key)
 		}
-		delete(l.sessions, key)
 	}
 }
 
@@ -342,7 +383,7 @@ func (l *loader) load(opt LoadOptions) error {
 		return err
 	}
 
-	s, scores, err := l.batchable(pool, alone)
+	s, scores, err := l.batchableWithin(original, pool, alone)
 	if err == nil {
 		if opt.Batch == 0 && l.device.provider.measured {
 			want = l.measureBatch(s, pool, want)
@@ -366,11 +407,11 @@ func (l *loader) load(opt LoadOptions) error {
 }
 
 // randomSamples are those for the model's input: bytes for one of bytes.
-func (l *loader) randomSamples() [][]float32 {
-	pool := randomSamples(l.sampleLen)
+func (m *Model) randomSamples() [][]float32 {
+	pool := randomSamples(m.sampleLen)
 	for _, x := range pool {
 		for j := range x {
-			if l.adapted.intake == Bytes {
+			if m.adapted.intake == Bytes {
 				x[j] *= 255
 			}
 		}
@@ -417,12 +458,19 @@ func (l *loader) use(s *session, tile, want int) {
 // runBatched makes the model run in calls of want samples if their scores have
 // the same bits as in calls of the reference size, else in calls of that size.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
-	ref := l.device.provider.reference
+	ref := l.reference()
 	if want == ref {
 		l.use(s, ref, want)
 		return nil
 	}
 	at, err := l.session(l.freed, want)
+	if err == nil && l.device.provider.ownMemory {
+		_, _, err = l.measure(at, want, pool) // as many calls at a time as there will be
+	}
+	if isShortage(err) && want > ref {
+		l.use(s, ref, want)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -452,7 +500,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	if l.contract.batch == noBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
-	ref := l.device.provider.reference
+	ref := l.reference()
 	try := func(freed freedom) (*session, [][]float32, error) {
 		s, err := l.session(freed, ref)
 		if err != nil {
@@ -467,7 +515,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	}
 	free := func() (*session, [][]float32, error) {
 		s, scores, err := try(loosely)
-		if err == nil || l.ctx.Err() != nil || errors.Is(err, errSame) {
+		if err == nil || l.ctx.Err() != nil || errors.Is(err, errSame) || isShortage(err) {
 			return s, scores, err
 		}
 		if l.edits, err = l.findRebatch(max(l.contract.batch, 1)); err != nil {
@@ -483,11 +531,26 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 		return s, scores, err
 	}
 	s, scores, err := try(asItIs)
-	if err != nil { // a size may be baked in inside the graph
+	if err != nil && !isShortage(err) { // a size may be baked in inside the graph
 		if s, scores, edited := free(); edited == nil {
 			return s, scores, nil
 		}
 		err = fmt.Errorf("the model's batch dimension is free, but batches do not work (%w)", err)
+	}
+	return s, scores, err
+}
+
+// batchableWithin is batchable at the reference size or, where the device's memory does not take it, at a smaller one.
+func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*session, [][]float32, error) {
+	s, scores, err := l.batchable(pool, alone)
+	for isShortage(err) && l.device.provider.ownMemory && l.reference() > 1 {
+		l.halved++
+		l.closeAllBut(original)
+		s, scores, err = l.batchable(pool, alone)
+	}
+	if err == nil && l.halved > 0 {
+		l.warn("%s has too little memory for %d samples a call: the model runs in calls of %d; on a larger device the last bits of scores may differ",
+			describeDevice(l.device), 2*l.reference(), l.reference())
 	}
 	return s, scores, err
 }

@@ -481,7 +481,7 @@ func device(t testing.TB, name string) Device {
 }
 
 func TestParseDevice(t *testing.T) {
-	for s, want := range map[string]string{"auto": "auto", "cpu": "cpu", "cuda": "cuda:0", "cuda:3": "cuda:3",
+	for s, want := range map[string]string{"auto": "auto", "cpu": "cpu", "cuda": "cuda", "cuda:3": "cuda:3", "cuda:0,2": "cuda:0,2", "cuda:01,2": "cuda:1,2",
 		"openvino": "openvino:CPU", "openvino:GPU": "openvino:GPU", "openvino:NPU": "openvino:NPU"} {
 		got, err := ParseDevice(s)
 		if got.String() != want || err != nil {
@@ -494,7 +494,7 @@ func TestParseDevice(t *testing.T) {
 	if device(t, "auto") != (Device{}) || device(t, "cpu") != CPU {
 		t.Error("auto or cpu is another device")
 	}
-	for _, s := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "openvino:", "openvino:cpu", "openvino:TPU", "openvino:CPU,GPU"} {
+	for _, s := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:0,", "cuda:,0", "cuda:0,0", "cuda:1,01", "cuda:0 1", "cuda:65536", "cpu:0", "CUDA", "openvino:", "openvino:cpu", "openvino:TPU", "openvino:CPU,GPU"} {
 		if d, err := ParseDevice(s); err == nil {
 			t.Errorf("%q: %v", s, d)
 		}
@@ -502,7 +502,7 @@ func TestParseDevice(t *testing.T) {
 }
 
 func TestPrecisionText(t *testing.T) {
-	for want, text := range map[Precision]string{F32: "f32", BF16: "bf16", F16: "f16"} {
+	for want, text := range map[Precision]string{F32: "f32", BF16: "bf16", F16: "f16", TF32: "tf32"} {
 		var p Precision
 		if err := p.UnmarshalText([]byte(text)); p != want || err != nil || p.String() != text {
 			t.Errorf("%s: %v, %v", text, p, err)

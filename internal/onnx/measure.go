@@ -22,7 +22,7 @@ const (
 // only: a sample's scores are the same bits, or runBatched does not take it.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
-	best := l.device.provider.reference
+	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
 		// Opening a session costs as well: that of the first is what it takes.

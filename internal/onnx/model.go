@@ -53,7 +53,7 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 		j := i + m.tile
 		err := m.session.run(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
 		if err != nil {
-			return err
+			return m.explainRun(err)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int3
 	err = m.runCall(ctx, c, rows, votes, outputs)
 	if err == nil || !m.noisy.abandoned.Load() {
 		m.noisy.give(c)
-		return err
+		return m.explainRun(err)
 	}
 	abandonedSessions.Store(c, true) // ONNX Runtime is at work in it
 	return err

@@ -226,17 +226,17 @@ func TestPrecisionOf(t *testing.T) {
 		relative float32
 		want     Precision
 	}{{0, F32}, {1e-6, F32}, {1e-3, F16}, {6e-3, BF16}} {
-		if got := precisionOf([]float32{1, -2 * (1 + c.relative), 0.5}, exact); got != c.want {
+		if got := precisionOf([]float32{1, -2 * (1 + c.relative), 0.5}, exact, openvinoProvider.precisions); got != c.want {
 			t.Errorf("error %g: %v, want %v", c.relative, got, c.want)
 		}
 	}
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
-		exact, want, err := runProbe(t.Context(), CPU, F32, 1)
+		exact, want, err := runProbe(t.Context(), CPU, F32)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer exact.close()
-		s, got, err := runProbe(t.Context(), d, p, 1)
+		s, got, err := runProbe(t.Context(), d, p)
 		if err != nil {
 			t.Fatal(err)
 		}

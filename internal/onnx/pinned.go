@@ -23,14 +23,17 @@ var pinnedList string
 
 // pinned returns the published SHA-256s of the libraries in a folder of the
 // cache, VERSION/PLATFORM, by file name.
-func pinned(folder string) map[string][]string {
+func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
+
+// pinnedIn is pinned of the files from one package; "": of all.
+func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 2 || fields[0] == "#" {
 			continue
 		}
-		if dir, file := filepath.Split(fields[1]); filepath.Clean(dir) == folder {
+		if dir, file := filepath.Split(fields[1]); filepath.Clean(dir) == folder && (source == "" || fields[len(fields)-1] == source) {
 			hashes[file] = append(hashes[file], fields[0])
 		}
 	}

@@ -11,14 +11,17 @@ const (
 	F32  Precision = iota // float32
 	BF16                  // bfloat16: the exponent of float32, 8 bits of precision
 	F16                   // float16: 11 bits of precision
+	// TF32 is NVIDIA's TensorFloat-32: float32 whose factors are rounded to 11 bits of precision, where a GPU's libraries
+	// choose so.
+	TF32
 )
 
 // Precisions are all there are.
-var Precisions = []Precision{F32, BF16, F16}
+var Precisions = []Precision{F32, BF16, F16, TF32}
 
-func (p Precision) String() string { return [...]string{"f32", "bf16", "f16"}[p] }
+func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "tf32"}[p] }
 
-// MarshalText writes "f32", "bf16" or "f16".
+// MarshalText writes "f32", "bf16", "f16" or "tf32".
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
@@ -29,8 +32,8 @@ func (p *Precision) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown precision %q: want f32, bf16 or f16", text)
+	return fmt.Errorf("unknown precision %q: want f32, bf16, f16 or tf32", text)
 }
 
 // unit is half the distance of 1 from the next number of the precision.
-func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11}[p] }
+func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }

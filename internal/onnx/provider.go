@@ -15,12 +15,14 @@ import (
 // provider is one of ONNX Runtime's execution providers, as rscert runs it. A
 // further one is a file with a value of this type, and a line in providers.
 type provider struct {
-	device     string   // its name in --device
-	name       string   // ONNX Runtime's
-	library    flavour  // the build of ONNX Runtime that has it
-	auto       bool     // --device auto takes it where it works
-	units      []string // that may follow the device's name and ':', the default first; nil: see parseUnit
-	parseUnit  func(string) (string, error)
+	device  string   // its name in --device
+	name    string   // ONNX Runtime's
+	library flavour  // the build of ONNX Runtime that has it
+	auto    bool     // --device auto takes it where it works
+	units   []string // that may follow the device's name and ':', the default first
+	// names returns the names of the provider's devices here, of one whose devices are counted from 0. A run takes all of
+	// them, or those whose indices follow the provider's name.
+	names      func() []string
 	precisions []Precision // that it computes in
 	hint       string      // how to get a library that works
 	// options adds the provider to a session's options and returns what it
@@ -45,6 +47,10 @@ type provider struct {
 	// oneThread opens and closes sessions on one thread of the system; see
 	// runOnThread.
 	oneThread bool
+	// calls bounds the calls of ONNX Runtime at a time on a device; 0: the workers do. Each holds all layers' values.
+	calls int
+	// tunable: it has the settings of Tuning.
+	tunable bool
 }
 
 // systemThread takes functions that a thread of the system runs in turn.
@@ -83,6 +89,7 @@ type settings struct {
 	unit      string // of the device
 	precision Precision
 	workers   int // goroutines that call at once
+	tuning    Tuning
 }
 
 // providers returns all there are; of those for --device auto the best first.
@@ -90,7 +97,7 @@ func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
 
-// DeviceNames are values of --device, those of devices that are counted without their index.
+// DeviceNames are values of --device, those of devices that are counted without their indices.
 func DeviceNames() []string {
 	names := []string{"auto"}
 	for _, p := range providers() {
@@ -109,8 +116,8 @@ func Devices() string {
 	names := []string{"auto"}
 	for _, p := range providers() {
 		name := p.device
-		if p.parseUnit != nil {
-			name += "[:INDEX]"
+		if p.names != nil {
+			name += "[:INDEX,…]"
 		}
 		if len(p.units) > 1 {
 			name += "[:" + strings.Join(p.units, "|") + "]"
@@ -125,8 +132,11 @@ func (p *provider) checkPrecision(precision Precision) error {
 	if slices.Contains(p.precisions, precision) {
 		return nil
 	}
-	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision),
-		fmt.Sprintf("use --device openvino for %s on a CPU that has it, or --precision %s", precision, p.precisions[0]))
+	advice := fmt.Sprintf("use --device openvino for %s on a CPU that has it, or --precision %s", precision, p.precisions[0])
+	if precision == TF32 {
+		advice = "TF32 is of NVIDIA's GPUs: use --device cuda, or leave --allow-tf32 away"
+	}
+	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision), advice)
 }
 
 // works returns nil if the library can run models on the device, or why it
@@ -142,7 +152,8 @@ func (r *Runtime) works(d Device) error {
 		var o *ort.SessionOptions
 		if o, err = ort.NewSessionOptions(); err == nil {
 			defer o.Destroy()
-			_, err = d.provider.options(o, settings{unit: d.unit, workers: 1})
+			all, _ := d.each()
+			_, err = d.provider.options(o, settings{unit: all[0].unit, workers: 1})
 		}
 	})
 	return plain(err)

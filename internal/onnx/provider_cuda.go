@@ -1,34 +1,48 @@
 package onnx
 
 import (
-	"strconv"
+	"strings"
 
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Kernels are chosen by
-// heuristics rather than by timing them, float32 stays float32 (no TF32). A GPU
-// needs large batches to be full.
+// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Unless asked to, it does
+// not choose kernels by timing them, and float32 stays float32 (no TF32). A GPU
+// needs large batches to be full, and two calls at a time: one copies while the
+// other computes.
 var cudaProvider = provider{
 	device: "cuda", name: "CUDAExecutionProvider", library: cudaLibrary, auto: true,
-	parseUnit: func(index string) (string, error) {
-		i, err := strconv.ParseUint(index, 10, 16)
-		return strconv.FormatUint(i, 10), err
-	},
-	units: []string{"0"}, precisions: []Precision{F32}, options: appendCUDA,
-	reference: 256, batchValues: 1 << 25, batchSamples: 1024, ownMemory: true, fixSizes: true, strict: true,
-	hint: "run 'rscert setup --device cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with --onnxruntime PATH",
+	names: nvidiaGPUs, precisions: []Precision{F32, TF32}, tunable: true, options: appendCUDA,
+	reference: 256, batchValues: 1 << 25, batchSamples: 1024, calls: 2, ownMemory: true, fixSizes: true, strict: true,
+	hint: cudaHint,
+}
+
+const cudaHint = "run 'rscert setup --device cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with --onnxruntime PATH"
+
+// cudaOptions are those of ONNX Runtime's provider that a result or its speed
+// depends on.
+func cudaOptions(s settings) map[string]string {
+	onOff := map[bool]string{false: "0", true: "1"}
+	return map[string]string{
+		"device_id":              s.unit,
+		"use_tf32":               onOff[s.precision == TF32],
+		"prefer_nhwc":            onOff[s.tuning.PreferNHWC],
+		"cudnn_conv_algo_search": strings.ToUpper(s.tuning.ConvSearch.String()),
+	}
 }
 
 func appendCUDA(o *ort.SessionOptions, s settings) (map[string]string, error) {
+	if err := preloadCUDA(); err != nil {
+		return nil, err
+	}
 	cuda, err := ort.NewCUDAProviderOptions()
 	if err != nil {
 		return nil, err
 	}
 	defer cuda.Destroy()
-	set := map[string]string{"device_id": s.unit, "use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
+	set := cudaOptions(s)
 	if err := cuda.Update(set); err != nil {
-		return nil, err
+		return nil, explainCUDA(err)
 	}
-	return set, o.AppendExecutionProviderCUDA(cuda)
+	return set, explainCUDA(o.AppendExecutionProviderCUDA(cuda))
 }

@@ -2,9 +2,11 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/rscert/rscert/internal/hint"
 )
@@ -59,7 +61,12 @@ type Published struct {
 	// name; any of a file's will do.
 	Library string
 	Files   map[string][]string
+	// Wheel is the one that holds it, of one that is no build of ONNX Runtime.
+	Wheel Wheel
 }
+
+// Wheel is a package of PyPI, and the name of its file.
+type Wheel struct{ Project, Version, File string }
 
 // PublishedFor returns the build for a device.
 func PublishedFor(d Device) (Published, error) {
@@ -81,6 +88,49 @@ func PublishedFor(d Device) (Published, error) {
 			fmt.Sprintf("build it from source and name it with --onnxruntime or $%s; on Windows, use WSL", LibraryEnv))
 	}
 	return p, nil
+}
+
+// cudaVersion is that of NVIDIA's libraries that 'rscert setup --with-cuda' fetches. What is built for CUDA 13 runs with
+// all of its versions; the first of them has the least demands on the driver.
+const cudaVersion = "13.0"
+
+// cudaWheels are the packages of NVIDIA that hold what the CUDA provider of cudaLibrary needs.
+var cudaWheels = []Wheel{
+	{"nvidia-cuda-runtime", "13.0.96", "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"},
+	{"nvidia-cuda-nvrtc", "13.0.88", "nvidia_cuda_nvrtc-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl"},
+	{"nvidia-cublas", "13.1.1.3", "nvidia_cublas-13.1.1.3-py3-none-manylinux_2_27_x86_64.whl"},
+	{"nvidia-curand", "10.4.0.35", "nvidia_curand-10.4.0.35-py3-none-manylinux_2_27_x86_64.whl"},
+	{"nvidia-cudnn-cu13", "9.24.0.43", "nvidia_cudnn_cu13-9.24.0.43-py3-none-manylinux_2_27_x86_64.whl"},
+}
+
+// cudaLibrariesFolder is where in the cache they lie.
+func cudaLibrariesFolder() (string, error) {
+	root, err := cacheRoot()
+	return filepath.Join(root, cudaLibrariesName()), err
+}
+
+func cudaLibrariesName() string {
+	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
+}
+
+// CUDALibraries are NVIDIA's libraries that a build for CUDA needs, a package each, all in one folder.
+func CUDALibraries() ([]Published, error) {
+	folder, err := cudaLibrariesFolder()
+	if err != nil {
+		return nil, err
+	}
+	var all []Published
+	for _, w := range cudaWheels {
+		files := pinnedIn(cudaLibrariesName(), w.Project)
+		if len(files) == 0 {
+			return nil, hint.New(fmt.Sprintf("no CUDA %s is published for %s-%s here", cudaVersion, runtime.GOOS, runtime.GOARCH), "install CUDA 13 and cuDNN 9")
+		}
+		all = append(all, Published{
+			Device: cudaLibrary.device, Version: w.Version, Platform: runtime.GOOS + "-" + runtime.GOARCH, Folder: folder,
+			Library: filepath.Join(folder, slices.Sorted(maps.Keys(files))[0]), Files: files, Wheel: w,
+		})
+	}
+	return all, nil
 }
 
 // Check returns nil if the build is in the cache as it was published.

@@ -62,7 +62,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r := &Runtime{path: path, version: version, providers: providers}
-	r.cuda = sync.OnceValue(func() error { return r.works(Device{&cudaProvider, "0"}) })
+	r.cuda = sync.OnceValue(func() error { return r.works(Device{provider: &cudaProvider}) })
 	opened.Runtime = r
 	return opened.Runtime, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -24,6 +25,8 @@ type session struct {
 	loops     bool              // the graph has loops, which may not end
 	weights   map[string]weight // that it computes with where they lie
 	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
+
+	slots chan struct{} // of the calls at a time; nil: any number
 
 	mu   sync.Mutex
 	free []*ort.RunOptions // not in use
@@ -93,7 +96,11 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &session{ort: open, provider: p, loops: g.loops, options: set, weights: g.weights}, nil
+	ready := &session{ort: open, provider: p, loops: g.loops, options: set, weights: g.weights}
+	if p.calls > 0 {
+		ready.slots = make(chan struct{}, p.calls)
+	}
+	return ready, nil
 }
 
 // plain strips an error of ONNX Runtime of the place in its sources and of its
@@ -101,6 +108,9 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 func plain(err error) error {
 	if err == nil {
 		return nil
+	}
+	if _, advised := hint.Of(err); advised { // it is not ONNX Runtime's
+		return err
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if _, after, found := strings.Cut(text, "[ONNXRuntimeError] : "); found {
@@ -187,6 +197,13 @@ func (s *session) integers(ctx context.Context, inShape ort.Shape, in []float32,
 
 // call runs the graph by f. Cancelling ctx stops it between two nodes.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
+	if s.slots != nil {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-ctx.Done():
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

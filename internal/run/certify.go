@@ -49,6 +49,7 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	if r.folder, err = openFolder(r.plan, description); err != nil {
 		return Outcome{}, err
 	}
+	r.warnOfMove()
 	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
 		console.notef("seed: %d; --seed %d repeats the noise", r.plan.Seed, r.plan.Seed)
 	}
@@ -198,6 +199,7 @@ type inputs struct {
 	denoiser *runfolder.Denoiser
 	library  *onnx.Runtime
 	model    *onnx.Model
+	replicas []*onnx.Model // of it, on further devices
 	data     *dataset.Dataset
 	noise    *noise
 	onHost   error // why the noise is not made on the device as it would be; nil: it is, or need not be
@@ -228,13 +230,14 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 		return err
 	}
 	in.data.FitChannels(imageChannels(in.file))
-	in.model, err = in.library.LoadFile(ctx, in.file, onnx.LoadOptions{
-		Device: p.Device, Precision: p.Precision, Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
+	models, err := in.library.LoadEach(ctx, in.file, onnx.LoadOptions{
+		Device: p.Device, Precision: p.Precision, Tuning: p.tuning(), Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
 		Example: in.data.Shape(), Columns: in.data.Columns(),
 	})
 	if err != nil {
 		return BadInput(fmt.Errorf("%s: %w", p.Model, err))
 	}
+	in.model, in.replicas = models[0], models[1:]
 	arrangement, err := in.model.Fit(in.data.Shape(), p.Layout)
 	if err != nil {
 		return BadInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
@@ -248,7 +251,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
 		return err
 	}
-	in.onHost = in.placeNoise(ctx, p.NoiseOn, in.model)
+	in.onHost = in.placeNoise(ctx, p.NoiseOn)
 	return ctx.Err()
 }
 
@@ -267,8 +270,8 @@ func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 }
 
 func (in *inputs) close() {
-	if in.model != nil {
-		in.model.Close()
+	for _, m := range in.models() {
+		m.Close()
 	}
 	if in.library != nil {
 		in.library.Close()
@@ -295,9 +298,9 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		},
 		Parameters: p.Parameters, Noise: in.noise.describe(), TangentSamples: p.TangentSamples(),
 		Runtime: runfolder.Runtime{
-			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.model.Device().String(),
+			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
-			Call: settings.Call, Options: settings.Options, NoiseOn: string(in.noiseOn()),
+			Call: settings.Call, Options: settings.Options, GPUs: in.gpus(), NoiseOn: string(in.noiseOn()),
 		},
 	}
 	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()
@@ -320,15 +323,4 @@ func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 		return nil, BadInput(err)
 	}
 	return folder, err
-}
-
-// sampler draws the samples of the run's examples.
-func (r *running) sampler() smoothing.Sampler {
-	return smoothing.Sampler{
-		Classifier: r.inputs.model, Seed: r.plan.Seed, N0: r.plan.N0, Workers: r.inputs.threads,
-		Progress: func(n int64) {
-			r.drawn.Add(n)
-			r.bar.Add(n, "")
-		},
-	}
 }

@@ -54,7 +54,7 @@ func CheckRun(ctx context.Context, p Plan, picture string, console Console) (Che
 		Model: fmt.Sprintf("%s → %s", in.model.Input(), in.model.Output()), Classes: in.model.Classes(), DataClasses: in.data.Classes(),
 		Data: fmt.Sprintf("%s %v", in.data.Format(), in.data.Shape()), Values: in.noise.String(),
 		Low: float64(in.noise.data.Low), High: float64(in.noise.data.High),
-		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", in.model.Device(), in.model.Precision()), Look: l, Image: picture,
+		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", in.device(), in.model.Precision()), Look: l, Image: picture,
 		Denoiser: in.denoiser,
 	}
 	if l.SamplesPerSecond > 0 {

@@ -64,7 +64,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console Consol
 	}
 	defer r.inputs.close()
 	f = Forecast{
-		StartSeconds: time.Since(began).Seconds(), Device: fmt.Sprintf("%s, %s", r.inputs.model.Device(), r.inputs.model.Precision()),
+		StartSeconds: time.Since(began).Seconds(), Device: fmt.Sprintf("%s, %s", r.inputs.device(), r.inputs.model.Precision()),
 		Threads: r.inputs.threads, Examples: len(r.positions),
 	}
 	perExample := r.plan.N0 + r.plan.N

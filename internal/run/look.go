@@ -56,7 +56,7 @@ func (r *running) look(ctx context.Context) (Look, error) {
 		return l, err
 	}
 	l.Noisy = accuracy(under, labels[:len(under)])
-	l.SamplesPerSecond = float64(len(predicted)+len(under)) / time.Since(began).Seconds() * float64(r.inputs.threads)
+	l.SamplesPerSecond = float64(len(predicted)+len(under)) / time.Since(began).Seconds() * float64(r.inputs.parallel())
 	if r.inputs.model.Precision() == onnx.F32 && r.inputs.model.Provider() == "CPUExecutionProvider" {
 		return l, nil
 	}
@@ -145,7 +145,7 @@ func (r *running) warn(l Look) {
 	r.warnOfValues()
 	if l.Differ != nil {
 		r.console.notef("accuracy without noise on %d examples: %.1f %% in %s by %s, %.1f %% in float32; %d predictions differ",
-			l.Examples, 100*l.Clean, r.inputs.model.Precision(), r.inputs.model.Device(), 100**l.Float32, *l.Differ)
+			l.Examples, 100*l.Clean, r.inputs.model.Precision(), r.inputs.device(), 100**l.Float32, *l.Differ)
 	}
 	if l.Examples < fewExamples {
 		return

@@ -38,7 +38,8 @@ func (n *NoiseOn) UnmarshalText(text []byte) error {
 
 // placeNoise has the models make the noise themselves if the plan says so. Where one of them cannot, or is found to
 // give other bits, the noise is made here, and why says what happened.
-func (in *inputs) placeNoise(ctx context.Context, on NoiseOn, models ...*onnx.Model) (why error) {
+func (in *inputs) placeNoise(ctx context.Context, on NoiseOn) (why error) {
+	models := in.models()
 	device := in.noise.lattice != nil && (on == NoiseOnDevice || on != NoiseOnHost && in.model.MakesNoiseWell())
 	for _, m := range models {
 		if device && why == nil {

@@ -138,6 +138,11 @@ func (p Plan) validate() error {
 	return nil
 }
 
+// tuning is how the device chooses its kernels.
+func (p Plan) tuning() onnx.Tuning {
+	return onnx.Tuning{PreferNHWC: p.PreferNHWC, ConvSearch: p.ConvSearch}
+}
+
 func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
 // validateSamples checks what is sampled, and how.
@@ -159,6 +164,8 @@ func (p Plan) validateSamples() error {
 		return badInputf("--radii %w", certify.CheckRadii(p.Radii))
 	case p.Batch < 0:
 		return badInputf("--batch %d: want at least 0", p.Batch)
+	case p.Device.Check(p.Precision, p.tuning()) != nil:
+		return BadInput(p.Device.Check(p.Precision, p.tuning()))
 	case p.Threads < 0 || p.Threads > maxThreads:
 		return badInputf("--threads %d: want 0 to %d", p.Threads, maxThreads)
 	}

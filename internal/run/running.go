@@ -100,13 +100,15 @@ func (r *running) take(rec runfolder.Record) {
 }
 
 // sample samples and certifies the examples that the folder does not have.
-func (r *running) sample(ctx context.Context) error {
+func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampler()) }
+
+func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	perExample := r.plan.N0 + r.plan.N
 	r.started = time.Now()
 	r.bar = progress.Start(r.console.Progress, "certify", int64(len(r.positions))*perExample, int64(len(r.certs))*perExample)
 	defer r.bar.Finish()
 	next := len(r.certs)
-	return r.sampler().Run(ctx, func() (smoothing.Experiment, error) {
+	return sampler.Run(ctx, func() (smoothing.Experiment, error) {
 		if next == len(r.positions) {
 			return nil, nil
 		}
@@ -122,29 +124,35 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	if err != nil {
 		return nil, BadInput(err)
 	}
-	e := &experiment{running: r}
-	v := &e.record.Votes
-	v.Index, v.Label = example.Index, example.Label
-	if e.input, v.Quantisation, err = r.inputs.noise.input(example.Values); err != nil {
+	input, quantisation, err := r.inputs.noise.input(example.Values)
+	if err != nil {
 		return nil, BadInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
 	}
+	return r.begin(turn, example.Index, example.Label, input, quantisation)
+}
+
+// begin starts an example whose input is ready.
+func (r *running) begin(turn, index, label int, input smoothing.Input, quantisation float64) (smoothing.Experiment, error) {
+	e := &experiment{running: r, turn: turn, input: input}
+	v := &e.record.Votes
+	v.Index, v.Label, v.Quantisation = index, label, quantisation
 	if r.scores == nil {
 		return e, nil
 	}
 	scores, err := r.scores.Start(certify.ScoreExample{
-		Index: example.Index, Label: example.Label, Classes: r.inputs.model.Classes(), N0: r.plan.N0, N: r.plan.N,
-		Quantisation: v.Quantisation,
+		Index: index, Label: label, Classes: r.inputs.model.Classes(), N0: r.plan.N0, N: r.plan.N, Quantisation: quantisation,
 	})
 	if saved := r.folder.Scores(); err == nil && saved != nil {
-		err = saved.WriteExample(turn, example.Index, example.Label)
+		err = saved.WriteExample(turn, index, label)
 	}
-	return &scoreExperiment{experiment: e, scores: scores, turn: turn, selected: make([]int64, r.inputs.model.Classes())}, err
+	return &scoreExperiment{experiment: e, scores: scores, selected: make([]int64, r.inputs.model.Classes())}, err
 }
 
 // experiment is one example of a run, certified by its votes. It implements
 // smoothing.Experiment.
 type experiment struct {
 	running *running
+	turn    int // the example's place in the run
 	record  runfolder.Record
 	input   smoothing.Input
 }
@@ -196,7 +204,6 @@ func (e *experiment) Emit() error {
 type scoreExperiment struct {
 	*experiment
 	scores   *certify.ScoreAccumulator
-	turn     int      // the example's place in the run
 	seen     [2]int64 // samples, by phase
 	probs    []float32
 	selected []int64 // votes of the selection samples seen [m]

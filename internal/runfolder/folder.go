@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type Folder struct {
 	bounds  *appendFile       // nil if the confidence is not bounded
 	scores  *scorefile.Writer // nil if scores are not kept, or are all there
 	done    []Record
+	moved   []string    // kinds of GPUs that the run was on before; nil: those that it is on
 	dropped int         // examples that a kill or a power cut left incomplete
 	timer   *time.Timer // runs while something is not synced
 	failed  error       // of a sync in the background
@@ -122,12 +124,30 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err == nil {
 		err = f.recover()
 	}
+	if err == nil {
+		err = f.noteMove(then)
+	}
 	if err != nil {
 		f.unlock()
 		return nil, err
 	}
 	return f, nil
 }
+
+// noteMove records in run.json that a run goes on on GPUs of another kind. Votes may then differ near ties; each
+// certificate is of the device that its example was run on.
+func (f *Folder) noteMove(then Run) error {
+	before := then.Runtime.now()
+	if slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
+		return nil
+	}
+	f.moved = before.kinds()
+	then.Runtime.Resumed = append(then.Runtime.Resumed, Resumption{len(f.done), f.run.Runtime})
+	return then.write(f.dir)
+}
+
+// Moved are the kinds of GPUs that a resumed run was on before, if it goes on on others; else nil.
+func (f *Folder) Moved() []string { return f.moved }
 
 func lockFolder(dir string, run Run) (*Folder, error) {
 	l := flock.New(filepath.Join(dir, lockFile))

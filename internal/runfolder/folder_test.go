@@ -147,6 +147,10 @@ func TestResumeRefusals(t *testing.T) {
 		{"no mean and an empty mean", func(r *Run) { r.Parameters.Mean = []float64{} }, ""},
 		{"sigma", func(r *Run) { r.Parameters.Sigma = 0.5 }, "--sigma was 0.25, now 0.5"},
 		{"n and seed", func(r *Run) { r.Parameters.N = 20; r.Parameters.Seed = 2 }, "--n was 10, now 20; --seed was 1, now 2"},
+		{"TF32", func(r *Run) { r.Parameters.Precision = onnx.TF32 }, "--precision was f32, now tf32"},
+		{"NHWC", func(r *Run) { r.Parameters.PreferNHWC = true }, "--prefer-nhwc was false, now true"},
+		{"search", func(r *Run) { r.Parameters.ConvSearch = onnx.ExhaustiveSearch }, "--conv-search was heuristic, now exhaustive"},
+		{"devices", func(r *Run) { r.Runtime.Device = "cuda:0,1" }, ""},
 		{"stop", func(r *Run) { r.Parameters.Stop, _ = certify.ParseStop("radius>=0.5") }, "--stop was not given, now radius>=0.5"},
 		{"mean", func(r *Run) { r.Parameters.Mean = []float64{0.5} }, "--mean was [], now [0.5]"},
 		{"model", func(r *Run) { r.Model.SHA256 = strings.Repeat("0", 64) }, "the model was m.onnx with SHA-256 abababababab…, now m.onnx with SHA-256 000000000000…"},
@@ -188,6 +192,57 @@ func TestResumeRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMoved resumes a run on other GPUs. Another kind of them is recorded and said, another number is not.
+func TestMoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	on := func(gpus ...string) Run {
+		r := testRun
+		r.Runtime.GPUs = gpus
+		return r
+	}
+	f, err := Create(dir, on("A", "A"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, f, 0, 1)
+	f.Close()
+	moves := 0
+	for i, step := range []struct {
+		gpus  []string
+		moved []string
+	}{
+		{[]string{"A"}, nil},
+		{[]string{"A", "A", "A"}, nil},
+		{[]string{"B", "A"}, []string{"A"}},
+		{[]string{"A", "B"}, nil},
+		{[]string{"C"}, []string{"A", "B"}},
+	} {
+		before := contents(t, dir)
+		f, err := Resume(dir, on(step.gpus...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Moved(); !slices.Equal(got, step.moved) || (got == nil) != (step.moved == nil) {
+			t.Errorf("step %d: moved from %v, want %v", i, got, step.moved)
+		}
+		f.Close()
+		run, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.moved == nil {
+			if contents(t, dir)[RunFile] != before[RunFile] {
+				t.Errorf("step %d: run.json is written again", i)
+			}
+		} else if moves++; len(run.Runtime.Resumed) != moves || !slices.Equal(run.Runtime.Resumed[moves-1].GPUs, step.gpus) || run.Runtime.Resumed[moves-1].Examples != 1 {
+			t.Errorf("step %d: %+v", i, run.Runtime.Resumed)
+		}
+		if !slices.Equal(run.Runtime.GPUs, []string{"A", "A"}) {
+			t.Errorf("step %d: the run was begun on %v", i, run.Runtime.GPUs)
+		}
 	}
 }
 

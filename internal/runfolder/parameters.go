@@ -33,6 +33,8 @@ type Parameters struct {
 	Outputs         onnx.OutputKind          `json:"outputs"`       // logits, probabilities; as told apart
 	ScoresOutput    string                   `json:"scores-output"` // empty = the only one
 	Precision       onnx.Precision           `json:"precision"`
+	PreferNHWC      bool                     `json:"prefer-nhwc,omitempty"` // of CUDA
+	ConvSearch      onnx.ConvSearch          `json:"conv-search,omitzero"`  // of CUDA
 	Layout          onnx.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`

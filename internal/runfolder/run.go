@@ -146,12 +146,33 @@ type Runtime struct {
 	// provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
+	// GPUs are the names of the GPUs, in the order of Device's indices.
+	GPUs []string `json:"gpus,omitempty"`
+	// Resumed says where the run went on on GPUs of another kind.
+	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says where noise was made and votes counted when the run was begun: on the host or the device. It does
 	// not change results.
 	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are what the shards of a merged run ran on.
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
+
+// Resumption is what a resumed run went on on, after so many examples.
+type Resumption struct {
+	Examples int `json:"examples"`
+	Runtime
+}
+
+// now is what the run ran on last.
+func (r Runtime) now() Runtime {
+	if n := len(r.Resumed); n > 0 {
+		return r.Resumed[n-1].Runtime
+	}
+	return r
+}
+
+// kinds are the names of the GPUs, each once. How many of a kind there are changes no result.
+func (r Runtime) kinds() []string { return slices.Compact(slices.Sorted(slices.Values(r.GPUs))) }
 
 // ShardRuntime is what a shard ran on.
 type ShardRuntime struct {

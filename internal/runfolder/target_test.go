@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -44,6 +45,10 @@ func TestTargetIsDeflated(t *testing.T) {
 		if got.Level > exact || got.Level < exact*(1-1e-12) {
 			t.Errorf("of alpha = %v %v is left, want %v", alpha, got.Level, exact)
 		}
+	}
+	r.Parameters.Precision = onnx.TF32
+	if got := r.Target(0.1).Precision; got != "tf32" {
+		t.Errorf("certificates of TF32 say %q", got)
 	}
 	if d := (Run{Parameters: Parameters{N0: 1, N: 2}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)

@@ -74,7 +74,11 @@ func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched
 			tried = append(tried, source.String()+" (failed)")
 		}
 	}
-	return false, hint.New(fmt.Sprintf("no ONNX Runtime %s for device %s could be fetched: tried %s", p.Version, p.Device, strings.Join(tried, ", ")),
+	what := fmt.Sprintf("ONNX Runtime %s for device %s", p.Version, p.Device)
+	if p.Wheel.Project != "" {
+		what = p.Wheel.Project + " " + p.Version
+	}
+	return false, hint.New(fmt.Sprintf("no %s could be fetched: tried %s", what, strings.Join(tried, ", ")),
 		fmt.Sprintf("install pip or npm, check the network or proxy, name a copy with --url, or a library with $%s", onnx.LibraryEnv))
 }
 

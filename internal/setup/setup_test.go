@@ -332,6 +332,58 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
+// NVIDIA's libraries come from wheels of their own, whose file names say for which platforms pip is to ask.
+func TestCUDALibraries(t *testing.T) {
+	home := alone(t)
+	builds, err := onnx.CUDALibraries()
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		if err == nil {
+			t.Error("there are libraries of CUDA for this platform")
+		}
+		return
+	}
+	if err != nil || len(builds) != 5 {
+		t.Fatalf("%d packages, %v", len(builds), err)
+	}
+	names := map[string]bool{}
+	for _, b := range builds {
+		if b.Folder != builds[0].Folder || filepath.Dir(b.Library) != b.Folder || len(b.Files[filepath.Base(b.Library)]) != 1 ||
+			!strings.HasPrefix(b.Wheel.File, strings.ReplaceAll(b.Wheel.Project, "-", "_")+"-"+b.Wheel.Version+"-py3-none-") {
+			t.Errorf("%+v", b)
+		}
+		for name := range b.Files {
+			names[name] = true
+		}
+	}
+	for _, name := range []string{"libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10", "libnvrtc.so.13", "libcudnn.so.9", "libcudnn_graph.so.9"} {
+		if !names[name] {
+			t.Errorf("%s is in no package", name)
+		}
+	}
+	if len(names) != 16 {
+		t.Errorf("%d libraries", len(names))
+	}
+
+	const text = "a library"
+	archive := write(t, filepath.Join(home, "a"), wheel(t, member{"nvidia/cu13/lib/libcudart.so.13", text}), 0o644)
+	program(t, home, "pip", `[ "$1" != --version ] || exit 0
+case " $* " in *" --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 "*" nvidia-cuda-runtime==13.0.96 "*) ;; *) exit 3 ;; esac
+while [ "$1" != --dest ]; do shift; done
+/bin/cp `+archive+` "$2/x.whl"`)
+	p := builds[0]
+	if _, notes, err := fetch(t, p, Options{From: FromPip}); err == nil || !strings.Contains(notes, "refused nvidia/cu13/lib/libcudart.so.13") ||
+		!strings.Contains(err.Error(), "no nvidia-cuda-runtime 13.0.96 could be fetched") {
+		t.Errorf("another library: %v, %s", err, notes)
+	}
+	p.Files = map[string][]string{"libcudart.so.13": {fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}}
+	if fetched, notes, err := fetch(t, p, Options{From: FromPip}); err != nil || !fetched {
+		t.Errorf("%v, %s", err, notes)
+	}
+	if got, err := os.ReadFile(p.Library); err != nil || string(got) != text {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestPublished checks what is published: every build has its library and only hashes.
 func TestPublished(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

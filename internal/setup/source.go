@@ -63,6 +63,9 @@ type packages struct {
 }
 
 func (f fetcher) packages() packages {
+	if f.Wheel.Project != "" {
+		return packages{wheel: f.Wheel.Project}
+	}
 	switch f.Device {
 	case "openvino":
 		return packages{wheel: "onnxruntime-openvino"}
@@ -81,6 +84,9 @@ const pythonTag = "3.12"
 
 // wheelFile is the name of the wheel.
 func (f fetcher) wheelFile() string {
+	if f.Wheel.File != "" {
+		return f.Wheel.File
+	}
 	python := "cp" + strings.ReplaceAll(pythonTag, ".", "")
 	project := strings.ReplaceAll(f.packages().wheel, "-", "_")
 	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
@@ -100,8 +106,12 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 	}
 	f.console.notef("fetching %s %s with %s", f.packages().wheel, f.Version, strings.Join(pip, " "))
 	args := append(pip, "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
-		"--implementation", "cp", "--python-version", pythonTag, "--platform", wheelTags[f.Platform], "--dest", f.dir, f.packages().wheel+"=="+f.Version)
-	return f.command(ctx, args, "*.whl")
+		"--implementation", "cp", "--python-version", pythonTag)
+	name := strings.TrimSuffix(f.wheelFile(), ".whl")
+	for platform := range strings.SplitSeq(name[strings.LastIndex(name, "-")+1:], ".") {
+		args = append(args, "--platform", platform)
+	}
+	return f.command(ctx, append(args, "--dest", f.dir, f.packages().wheel+"=="+f.Version), "*.whl")
 }
 
 // npm packs the package with npm. Its install script is not run.

@@ -81,8 +81,12 @@ type Sampler struct {
 	// Workers is the number of goroutines that make noise, run the model and
 	// count; 0 means one a core.
 	Workers int
-	// Progress, if not nil, is told of every n samples drawn.
+	// Replicas are the same model on further devices. All samples of an example are drawn on one device.
+	Replicas []Classifier
+	// Progress, if not nil, is told of every n samples drawn; n is negative for samples that are thrown away.
 	Progress func(n int64)
+	// Lost, if not nil, is told that a device failed, and how many examples the others draw again.
+	Lost func(device Classifier, examples int, err error)
 }
 
 // maxActiveBytes bounds the inputs held for examples in flight.
@@ -95,6 +99,8 @@ const phases = 2
 // those under mu.
 type active struct {
 	Experiment
+	lane     *lane // that draws its samples; nil: none yet
+	failed   *lane // that failed when it ran samples of the example
 	index    int
 	input    Input
 	goal     int64
@@ -144,10 +150,13 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 	if s.Workers <= 0 {
 		s.Workers = cores
 	}
-	keepProcessors(s.Workers)
+	if err := s.checkReplicas(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sched := newScheduler(s)
+	sched := newScheduler(ctx, s)
+	keepProcessors(sched.workers())
 	defer context.AfterFunc(ctx, sched.wake)()
 
 	var running sync.WaitGroup
@@ -156,12 +165,14 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 			cancel(err)
 		}
 	})
-	for range s.Workers {
-		running.Go(func() {
-			if err := s.work(ctx, sched); err != nil {
-				cancel(err)
-			}
-		})
+	for _, l := range sched.lanes {
+		for range l.workers {
+			running.Go(func() {
+				if err := s.work(ctx, sched, l); err != nil {
+					cancel(err)
+				}
+			})
+		}
 	}
 	running.Wait()
 	return context.Cause(ctx) // the first failure, not its echo
@@ -182,19 +193,22 @@ func keepProcessors(workers int) {
 	}
 }
 
-// work does tasks until there are no more.
-func (s Sampler) work(ctx context.Context, sched *scheduler) error {
+// work does a lane's tasks until there are no more.
+func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
+	s.Classifier = l.classifier
 	w := s.newWorker()
 	for {
-		t, err := sched.next(ctx)
+		t, err := sched.next(ctx, l)
 		if err != nil || t == nil {
 			return err
 		}
-		o, err := w.do(ctx, *t)
-		if err != nil {
-			return err
+		o, err := w.do(l.ctx, *t)
+		if err == nil {
+			err = sched.account(ctx, o)
+		} else {
+			err = sched.fail(ctx, l, *t, err)
 		}
-		if err := sched.account(ctx, o); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -205,7 +219,7 @@ func (s Sampler) work(ctx context.Context, sched *scheduler) error {
 // long as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
-	batch     int
+	lanes     []*lane
 	n0        int64
 	maxActive int
 	arrivals  chan Experiment
@@ -217,12 +231,13 @@ type scheduler struct {
 	undecided []*active  // goal reached, to be decided
 }
 
-func newScheduler(s Sampler) *scheduler {
+func newScheduler(ctx context.Context, s Sampler) *scheduler {
+	lanes := s.newLanes(ctx)
 	c := &scheduler{
 		sampler:   s,
-		batch:     s.Classifier.Batch(),
+		lanes:     lanes,
 		n0:        s.N0,
-		maxActive: max(4, maxActiveBytes/(4*s.Classifier.InputLen()+1)),
+		maxActive: max(4, 2*len(lanes), maxActiveBytes/(4*s.Classifier.InputLen()+1)),
 		arrivals:  make(chan Experiment, 2),
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -255,13 +270,16 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// next returns the next task, nil after the last; it waits while there may be
+// next returns the next task for a lane, nil after the last; it waits while there may be
 // one later.
-func (c *scheduler) next(ctx context.Context) (*task, error) {
+func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ctx.Err() == nil {
-		if t := c.compose(); t != nil {
+		if l.err != nil {
+			return nil, c.leave(l)
+		}
+		if t := c.compose(l); t != nil {
 			return t, nil
 		}
 		if c.exhausted && len(c.active) == 0 {
@@ -316,27 +334,25 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose takes the next task: a decision if one is due, else a batch. A batch
-// that is not full is held back while further examples can join it.
-func (c *scheduler) compose() *task {
+// compose takes the next task for a lane: a decision if one is due, else a batch of examples that no other lane has
+// begun. A batch that is not full is held back while further examples can join it.
+func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
 		c.undecided = c.undecided[1:]
 		return &task{decide: a}
 	}
-	available := 0
-	for _, a := range c.active {
-		available += int(min(int64(c.batch), a.left(c.n0)))
-		if available >= c.batch {
-			break
-		}
-	}
-	if available == 0 || (available < c.batch && !c.exhausted && len(c.active) < c.maxActive) {
+	available := c.available(l)
+	if available == 0 || (available < l.batch && !c.exhausted && len(c.active) < c.maxActive) {
 		return nil
 	}
 	t := &task{}
-	room := c.batch
+	room := l.batch
 	for _, a := range c.active {
+		if !l.takes(a) {
+			continue
+		}
+		a.lane = l
 		if !a.clean && room > 0 {
 			t.batch = append(t.batch, segment{active: a, phase: clean, count: 1})
 			a.clean = true
@@ -358,6 +374,20 @@ func (c *scheduler) compose() *task {
 	return t
 }
 
+// available is how many samples the lane can draw now, up to a batch.
+func (c *scheduler) available(l *lane) (n int) {
+	for _, a := range c.active {
+		if !l.takes(a) {
+			continue
+		}
+		n += int(min(int64(l.batch), a.left(c.n0)))
+		if n >= l.batch {
+			break
+		}
+	}
+	return n
+}
+
 // left is the number of samples still to be drawn to the goal.
 func (a *active) left(n0 int64) int64 {
 	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
@@ -377,15 +407,15 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 		return err
 	}
 	if a := o.decide; a != nil {
-		if o.goal > a.goal {
-			a.goal = o.goal
-		} else {
-			a.finished = true
+		a.finished = o.goal <= a.goal
+		a.goal = max(a.goal, o.goal)
+		if err := c.redo(a.lane); err != nil {
+			return err
 		}
 	}
 	for a, k := range o.counted {
 		a.counted += int64(k)
-		if k > 0 && a.counted == c.n0+a.goal+1 {
+		if k > 0 && a.complete(c.n0) {
 			c.undecided = append(c.undecided, a)
 		}
 	}
@@ -424,7 +454,7 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 		err = w.runHere(ctx, t.batch)
 	}
 	if err != nil {
-		return o, err
+		return o, &deviceError{err}
 	}
 	o.counted = make(map[*active]int, len(t.batch))
 	m, out, votes := w.Classifier.Classes(), w.out, w.votes

@@ -1,0 +1,70 @@
+package onnx
+
+// This file asks NVIDIA's driver which GPUs there are: its library is the one that CUDA goes by, so the numbers are those
+// of --device cuda, with $CUDA_VISIBLE_DEVICES seen to. (nvidia-smi has an order of its own.)
+
+/*
+#cgo linux LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef int (*init_function)(unsigned int);
+typedef int (*count_function)(int *);
+typedef int (*device_function)(int *, int);
+typedef int (*name_function)(char *, int, int);
+
+// driver_count returns the number of GPUs by the driver's library, 0 if there is none. The library stays open.
+static int driver_count(void *driver) {
+	init_function init = (init_function)dlsym(driver, "cuInit");
+	count_function count = (count_function)dlsym(driver, "cuDeviceGetCount");
+	int n = 0;
+	if (!init || !count || init(0) || count(&n)) return 0;
+	return n;
+}
+
+// driver_name writes the name of a GPU, and returns 0 if there is one.
+static int driver_name(void *driver, int index, char *name, int size) {
+	device_function get = (device_function)dlsym(driver, "cuDeviceGet");
+	name_function name_of = (name_function)dlsym(driver, "cuDeviceGetName");
+	int device = 0;
+	return !get || !name_of || get(&device, index) || name_of(name, size, device);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// driverLibrary is that of NVIDIA's driver.
+const driverLibrary = "libcuda.so.1"
+
+// nvidiaGPUs are the names of the GPUs that CUDA sees, in its order.
+var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(driverLibrary) })
+
+// GPUs are the names of NVIDIA's GPUs here, in the order of --device cuda.
+func GPUs() []string { return nvidiaGPUs() }
+
+// gpusOf asks the driver's library.
+func gpusOf(library string) (names []string) {
+	path := C.CString(library)
+	defer C.free(unsafe.Pointer(path))
+	driver := C.dlopen(path, C.RTLD_NOW|C.RTLD_LOCAL)
+	if driver == nil {
+		return nil
+	}
+	const size = 256
+	buffer := (*C.char)(C.calloc(size, 1))
+	defer C.free(unsafe.Pointer(buffer))
+	for i := range int(C.driver_count(driver)) {
+		name := fmt.Sprintf("GPU %d", i)
+		if C.driver_name(driver, C.int(i), buffer, size-1) == 0 {
+			name = printable(strings.TrimSpace(C.GoString(buffer)))
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,314 @@
+package onnx
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// link makes a shared library of C source with the compiler that Go calls, linked with others of its folder by name, or
+// skips the test where there is none.
+func link(t *testing.T, folder, name, source string, needs ...string) {
+	t.Helper()
+	cc, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(strings.Fields(string(cc)), "-shared", "-fPIC", "-xc", "-", "-xnone", "-o", filepath.Join(folder, name))
+	if _, err := exec.LookPath(args[0]); err != nil {
+		t.Skip(err)
+	}
+	if runtime.GOOS == "linux" {
+		args = append(args, "-Wl,--no-as-needed,-soname,"+name)
+	}
+	for _, other := range needs {
+		args = append(args, filepath.Join(folder, other))
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin = strings.NewReader(source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// noting is a library that writes its name to a file when it is loaded.
+func noting(file, name string) string {
+	return fmt.Sprintf(`#include <stdio.h>
+__attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
+}
+
+func onLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("CUDA is for Linux")
+	}
+}
+
+// fakeCUDA makes libraries that are called like NVIDIA's, of a version that there is not, in several folders, and a
+// provider that needs them. It returns the provider, the folders and the file that the libraries note their names in.
+func fakeCUDA(t *testing.T, version string) (provider string, folders []string, note string) {
+	t.Helper()
+	dir := t.TempDir()
+	note = filepath.Join(dir, "loaded")
+	build := filepath.Join(dir, "build") // where they are linked with each other; gone when they are loaded
+	name := func(stem string) string { return stem + ".so." + version }
+	place := map[string]string{"libcudnn": "packages/nvidia/cudnn/lib", "libcublas": "packages/nvidia/cu13/lib", "libcublasLt": "packages/nvidia/cu13/lib",
+		"libcudart": "cache", "libcurand": "cache", "libnvrtc": "cache", "libnvrtc-builtins": "cache"}
+	makeOne := func(stem string, needs ...string) {
+		for i := range needs {
+			needs[i] = name(needs[i])
+		}
+		link(t, build, name(stem), noting(note, stem), needs...)
+	}
+	makeOne("libcudart")
+	makeOne("libcublasLt", "libcudart")
+	makeOne("libcublas", "libcublasLt", "libcudart")
+	makeOne("libcurand")
+	makeOne("libnvrtc-builtins")
+	makeOne("libnvrtc")
+	makeOne("libcudnn", "libcublas")
+	// The order of needs is not that in which they can be loaded.
+	link(t, build, cudaProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
+	for stem, folder := range place {
+		folder = filepath.Join(dir, folder)
+		if !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(build, name(stem)), filepath.Join(folder, name(stem))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(build, cudaProviderFile), folders, note
+}
+
+// TestPreload loads libraries from several folders, none of which the loader knows, each after those that it needs. The
+// provider, which names no folder, can then be loaded.
+func TestPreload(t *testing.T) {
+	onLinux(t)
+	provider, folders, note := fakeCUDA(t, "9137")
+	if err := dlopen(provider); err == nil {
+		t.Fatal("the loader finds the libraries by itself")
+	}
+	p := preloader{folders: func() []string { return folders }}
+	if err := p.load(provider); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := strings.Fields(string(loaded))
+	for _, pair := range [][2]string{{"libcudart", "libcublasLt"}, {"libcublasLt", "libcublas"}, {"libcublas", "libcudnn"}, {"libnvrtc-builtins", "libnvrtc"},
+		{"libnvrtc", "libcudnn"}, {"libcurand", "libcudnn"}} {
+		if i, j := slices.Index(order, pair[0]), slices.Index(order, pair[1]); i < 0 || j < 0 || i > j {
+			t.Errorf("loaded %v: %s is not before %s", order, pair[0], pair[1])
+		}
+	}
+	if err := dlopen(provider); err != nil {
+		t.Error(err)
+	}
+	again := preloader{folders: func() []string { t.Error("folders are asked for what is loaded"); return nil }}
+	if err := again.load(provider); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPreloadMissing names what is not there, with where it was looked for and what to do. nvrtc may be missing.
+func TestPreloadMissing(t *testing.T) {
+	onLinux(t)
+	provider, folders, _ := fakeCUDA(t, "9138")
+	for _, folder := range folders {
+		for _, stem := range []string{"libcublasLt", "libcurand", "libnvrtc"} {
+			_ = os.Remove(filepath.Join(folder, stem+".so.9138"))
+		}
+		// libcublas and libcudnn cannot be loaded without libcublasLt.
+		for _, stem := range []string{"libcublas", "libcudnn"} {
+			if file := filepath.Join(folder, stem+".so.9138"); regularFile(file) == nil {
+				link(t, folder, stem+".so.9138", "int x;")
+			}
+		}
+	}
+	p := preloader{folders: func() []string { return folders }}
+	err := p.load(provider)
+	if err == nil || !strings.Contains(err.Error(), "libcublasLt.so.9138, libcurand.so.9138 of CUDA and cuDNN are not here: looked in the loader's folders, ") ||
+		!strings.Contains(err.Error(), folders[0]) || strings.Contains(err.Error(), "nvrtc") {
+		t.Errorf("error %v", err)
+	}
+	if advice, _ := hint.Of(err); !strings.Contains(advice, "rscert setup --device cuda --with-cuda") {
+		t.Errorf("hint %q", advice)
+	}
+
+	// One that is there and cannot be loaded says why.
+	file := filepath.Join(folders[0], "libcublasLt.so.9138")
+	if err := os.WriteFile(file, []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p = preloader{folders: func() []string { return folders[:1] }}
+	if err := p.open("libcublasLt.so.9138"); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What the cache holds must be what was published, all of it.
+func TestPreloadChecksTheCache(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	folder, err := cudaLibrariesFolder()
+	if err != nil || len(pinned(cudaLibrariesName())) == 0 || !strings.HasPrefix(folder, home) {
+		t.Skipf("there are none for this platform: %s, %v", folder, err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, filepath.Join(folder, "libcurand.so.10"))
+	p := preloader{}
+	if err := p.check(folder, filepath.Join(folder, "libcurand.so.10")); err == nil || !strings.Contains(err.Error(), "the published library") {
+		t.Errorf("error %v", err)
+	}
+	if err := p.check(home, filepath.Join(home, "libcurand.so.10")); err != nil {
+		t.Errorf("elsewhere: %v", err)
+	}
+}
+
+// TestExplainCUDA has what ONNX Runtime says when it cannot load its provider.
+func TestExplainCUDA(t *testing.T) {
+	const failed = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
+	for _, c := range []struct{ said, want, advice string }{
+		{failed + "libcublasLt.so.13: cannot open shared object file: No such file or directory", "libcublasLt.so.13 of CUDA and cuDNN is not here", "--with-cuda"},
+		{failed + "libcuda.so.1: cannot open shared object file: No such file or directory", "no driver of NVIDIA is here", "install the driver"},
+		{failed + "libz.so.1: cannot open shared object file: No such file or directory", "libz.so.1: cannot open shared object file", ""},
+		{"provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=vm ; file=x",
+			"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", "update the driver"},
+		{"Parse Failed to parse provider option \"device_id\": CUDA failure 101: invalid device ordinal ; GPU=9 ; file=x", "CUDA failure 101: invalid device ordinal", ""},
+	} {
+		err := explainCUDA(fmt.Errorf("%s", c.said))
+		advice, _ := hint.Of(err)
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hostname") || !strings.Contains(advice, c.advice) || (advice == "") != (c.advice == "") {
+			t.Errorf("%s\nis explained as %v, hint %q", c.said, err, advice)
+		}
+	}
+	if explainCUDA(nil) != nil {
+		t.Error("no error is explained")
+	}
+}
+
+// TestSitePackages finds the packages of the Python that ONNX Runtime is from, of a virtual environment and of python3.
+func TestSitePackages(t *testing.T) {
+	dir := t.TempDir()
+	defer func(old string) { libraryPath = old }(libraryPath)
+	libraryPath = filepath.Join(dir, "a/site-packages/onnxruntime/capi/libonnxruntime.so.1")
+	t.Setenv(PythonEnv, filepath.Join(dir, "b/dist-packages/onnxruntime/capi/libonnxruntime.so.1"))
+	t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "c"))
+	t.Setenv("PATH", dir)
+	program := "#!/bin/sh\necho " + filepath.Join(dir, "d") + "\necho relative\n"
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "c/lib/python3.12/site-packages/nvidia/cu13/lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(dir, "a/site-packages"), filepath.Join(dir, "b/dist-packages"), filepath.Join(dir, "c/lib/python3.12/site-packages"), filepath.Join(dir, "d")}
+	if got := sitePackages(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	folders := cudaFolders()
+	if len(folders) != 3 || folders[0] != filepath.Dir(libraryPath) || folders[1] != filepath.Join(want[2], "nvidia/cu13/lib") || !strings.Contains(folders[2], "cuda-") {
+		t.Errorf("folders %q", folders)
+	}
+}
+
+// TestGPUs asks a stand-in for the driver's library.
+func TestGPUs(t *testing.T) {
+	dir := t.TempDir()
+	const driver = `#include <string.h>
+int cuInit(unsigned flags) { return INIT; }
+int cuDeviceGetCount(int *n) { *n = 3; return 0; }
+int cuDeviceGet(int *device, int i) { *device = 10 + i; return 0; }
+int cuDeviceGetName(char *name, int size, int device) {
+	if (device == 11) return 1;
+	strncpy(name, device == 10 ? "NVIDIA A" : "NVIDIA B", size);
+	return 0;
+}`
+	link(t, dir, "libdriver.so.1", strings.ReplaceAll(driver, "INIT", "0"))
+	if got, want := gpusOf(filepath.Join(dir, "libdriver.so.1")), []string{"NVIDIA A", "GPU 1", "NVIDIA B"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	link(t, dir, "libdriver.so.2", strings.ReplaceAll(driver, "INIT", "100"))
+	link(t, dir, "libdriver.so.3", "int x;")
+	for _, name := range []string{"libdriver.so.2", "libdriver.so.3", "libdriver.so.4"} {
+		if got := gpusOf(filepath.Join(dir, name)); got != nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestCUDAOptions has all that the provider is told.
+func TestCUDAOptions(t *testing.T) {
+	for _, c := range []struct {
+		s    settings
+		want map[string]string
+	}{
+		{settings{unit: "0"}, map[string]string{"device_id": "0", "use_tf32": "0", "prefer_nhwc": "0", "cudnn_conv_algo_search": "HEURISTIC"}},
+		{settings{unit: "3", precision: TF32}, map[string]string{"device_id": "3", "use_tf32": "1", "prefer_nhwc": "0", "cudnn_conv_algo_search": "HEURISTIC"}},
+		{settings{unit: "1", tuning: Tuning{PreferNHWC: true, ConvSearch: ExhaustiveSearch}},
+			map[string]string{"device_id": "1", "use_tf32": "0", "prefer_nhwc": "1", "cudnn_conv_algo_search": "EXHAUSTIVE"}},
+		{settings{unit: "0", tuning: Tuning{ConvSearch: DefaultSearch}},
+			map[string]string{"device_id": "0", "use_tf32": "0", "prefer_nhwc": "0", "cudnn_conv_algo_search": "DEFAULT"}},
+	} {
+		if got := cudaOptions(c.s); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%+v: %v, want %v", c.s, got, c.want)
+		}
+	}
+}
+
+// Devices refuse what they do not have, and CUDA takes it.
+func TestDeviceCheck(t *testing.T) {
+	for _, c := range []struct {
+		device string
+		p      Precision
+		tuning Tuning
+		want   string
+	}{
+		{"cuda", TF32, Tuning{PreferNHWC: true, ConvSearch: DefaultSearch}, ""}, {"cuda:0,1", F32, Tuning{}, ""}, {"cuda", BF16, Tuning{}, "in f32, tf32, not in bf16"},
+		{"auto", TF32, Tuning{PreferNHWC: true}, ""}, {"cpu", F32, Tuning{}, ""},
+		{"cpu", TF32, Tuning{}, "computes in f32, not in tf32"}, {"openvino", TF32, Tuning{}, "not in tf32"},
+		{"cpu", F32, Tuning{PreferNHWC: true}, "device cpu has no --prefer-nhwc"}, {"openvino:CPU", F32, Tuning{ConvSearch: ExhaustiveSearch}, "device openvino has no --conv-search"},
+	} {
+		err := device(t, c.device).Check(c.p, c.tuning)
+		if advice, _ := hint.Of(err); (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || advice == "") {
+			t.Errorf("%+v: error %v, hint %q", c, err, advice)
+		}
+	}
+	for _, s := range ConvSearches {
+		var read ConvSearch
+		if err := read.UnmarshalText([]byte(s.String())); err != nil || read != s {
+			t.Errorf("%v is read as %v: %v", s, read, err)
+		}
+	}
+	if new(ConvSearch).UnmarshalText([]byte("EXHAUSTIVE")) == nil {
+		t.Error("capitals are read")
+	}
+	// --device auto without CUDA says why it is not there.
+	without := &Runtime{providers: []string{cpuProvider.name}}
+	for _, opt := range []LoadOptions{{Precision: TF32}, {Tuning: Tuning{PreferNHWC: true}}} {
+		if _, err := without.devices(opt); err == nil || !strings.Contains(err.Error(), "device cuda: the ONNX Runtime library has no CUDA provider") {
+			t.Errorf("%+v: error %v", opt, err)
+		}
+	}
+	if _, err := without.devices(LoadOptions{Precision: F16}); err == nil || !strings.Contains(err.Error(), "device cpu computes in f32, not in f16") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// LoadEach makes a model ready to run on every device that opt.Device names: of CUDA all GPUs that work, or those with
+// the given indices, which then must work. Elsewhere it is one model. The first is the one whose warnings tell of all.
+//
+// Each is checked by itself as LoadFile does, and all must be of the same sizes. Their scores are compared bit by bit:
+// GPUs of one kind agree.
+func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]*Model, error) {
+	first, err := r.LoadFile(ctx, file, opt)
+	if err != nil {
+		return nil, err
+	}
+	models := []*Model{first}
+	others, named := r.others(first.device, opt.Device)
+	loaded, errs := make([]*Model, len(others)), make([]error, len(others))
+	var loading sync.WaitGroup
+	for i, d := range others {
+		loading.Go(func() { loaded[i], errs[i] = r.loadOther(ctx, file, opt, d, first) })
+	}
+	loading.Wait()
+	for i, m := range loaded {
+		switch {
+		case m != nil:
+			models = append(models, m)
+		case named:
+			err = errors.Join(err, errs[i])
+		default:
+			first.warn("%s is left out: %v", describeDevice(others[i]), errs[i])
+		}
+	}
+	if err == nil {
+		err = checkAgreement(ctx, models)
+	}
+	if err != nil {
+		for _, m := range models {
+			_ = m.Close()
+		}
+		return nil, err
+	}
+	return models, nil
+}
+
+// others are the devices beside the one that runs the first model, and whether their indices were given.
+func (r *Runtime) others(first, asked Device) ([]Device, bool) {
+	if asked.provider == nil {
+		asked = Device{provider: first.provider}
+	}
+	all, named := asked.each()
+	i := slices.Index(all, first) // those before it have failed
+	return all[i+1:], named
+}
+
+// loadOther loads the model on one further device.
+func (r *Runtime) loadOther(ctx context.Context, file *File, opt LoadOptions, d Device, first *Model) (*Model, error) {
+	opt.Device = d
+	m, err := r.LoadFile(ctx, file, opt)
+	if err != nil {
+		return nil, err
+	}
+	if m.sampleLen != first.sampleLen || m.classes != first.classes || m.outputs != first.outputs {
+		_ = m.Close()
+		return nil, fmt.Errorf("device %s: the model is another one there", d)
+	}
+	return m, nil
+}
+
+// checkAgreement compares the scores of the models on random samples, and warns in the first where others differ.
+func checkAgreement(ctx context.Context, models []*Model) error {
+	if len(models) == 1 {
+		return nil
+	}
+	first := models[0]
+	want, err := first.poolScores(ctx)
+	if err != nil {
+		return err
+	}
+	var differ []string
+	for _, m := range models[1:] {
+		got, err := m.poolScores(ctx)
+		if err != nil {
+			return fmt.Errorf("device %s: %w", m.device, err)
+		}
+		if !sameBits(got, want) {
+			differ = append(differ, describeDevice(m.device))
+		}
+	}
+	if len(differ) > 0 {
+		first.warn("the last bits of the scores on %s are not those on %s: votes near ties may differ with the device that an example is run on",
+			strings.Join(differ, ", "), describeDevice(first.device))
+	}
+	return nil
+}
+
+// describeDevice is a device and its name.
+func describeDevice(d Device) string {
+	if name := d.hardware(); name != "" {
+		return fmt.Sprintf("%s (%s)", d, name)
+	}
+	return d.String()
+}
+
+// poolScores are the scores of the random samples, row by row, from one Run or more.
+func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
+	pool := m.randomSamples()
+	var all []float32
+	for next := 0; next < len(pool); {
+		in, out := make([]float32, 0, m.batch*m.sampleLen), make([]float32, m.batch*m.classes)
+		count := min(m.batch, len(pool)-next)
+		for i := range m.batch {
+			in = append(in, pool[next+i%count]...)
+		}
+		if err := m.Run(ctx, in, out); err != nil {
+			return nil, err
+		}
+		all = append(all, out[:count*m.classes]...)
+		next += count
+	}
+	return all, nil
+}
+
+// Place is the device that the model runs on, with its name.
+func (m *Model) Place() string { return describeDevice(m.device) }
+
+// Hardware is the name of the GPU that runs the model; "" where there is none.
+func (m *Model) Hardware() string { return m.device.hardware() }

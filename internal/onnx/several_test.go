@@ -1,0 +1,260 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// units is a provider for tests: ONNX Runtime's for the CPU, as several devices with names, of which some do not work.
+func units(names []string, open func(unit string) error) *provider {
+	p := cpuProvider
+	p.device, p.names = "units", func() []string { return names }
+	p.reference, p.fixSizes, p.ownMemory, p.calls = 16, true, true, 2
+	p.options = func(_ *ort.SessionOptions, s settings) (map[string]string, error) {
+		return map[string]string{"unit": s.unit}, open(s.unit)
+	}
+	p.hint = "buy another one"
+	return &p
+}
+
+// failOn fails on devices with an error.
+func failOn(err error, failing ...string) func(string) error {
+	return func(unit string) error {
+		if slices.Contains(failing, unit) {
+			return err
+		}
+		return nil
+	}
+}
+
+// loadEach loads a test model on every device and closes all when the test ends.
+func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
+	t.Helper()
+	file, err := newFile(testModel(t, name), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	models, err := openRuntime(t).LoadEach(t.Context(), file, opt)
+	t.Cleanup(func() {
+		for _, m := range models {
+			_ = m.Close()
+		}
+	})
+	return models, err
+}
+
+// TestLoadEach has devices that work and others that do not: of "all" those that work are taken, of a list each must.
+func TestLoadEach(t *testing.T) {
+	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
+	names := []string{"A", "A", "B", "A"}
+	for _, c := range []struct {
+		unit    string // of the device
+		failing []string
+		want    string // devices
+		err     string
+		warning string
+	}{
+		{"", nil, "units:0,1,2,3", "", ""},
+		{"", []string{"2"}, "units:0,1,3", "", "units:2 (B) is left out: device units:2: CUDA failure 100"},
+		{"", []string{"0", "3"}, "units:1,2", "", "the model runs on units:1 (A), not on units:0 (A): "},
+		{"", []string{"0", "1", "2", "3"}, "", "CUDA failure 100", ""},
+		{"2,0", nil, "units:2,0", "", ""},
+		{"3", nil, "units:3", "", ""},
+		{"2,0", []string{"0"}, "", "CUDA failure 100", ""},
+		{"2,0", []string{"2"}, "", "CUDA failure 100", ""},
+	} {
+		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
+			var works atomic.Bool // the check that comes before loading
+			p := units(names, func(unit string) error {
+				if !works.Swap(true) {
+					return nil
+				}
+				return failOn(broken, c.failing...)(unit)
+			})
+			models, err := loadEach(t, "nchw", LoadOptions{Device: Device{p, c.unit}, Batch: 20})
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) || models != nil {
+					t.Errorf("error %v, %d models", err, len(models))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := DeviceOf(models...).String(); got != c.want {
+				t.Errorf("runs on %s, want %s", got, c.want)
+			}
+			if warnings := strings.Join(models[0].Warnings(), "\n"); !strings.Contains(warnings, c.warning) || (warnings == "") != (c.warning == "") {
+				t.Errorf("warnings %q, want %q", warnings, c.warning)
+			}
+			want := scores(t, models[0], images(20))
+			for i, m := range models {
+				if index := m.Settings().Options["unit"]; m.Hardware() != names[int(index[0]-'0')] || m.Device().unit != index {
+					t.Errorf("model %d is on %v, %q, %q", i, m.Device(), m.Hardware(), index)
+				}
+				for k, row := range scores(t, m, images(20)) {
+					if !sameBits(row, want[k]) {
+						t.Errorf("%v: image %d scores %v, %v on the first", m.Device(), k, row, want[k])
+					}
+				}
+			}
+		})
+	}
+}
+
+// A model that no device runs is tried on one of them only, and the library that lacks the provider names it.
+func TestLoadEachRefuses(t *testing.T) {
+	var opened sync.Map
+	p := units([]string{"A", "A", "A"}, func(unit string) error { opened.Store(unit, true); return nil })
+	if _, err := loadEach(t, "batch_of_8_mean", LoadOptions{Device: Device{provider: p}}); err == nil || !strings.Contains(err.Error(), "only 8 samples at a time") {
+		t.Errorf("error %v", err)
+	}
+	if n := len(maps.Collect(opened.Range)); n != 1 {
+		t.Errorf("%d devices are tried", n)
+	}
+	without := &Runtime{providers: []string{"SomethingExecutionProvider"}}
+	_, err := without.devices(LoadOptions{Device: Device{p, "1,2"}})
+	if advice, _ := hint.Of(err); err == nil || !strings.Contains(err.Error(), "device units:1,2: the ONNX Runtime library has no CPU provider") || advice != p.hint {
+		t.Errorf("error %v, hint %q", err, advice)
+	}
+}
+
+// Where the scores of devices differ in a bit, that is said with the devices' names.
+func TestCheckAgreement(t *testing.T) {
+	p := units([]string{"A", "B"}, failOn(nil))
+	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := testModels["nchw"]()
+	for _, w := range changed.Graph.Initializer {
+		if w.GetName() == "b_gemm" {
+			w.RawData[1] ^= 1 // by 2⁻¹⁵ of it, in the first score alone
+		}
+	}
+	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})
+	if err := checkAgreement(t.Context(), []*Model{models[0], models[1], other}); err != nil {
+		t.Fatal(err)
+	}
+	if w := strings.Join(models[0].Warnings(), "\n"); !strings.Contains(w, "on units:1 (B) are not those on units:0 (A): votes near ties may differ") || strings.Count(w, "units:1") != 1 {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+// A device whose memory does not take the reference size runs the model in smaller calls, with the same scores; one whose
+// memory does not take a larger batch runs it in calls of the reference size.
+func TestShortage(t *testing.T) {
+	xs := images(40)
+	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
+	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
+	for _, c := range []struct {
+		failing []int // openings of sessions: of the model as it is, at the reference size, …, of the batch
+		batch   int
+		tile    int
+		warning string
+	}{
+		{nil, 64, 64, ""},
+		{[]int{2}, 64, 64, "has too little memory for 16 samples a call: the model runs in calls of 8"},
+		{[]int{2, 3}, 0, 256, "has too little memory for 8 samples a call: the model runs in calls of 4"},
+		{[]int{3}, 64, 16, ""},
+		{[]int{2, 4}, 64, 8, "the model runs in calls of 8"},
+	} {
+		opening := -1 // the first is the check that comes before loading
+		p := units([]string{"A"}, func(string) error {
+			if opening++; slices.Contains(c.failing, opening) {
+				return memory
+			}
+			return nil
+		})
+		m := load(t, testModel(t, "nchw"), LoadOptions{Device: Device{provider: p}, Batch: c.batch})
+		if m.tile != c.tile {
+			t.Errorf("%+v: calls of %d", c, m.tile)
+		}
+		if w := strings.Join(m.Warnings(), "\n"); !strings.Contains(w, c.warning) || (w == "") != (c.warning == "") {
+			t.Errorf("%+v: warnings %q", c, w)
+		}
+		for i, row := range scores(t, m, xs) {
+			if !sameBits(row, want[i]) {
+				t.Errorf("%+v: image %d scores %v, want %v", c, i, row, want[i])
+			}
+		}
+	}
+	p := units([]string{"A"}, failOn(memory, "0"))
+	_, err := (&Runtime{providers: []string{p.name}}).devices(LoadOptions{Device: Device{provider: p}})
+	if !isShortage(err) {
+		t.Errorf("error %v", err)
+	}
+	m := &Model{device: Device{p, "0"}, batch: 1024, tile: 512}
+	advice, _ := hint.Of(m.explainRun(memory))
+	if err := m.explainRun(memory); !errors.Is(err, memory) || !strings.Contains(err.Error(), "units:0 (A) has too little memory for 512 samples a call: ") ||
+		!strings.Contains(advice, "--batch, now 1024") {
+		t.Errorf("error %v, hint %q", err, advice)
+	}
+	if other := errors.New("input is out of bounds"); m.explainRun(other) != other || m.explainRun(nil) != nil {
+		t.Error("another error is explained")
+	}
+}
+
+// TestShortageText has what ONNX Runtime and NVIDIA's libraries say.
+func TestShortageText(t *testing.T) {
+	for text, want := range map[string][2]bool{ // shortage, trouble of the device
+		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
+		"Failed to allocate memory for requested buffer of size 822083584":                               {true, true},
+		"Available memory of 3 is smaller than requested bytes of 100":                                   {true, true},
+		"CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED":                                                   {true, true},
+		"CUDA failure 700: an illegal memory access was encountered ; GPU=1":                             {false, true},
+		"CUDA failure 100: no CUDA-capable device is detected":                                           {false, true},
+		"CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED":                                              {false, true},
+		"This session contains graph nodes that are assigned to the default CPU EP, but fallback to CPU": {false, false},
+		"score 1 in a batch, 2 alone":                                                                    {false, false},
+	} {
+		err := fmt.Errorf("wrapped: %w", errors.New(text))
+		if isShortage(err) != want[0] || isDeviceTrouble(err) != want[1] {
+			t.Errorf("%q: %v, %v", text, isShortage(err), isDeviceTrouble(err))
+		}
+	}
+	if isShortage(nil) || isDeviceTrouble(nil) {
+		t.Error("no error is one")
+	}
+}
+
+// No more calls than the provider allows are under way on a device at a time, whatever the number of callers.
+func TestCallsAtATime(t *testing.T) {
+	s := &session{slots: make(chan struct{}, 2)}
+	var now, most atomic.Int64
+	var wg sync.WaitGroup
+	openRuntime(t) // for run options
+	release := make(chan struct{})
+	for range 6 {
+		wg.Go(func() {
+			err := s.call(t.Context(), func(*ort.RunOptions) error {
+				n := now.Add(1)
+				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				}
+				<-release
+				now.Add(-1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 6 {
+		release <- struct{}{}
+	}
+	wg.Wait()
+	if most.Load() > 2 || len(s.slots) != 0 {
+		t.Errorf("%d calls at a time; %d slots are taken in the end", most.Load(), len(s.slots))
+	}
+}

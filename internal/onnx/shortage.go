@@ -1,0 +1,34 @@
+package onnx
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// shortageText is how ONNX Runtime and NVIDIA's libraries say that a device has too little memory.
+var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memory|ALLOC_FAILED|OUT_OF_MEMORY|smaller than requested bytes`)
+
+// isShortage reports whether a device had too little memory.
+func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
+
+// deviceText is how they say that a device, and not the model, is at fault.
+var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
+
+// isDeviceTrouble reports whether another device of the same kind may do better.
+func isDeviceTrouble(err error) bool {
+	return isShortage(err) || err != nil && deviceText.MatchString(err.Error())
+}
+
+// explainRun says what to do about the error of a call.
+func (m *Model) explainRun(err error) error {
+	if !isShortage(err) {
+		return err
+	}
+	if m.batch == 0 { // it is being loaded
+		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end what else uses the device, or use another one")
+	}
+	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err),
+		"give a smaller --batch, now %d, or end what else uses the device", m.batch)
+}

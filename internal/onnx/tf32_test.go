@@ -1,0 +1,81 @@
+package onnx
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/onnx/onnxpb"
+)
+
+// imitateTF32 rounds both factors of the probe's convolutions and of its matrix product to 11 bits of precision, as a GPU
+// does with TF32: by Veltkamp's split, x·(2¹³+1) − (x·(2¹³+1) − x), in float32.
+func imitateTF32(t *testing.T) graph {
+	t.Helper()
+	g, err := probe(probeBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m onnxpb.ModelProto
+	if err := proto.Unmarshal(g.model, &m); err != nil {
+		t.Fatal(err)
+	}
+	m.Graph.Initializer = append(m.Graph.Initializer,
+		&onnxpb.TensorProto{Name: proto.String("split"), DataType: proto.Int32(int32(Float32)), FloatData: []float32{1<<13 + 1}})
+	var nodes []*onnxpb.NodeProto
+	rounded := 0
+	for _, n := range m.Graph.Node {
+		if op := n.GetOpType(); op == "Conv" || op == "Gemm" {
+			for i, x := range n.Input {
+				nodes = append(nodes, node("Mul", []string{x, "split"}, x+"_m"), node("Sub", []string{x + "_m", x}, x+"_d"),
+					node("Sub", []string{x + "_m", x + "_d"}, x+"_r"))
+				n.Input[i] = x + "_r"
+				rounded++
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	m.Graph.Node = nodes
+	if rounded != 8 {
+		t.Fatalf("%d factors are rounded", rounded)
+	}
+	if g.model, err = proto.Marshal(&m); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestTF32IsTold checks that the probe tells TF32 from float32, by an imitation on the CPU, with room on both sides.
+func TestTF32IsTold(t *testing.T) {
+	openRuntime(t)
+	run := func(g graph) []float32 {
+		s, scores, err := runProbeOf(context.Background(), g, CPU, F32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		return scores
+	}
+	plainGraph, err := probe(probeBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact, rounded := run(plainGraph), run(imitateTF32(t))
+	var worst, largest float64
+	for i := range exact {
+		worst, largest = max(worst, math.Abs(float64(rounded[i]-exact[i]))), max(largest, math.Abs(float64(exact[i])))
+	}
+	t.Logf("largest error %.1e of the largest score", worst/largest)
+	if e := worst / largest; e < 2e-4 || e > 1e-3 {
+		t.Errorf("the error is %g of the largest score", e)
+	}
+	has := cudaProvider.precisions
+	if got := precisionOf(rounded, exact, has); got != TF32 {
+		t.Errorf("TF32 is taken for %v", got)
+	}
+	if got := precisionOf(exact, exact, has); got != F32 {
+		t.Errorf("float32 is taken for %v", got)
+	}
+}

@@ -1,0 +1,65 @@
+package onnx
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// Tuning is how a provider chooses its kernels, of CUDA. Other kernels sum in another order, so the last bits of the
+// scores depend on it.
+type Tuning struct {
+	PreferNHWC bool // convolutions with the channels last
+	ConvSearch ConvSearch
+}
+
+// ConvSearch is how cuDNN's algorithm for a convolution is chosen.
+type ConvSearch uint8
+
+const (
+	HeuristicSearch  ConvSearch = iota // by cuDNN's rules: the same on every run
+	ExhaustiveSearch                   // by timing all of them: may change from run to run
+	DefaultSearch                      // ONNX Runtime's default, without a search
+)
+
+// ConvSearches are all there are.
+var ConvSearches = []ConvSearch{HeuristicSearch, ExhaustiveSearch, DefaultSearch}
+
+func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
+
+// MarshalText is String.
+func (s ConvSearch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *ConvSearch) UnmarshalText(text []byte) error {
+	for _, known := range ConvSearches {
+		if string(text) == known.String() {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown search %q: want heuristic, exhaustive or default", text)
+}
+
+// checkTuning refuses settings that the provider does not have.
+func (p *provider) checkTuning(t Tuning) error {
+	if t == (Tuning{}) || p.tunable {
+		return nil
+	}
+	flag := "--prefer-nhwc"
+	if !t.PreferNHWC {
+		flag = "--conv-search"
+	}
+	return hint.New(fmt.Sprintf("device %s has no %s", p.device, flag), "it is of NVIDIA's GPUs: use --device cuda, or leave it away")
+}
+
+// Check refuses a precision, or settings, that the device does not have. One that is still to be chosen has all.
+func (d Device) Check(precision Precision, t Tuning) error {
+	if d.provider == nil {
+		return nil
+	}
+	if err := d.provider.checkPrecision(precision); err != nil {
+		return err
+	}
+	return d.provider.checkTuning(t)
+}

@@ -1,0 +1,206 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// unsteady is the model on a device that fails from a call on, if that is not 0, and takes some time.
+type unsteady struct {
+	smoothing.Classifier
+	from  int64
+	calls *atomic.Int64
+	slow  time.Duration
+}
+
+var errDevice = errors.New("the device fell off the bus")
+
+func (u unsteady) Run(ctx context.Context, in, out []float32) error {
+	if n := u.calls.Add(1); u.from > 0 && n >= u.from {
+		return errDevice
+	}
+	time.Sleep(u.slow)
+	return u.Classifier.Run(ctx, in, out)
+}
+
+// certifyOn is Certify on several devices, which share the CPU: one for every number, which is the call from which it
+// fails.
+func certifyOn(ctx context.Context, p Plan, console Console, slow time.Duration, failFrom ...int64) (err error) {
+	r, err := prepare(ctx, p, console)
+	if err != nil {
+		return err
+	}
+	defer r.inputs.close()
+	description := r.inputs.describe(r.plan, len(r.positions))
+	if r.certifiers, err = newCertifiers(description); err != nil {
+		return err
+	}
+	if r.folder, err = openFolder(r.plan, description); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.folder.Close()) }()
+	if err := r.takeDone(); err != nil {
+		return err
+	}
+	s := r.sampler()
+	for i, from := range failFrom {
+		device := unsteady{r.inputs.model, from, new(atomic.Int64), slow}
+		if i == 0 {
+			s.Classifier = device
+		} else {
+			s.Replicas = append(s.Replicas, device)
+		}
+	}
+	if err := r.draw(ctx, s); err != nil {
+		return err
+	}
+	return r.folder.Finish()
+}
+
+// devicePlans are runs by votes, with a rule to stop, and by scores that are saved, of the same data.
+func devicePlans(data string) map[string]func(*Plan) {
+	return map[string]func(*Plan){
+		"votes": func(p *Plan) {},
+		"stop": func(p *Plan) {
+			p.N = 400
+			p.Stop = certify.StopRule{}
+			_ = p.Stop.UnmarshalText([]byte("radius>=0.02"))
+		},
+		"scores": func(p *Plan) {
+			p.SaveScores, p.ConfidenceRadii, p.Outputs = true, []float64{0.05}, 0
+			_ = p.Outputs.UnmarshalText([]byte("logits"))
+		},
+	}
+}
+
+// sameFiles compares the results in two folders byte by byte.
+func sameFiles(t *testing.T, what, got, want string) {
+	t.Helper()
+	for _, name := range []string{runfolder.VotesFile, runfolder.CertificatesFile, runfolder.BoundsFile, runfolder.ScoresFile} {
+		a, errA := os.ReadFile(filepath.Join(got, name))
+		b, errB := os.ReadFile(filepath.Join(want, name))
+		if errors.Is(errA, os.ErrNotExist) && errors.Is(errB, os.ErrNotExist) {
+			continue
+		}
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: %s differs: %d and %d bytes, %v, %v", what, name, len(a), len(b), errA, errB)
+		}
+	}
+}
+
+// manyImages are data of 12 images.
+func manyImages(t *testing.T) string {
+	var images [][]float64
+	for k := range 12 {
+		images = append(images, byteImage(k))
+	}
+	return writeImages(t, images...)
+}
+
+// TestDevices runs on several devices, one of which may fail, or all of them, in which case the run is resumed: the files
+// are those of a run on one.
+func TestDevices(t *testing.T) {
+	data := manyImages(t)
+	for name, change := range devicePlans(data) {
+		t.Run(name, func(t *testing.T) {
+			alone := quick(t, data, change)
+			mustCertify(t, alone)
+			for _, failFrom := range [][]int64{{0}, {0, 0}, {0, 0, 0, 0}, {1, 0}, {0, 5}, {3, 0, 9}, {4, 4}, {3, 2, 4}} {
+				what := fmt.Sprintf("failing from calls %v", failFrom)
+				p := quick(t, data, change)
+				p.Batch = 16
+				var s said
+				err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
+				failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
+				if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
+					t.Errorf("%s: %v", what, err) // of two, both may fail with one example
+				}
+				for _, warning := range s.warnings {
+					if strings.Contains(warning, "failed and is left out: ") && !strings.Contains(warning, errDevice.Error()) {
+						t.Errorf("%s: warning %q", what, warning)
+					}
+				}
+				if err != nil {
+					p.Resume = true
+					if err := certifyOn(t.Context(), p, s.console(), 0, 0, 7); err != nil {
+						t.Errorf("%s, resumed: %v", what, err)
+					}
+				}
+				sameFiles(t, what, p.Out, alone.Out)
+			}
+		})
+	}
+}
+
+// A device that fails is named in a warning, with what becomes of its examples.
+func TestLostDeviceIsSaid(t *testing.T) {
+	data := manyImages(t)
+	var s said
+	p := quick(t, data)
+	p.Batch = 16
+	// Both devices have work, and the second fails at once.
+	if err := certifyOn(t.Context(), p, s.console(), 2*time.Millisecond, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(s.warnings, "\n")
+	if !strings.Contains(text, "a device failed and is left out: the device fell off the bus; its 1 unfinished examples are begun again on the others") {
+		t.Errorf("warnings %q", text)
+	}
+}
+
+// killedVariable holds the plan of the child that TestKilledOnDevices kills: its folder and its data.
+const killedVariable = "RSCERT_TEST_KILLED_RUN"
+
+// TestKilledOnDevices kills a process that runs on three devices, with a signal that it cannot catch, and resumes its run
+// on two and on one.
+func TestKilledOnDevices(t *testing.T) {
+	change := devicePlans("")["scores"]
+	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {
+		p := quick(t, paths[1], change)
+		p.Out, p.Batch = paths[0], 16
+		t.Fatal(certifyOn(t.Context(), p, new(said).console(), 20*time.Millisecond, 0, 0, 0))
+	}
+	data := manyImages(t)
+	alone := quick(t, data, change)
+	mustCertify(t, alone)
+	for _, resumeOn := range [][]int64{{0, 0}, {0}} {
+		p := quick(t, data, change)
+		p.Batch = 16
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledOnDevices$")
+		child.Env = append(os.Environ(), killedVariable+"="+p.Out+string(filepath.ListSeparator)+data)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for range 30_000 { // until some examples are there
+			votes, _ := os.ReadFile(filepath.Join(p.Out, runfolder.VotesFile))
+			if lines = bytes.Count(votes, []byte("\n")); lines >= 2 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_ = child.Process.Kill()
+		if err := child.Wait(); err == nil || lines < 2 {
+			t.Fatalf("the child ended with %v after %d examples", err, lines)
+		}
+		p.Resume = true
+		if err := certifyOn(t.Context(), p, new(said).console(), 0, resumeOn...); err != nil {
+			t.Fatal(err)
+		}
+		sameFiles(t, fmt.Sprintf("resumed on %d devices", len(resumeOn)), p.Out, alone.Out)
+	}
+}
