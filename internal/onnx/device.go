@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // Device is where a model runs: a provider, and which of its devices. The zero
@@ -74,6 +76,22 @@ func (d Device) each() (all []Device, named bool) {
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false
+}
+
+// checkIndices refuses indices of devices that are not there, where the provider knows those that are.
+func (d Device) checkIndices() error {
+	if d.provider.names == nil || d.unit == "" {
+		return nil
+	}
+	names := d.provider.names()
+	all, _ := d.each()
+	for _, one := range all {
+		if i, err := strconv.Atoi(one.unit); err == nil && i >= len(names) && len(names) > 0 {
+			return hint.New(fmt.Sprintf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),
+				"use --device "+d.provider.device+" for all of them; $CUDA_VISIBLE_DEVICES may hide some")
+		}
+	}
+	return nil
 }
 
 // hardware is the name of a single device, where the provider knows it.

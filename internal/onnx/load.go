@@ -108,6 +108,9 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 		if err := r.works(d); err != nil {
 			return nil, d.broken(err)
 		}
+		if err := d.checkIndices(); err != nil {
+			return nil, err
+		}
 		all, named := d.each()
 		if named {
 			all = all[:1]
@@ -465,7 +468,8 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	}
 	at, err := l.session(l.freed, want)
 	if err == nil && l.device.provider.ownMemory {
-		_, _, err = l.measure(at, want, pool) // as many calls at a time as there will be
+		in, out := l.shapes(want)
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as many calls at a time as there will be
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)

@@ -312,3 +312,17 @@ func TestDeviceCheck(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A provider that loads cuDNN by itself, or does without, needs it all the same; the driver is no library of CUDA.
+func TestCUDANeeds(t *testing.T) {
+	onLinux(t)
+	dir := t.TempDir()
+	for _, name := range []string{"libcublas.so.12", "libcudart.so.12", driverLibrary, "libother.so.1"} {
+		link(t, dir, name, "int x;")
+	}
+	link(t, dir, cudaProviderFile, "int provider;", "libother.so.1", "libcublas.so.12", driverLibrary, "libcudart.so.12")
+	needed, optional, err := cudaNeeds(filepath.Join(dir, cudaProviderFile))
+	if want := []string{"libcudart.so.12", "libcublas.so.12", "libcudnn.so.9"}; err != nil || !slices.Equal(needed, want) || optional != "libnvrtc.so.12" {
+		t.Errorf("needs %q and %q, %v; want %q", needed, optional, err, want)
+	}
+}

@@ -72,6 +72,8 @@ func TestLoadEach(t *testing.T) {
 		{"3", nil, "units:3", "", ""},
 		{"2,0", []string{"0"}, "", "CUDA failure 100", ""},
 		{"2,0", []string{"2"}, "", "CUDA failure 100", ""},
+		{"4", nil, "", "there is no device units:4: 4 are here, from units:0 (A) on", ""},
+		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
 		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
 			var works atomic.Bool // the check that comes before loading
@@ -230,6 +232,10 @@ func TestShortageText(t *testing.T) {
 
 // No more calls than the provider allows are under way on a device at a time, whatever the number of callers.
 func TestCallsAtATime(t *testing.T) {
+	p := units([]string{"A"}, failOn(nil))
+	if n := cap(load(t, testModel(t, "nchw"), LoadOptions{Device: Device{provider: p}, Batch: 16}).session.slots); n != p.calls {
+		t.Errorf("%d calls at a time, the provider says %d", n, p.calls)
+	}
 	s := &session{slots: make(chan struct{}, 2)}
 	var now, most atomic.Int64
 	var wg sync.WaitGroup

@@ -79,3 +79,22 @@ func TestTF32IsTold(t *testing.T) {
 		t.Errorf("float32 is taken for %v", got)
 	}
 }
+
+// A device that may use TF32 and computes in float32 is taken; one that shall compute in float32 and does not, is refused.
+func TestTF32IsAllowed(t *testing.T) {
+	r := openRuntime(t)
+	p := units([]string{"A"}, failOn(nil))
+	p.precisions = cudaProvider.precisions
+	for _, precision := range p.precisions {
+		if err := r.checkArithmetic(t.Context(), Device{p, "0"}, precision); err != nil {
+			t.Errorf("%v: %v", precision, err)
+		}
+	}
+	p.device, p.precisions = "others", []Precision{F16, TF32}
+	if err := r.checkArithmetic(t.Context(), Device{p, "0"}, F16); err == nil {
+		t.Error("float32 is taken for float16")
+	}
+	if TF32.unit() != F16.unit() {
+		t.Error("TF32 has another precision than float16")
+	}
+}
