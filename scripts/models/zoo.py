@@ -16,7 +16,7 @@ import torch
 from sklearn import datasets
 from torch import nn
 
-Entry = namedtuple("Entry", "name family exporter opset data flags write")
+Entry = namedtuple("Entry", "name family exporter opset data flags write split_at_zero", defaults=[False])
 ZOO = []
 TEST = 200  # examples held out
 
@@ -38,9 +38,9 @@ def write_data(folder):
     np.savez(folder / "cancer.npz", x=cancer_x[:TEST], y=cancer_y[:TEST])
 
 
-def entry(name, family, exporter, opset, data, flags=()):
+def entry(name, family, exporter, opset, data, flags=(), split_at_zero=False):
     def add(write):
-        ZOO.append(Entry(name, family, exporter, opset, data, list(flags), write))
+        ZOO.append(Entry(name, family, exporter, opset, data, list(flags), write, split_at_zero))
         return write
     return add
 
@@ -377,7 +377,7 @@ def _(path):
     path.write_bytes(convert_xgboost(model, initial_types=[("X", FloatTensorType([None, 64]))]).SerializeToString())
 
 
-@entry("lightgbm", "LGBMClassifier", "onnxmltools", None, "rows.npz")
+@entry("lightgbm", "LGBMClassifier", "onnxmltools", None, "rows.npz", split_at_zero=True)
 def _(path):
     import lightgbm
     from onnxmltools import convert_lightgbm
