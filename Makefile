@@ -209,7 +209,7 @@ $(MODELS)/ok: scripts/models/requirements.txt
 	$(venv)
 
 # zig and what packs wheels; goreleaser, which takes minutes to build, and what writes bills of materials.
-$(WHEEL_TOOLS)/ok: scripts/requirements-wheel.txt
+$(WHEEL_TOOLS)/ok: scripts/release/requirements-wheel.txt
 	$(venv)
 
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -218,24 +218,24 @@ $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)):
 	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
 	touch $@
 
-$(RELEASE_TOOLS)/sbom: $(wildcard scripts/sbom/*)
-	cd scripts/sbom && $(GO) build -o $@ .
+$(RELEASE_TOOLS)/sbom: $(wildcard scripts/release/sbom/*)
+	cd scripts/release/sbom && $(GO) build -o $@ .
 
 .PHONY: release-tools
 release-tools: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)) $(RELEASE_TOOLS)/sbom
 
 .PHONY: wheel
 wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64
-	PYTHON=$(PYTHON) scripts/wheel.sh
+	PYTHON=$(PYTHON) scripts/release/wheel.sh
 
 .PHONY: release-snapshot
 release-snapshot: release-tools ## build a release of HEAD into out/release, publish nothing, and check it
-	scripts/release.sh snapshot
-	$(PYTHON) scripts/check_release.py out/release
+	scripts/release/release.sh snapshot
+	$(PYTHON) scripts/release/check.py out/release
 
 .PHONY: release
 release: release-tools ## publish the release of the tag at HEAD (by .github/workflows/release.yml)
-	scripts/release.sh publish
+	scripts/release/release.sh publish
 
 .PHONY: docs
 docs: tools ## the pages: spelling, links, commands, blocks, references, schemas
@@ -259,27 +259,27 @@ NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
 .PHONY: newcomers
 newcomers: tools ## install by pip, go install and git clone in fresh Debians, and certify (as root; half an hour)
 	@command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq debootstrap; }
-	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/wheel.sh
+	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/release/wheel.sh
 	@mkdir -p out
 	$(PYTHON) scripts/newcomers/newcomers.py $(NEWCOMERS) $(WAYS) >out/newcomers.txt
 	$(GO) run ./studies/page docs/newcomers.md <out/newcomers.txt
 
 .PHONY: deb
 deb: release-tools ## pack this machine's Debian and rpm packages into out/release
-	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release.sh snapshot
+	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release/release.sh snapshot
 
 .PHONY: deb-check
 deb-check: deb onnxruntime ## install, use and remove the Debian package in a clean Debian (as root)
-	scripts/deb_check.sh
+	scripts/release/deb_check.sh
 
 .PHONY: image-check
 image-check: onnxruntime ## build the container image with buildah (as root) and certify in it; DEVICE=cuda: that for CUDA
 	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
-	DEVICE=$(or $(DEVICE),cpu) scripts/image_check.sh
+	DEVICE=$(or $(DEVICE),cpu) scripts/release/image_check.sh
 
 .PHONY: reproducible
 reproducible: release-tools ## pack this machine's release of HEAD twice, in different folders, and compare the bytes
-	scripts/reproducible.sh
+	scripts/release/reproducible.sh
 
 .PHONY: clean
 clean: ## remove bin/ and out/
