@@ -11,9 +11,22 @@ FUZZTIME ?= 10s
 # The packages that are made of goroutines: all their tests run under the race detector.
 RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
 
-# Tools that only 'make compare' and 'make models' need are kept beside ONNX Runtime, out of the tree.
-COMPARE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/compare
-MODELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/models
+# What single targets need is kept beside ONNX Runtime, out of the tree: Python's packages, goreleaser, Kubernetes.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
+COMPARE := $(CACHE)/compare
+MODELS := $(CACHE)/models
+SITE := $(CACHE)/site
+SPELL := $(CACHE)/codespell
+KUBERNETES := $(CACHE)/kubernetes
+export WHEEL_TOOLS := $(CACHE)/wheel
+export RELEASE_TOOLS := $(CACHE)/release
+
+# A virtual environment beside its file 'ok', with the packages of the requirements that ok depends on.
+define venv
+$(PYTHON) -m venv $(@D)
+$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+touch $@
+endef
 
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
@@ -26,7 +39,7 @@ RACE_COMMANDS := Interrupt|TestScripts/^(certify|certify_scores|merge|report|acc
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools:
@@ -69,7 +82,7 @@ demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print
 test: onnxruntime openvino browser check test-race test-plain ## everything that must pass, in about ten minutes on two cores
 
 .PHONY: check
-check: tools workflows
+check: tools workflows ## format, vet, staticcheck, and the workflows
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
 	[ -z "$$unformatted" ] || { printf 'not formatted by gofmt:\n%s\n' "$$unformatted" >&2; exit 1; }
 	$(GO) vet ./...
@@ -100,19 +113,18 @@ kubernetes: build ## the manifests of Indexed Jobs against the types of Kubernet
 	cd scripts/kubernetes && RSCERT=$(CURDIR)/bin/rscert $(GO) test -count 1 .
 
 # Kubernetes from its published modules: 2,600 packages, 20 minutes on two cores the first time, 320 MB in the cache.
-KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/kubernetes
 
 .PHONY: kubernetes-cluster
-kubernetes-cluster: onnxruntime build ## Indexed Jobs on a real control plane: etcd, kube-apiserver and the Job controller, built from their sources
+kubernetes-cluster: onnxruntime build ## Indexed Jobs on a real control plane, built from its sources (20 minutes the first time)
 	@mkdir -p $(KUBERNETES)
 	cd scripts/kubernetes/cluster && $(GO) build -trimpath -ldflags '-s -w' -o $(KUBERNETES)/ \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kubectl
 	cd scripts/kubernetes/cluster && $(GO) build -trimpath -o $(KUBERNETES)/etcd go.etcd.io/etcd/server/v3
 	cd scripts/kubernetes/cluster && RSCERT=$(CURDIR)/bin/rscert KUBERNETES_BIN=$(KUBERNETES) $(GO) test -count 1 -v .
 
-# On a machine with a GPU, or, to try it, with GPU_CHECK='--device cpu --quick'. scripts/gpu_check.sh makes what it needs.
+# A dry run without a GPU: make gpu-check GPU_CHECK='--device cpu --quick'.
 .PHONY: gpu-check
-gpu-check: build ## everything about a GPU in ten minutes, into docs/gpu-results.md; a dry run: GPU_CHECK='--device cpu --quick'
+gpu-check: build ## check and measure a GPU in ten minutes, into docs/gpu-results.md
 	PYTHON=$(PYTHON) scripts/gpu_check.sh $(GPU_CHECK)
 
 .PHONY: audit
@@ -134,7 +146,7 @@ fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
 	done
 
 .PHONY: compare-providers
-compare-providers: onnxruntime openvino build ## samples a second of every provider and precision beside OpenVINO and PyTorch, in one run
+compare-providers: onnxruntime openvino build ## samples a second of every provider beside OpenVINO and PyTorch
 	scripts/compare_providers.sh
 
 # One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
@@ -152,7 +164,7 @@ mutate: onnxruntime tools ## changes of operators and numbers that no test notic
 	done
 
 .PHONY: studies
-studies: onnxruntime build ## sample the bundled model and make the tables of docs/ that rest on it (hours; LONG=1: two more)
+studies: onnxruntime build ## sample the bundled model, and make the tables of docs/ (hours; LONG=1: two more)
 	scripts/studies.sh
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg
@@ -164,7 +176,7 @@ bench-sampling: onnxruntime tools ## sampling beside ONNX Runtime alone, and the
 	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/run
 
 .PHONY: arm64
-arm64: ## the noise on arm64, by qemu-user (Debian: apt-get install qemu-user-static), and with the instructions of GOAMD64=v3
+arm64: ## the noise on arm64, by qemu-user (Debian: qemu-user-static), and with GOAMD64=v3
 	@mkdir -p out
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o out/smoothing.arm64 ./internal/smoothing
 	cd internal/smoothing && qemu-aarch64-static ../../out/smoothing.arm64 -test.run '$(BITS)'
@@ -175,41 +187,30 @@ compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loo
 	$(COMPARE)/bin/python scripts/compare_python.py
 
 .PHONY: compare-metrics
-compare-metrics: onnxruntime build $(COMPARE)-metrics/ok ## metrics beside scikit-learn, netcal, torchmetrics and others: the table of docs/metrics.md
+compare-metrics: onnxruntime build $(COMPARE)-metrics/ok ## metrics beside those of Python's packages: the table of docs/metrics.md
 	@mkdir -p out
 	$(COMPARE)-metrics/bin/python scripts/compare_metrics.py >out/compare-metrics.txt
 	$(GO) run ./studies/page docs/metrics.md <out/compare-metrics.txt
 
 $(COMPARE)-metrics/ok: scripts/requirements-compare-metrics.txt
-	$(PYTHON) -m venv $(COMPARE)-metrics
-	$(COMPARE)-metrics/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+	$(venv)
 
 $(COMPARE)/ok: scripts/requirements-compare.txt
-	$(PYTHON) -m venv $(COMPARE)
-	$(COMPARE)/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+	$(venv)
 
-# PyTorch and its relatives take 6 GB; they are kept in the cache.
+# PyTorch and its relatives take 6 GB. Some only: make models ONLY='cnn-17 skl-lr' SNIPPETS='one-file'. All of them also
+# make the goldens of testdata/exports.
 .PHONY: models
-models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python (docs/models.md), the snippets of docs/, and their goldens; some: ONLY='cnn-17 skl-lr' SNIPPETS='one-file'
+models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python, and the snippets of docs/; some: ONLY=… SNIPPETS=…
 	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
 	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
 
 $(MODELS)/ok: scripts/models/requirements.txt
-	$(PYTHON) -m venv $(MODELS)
-	$(MODELS)/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+	$(venv)
 
 # zig and what packs wheels; goreleaser, which takes minutes to build, and what writes bills of materials.
-CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
-export WHEEL_TOOLS := $(CACHE)/wheel
-export RELEASE_TOOLS := $(CACHE)/release
-
-$(WHEEL_TOOLS)/ok: scripts/requirements-wheel.txt
-	$(PYTHON) -m venv $(WHEEL_TOOLS)
-	$(WHEEL_TOOLS)/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+$(WHEEL_TOOLS)/ok: scripts/release/requirements-wheel.txt
+	$(venv)
 
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 
@@ -217,36 +218,30 @@ $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)):
 	GOBIN=$(RELEASE_TOOLS) $(GO) install $(GORELEASER)
 	touch $@
 
-$(RELEASE_TOOLS)/sbom: $(wildcard scripts/sbom/*)
-	cd scripts/sbom && $(GO) build -o $@ .
+$(RELEASE_TOOLS)/sbom: $(wildcard scripts/release/sbom/*)
+	cd scripts/release/sbom && $(GO) build -o $@ .
 
 .PHONY: release-tools
 release-tools: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)) $(RELEASE_TOOLS)/sbom
 
 .PHONY: wheel
-wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel of this platform into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64: that of Linux on arm64
-	PYTHON=$(PYTHON) scripts/wheel.sh
+wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64
+	PYTHON=$(PYTHON) scripts/release/wheel.sh
 
 .PHONY: release-snapshot
 release-snapshot: release-tools ## build a release of HEAD into out/release, publish nothing, and check it
-	scripts/release.sh snapshot
-	$(PYTHON) scripts/check_release.py out/release
+	scripts/release/release.sh snapshot
+	$(PYTHON) scripts/release/check.py out/release
 
 .PHONY: release
-release: release-tools
-	scripts/release.sh publish
-
-# codespell comes with pip and is kept beside ONNX Runtime, out of the tree.
-SPELL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/codespell
+release: release-tools ## publish the release of the tag at HEAD (by .github/workflows/release.yml)
+	scripts/release/release.sh publish
 
 .PHONY: docs
 docs: tools ## the pages: spelling, links, commands, blocks, references, schemas
 	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
 	$(SPELL)/bin/codespell *.md docs python
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestPapers|TestMethodsTopic|TestSchemas'
-
-# mkdocs comes with pip and is kept beside ONNX Runtime, out of the tree.
-SITE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert/site
 
 .PHONY: site
 site: $(SITE)/ok ## the pages as a site in out/site; a broken link or anchor is an error
@@ -255,38 +250,36 @@ site: $(SITE)/ok ## the pages as a site in out/site; a broken link or anchor is 
 	@echo out/site/index.html
 
 $(SITE)/ok: scripts/site/requirements.txt
-	$(PYTHON) -m venv $(SITE)
-	$(SITE)/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+	$(venv)
 
 # One way: make newcomers WAYS=go. The roots stay in NEWCOMERS.
 WAYS ?= git go pip
 NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
 
 .PHONY: newcomers
-newcomers: tools ## install by pip, go install and git clone in fresh Debians, and certify (root, debootstrap; half an hour)
+newcomers: tools ## install by pip, go install and git clone in fresh Debians, and certify (as root; half an hour)
 	@command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq debootstrap; }
-	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/wheel.sh
+	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/release/wheel.sh
 	@mkdir -p out
 	$(PYTHON) scripts/newcomers/newcomers.py $(NEWCOMERS) $(WAYS) >out/newcomers.txt
 	$(GO) run ./studies/page docs/newcomers.md <out/newcomers.txt
 
 .PHONY: deb
 deb: release-tools ## pack this machine's Debian and rpm packages into out/release
-	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release.sh snapshot
+	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release/release.sh snapshot
 
 .PHONY: deb-check
-deb-check: deb onnxruntime ## install the Debian package in a clean Debian made by debootstrap (as root), use it, remove it
-	scripts/deb_check.sh
+deb-check: deb onnxruntime ## install, use and remove the Debian package in a clean Debian (as root)
+	scripts/release/deb_check.sh
 
 .PHONY: image-check
-image-check: onnxruntime ## build the container image with buildah (as root) and certify bundled digits in it; DEVICE=cuda: that for CUDA
+image-check: onnxruntime ## build the container image with buildah (as root) and certify in it; DEVICE=cuda: that for CUDA
 	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
-	DEVICE=$(or $(DEVICE),cpu) scripts/image_check.sh
+	DEVICE=$(or $(DEVICE),cpu) scripts/release/image_check.sh
 
 .PHONY: reproducible
 reproducible: release-tools ## pack this machine's release of HEAD twice, in different folders, and compare the bytes
-	scripts/reproducible.sh
+	scripts/release/reproducible.sh
 
 .PHONY: clean
 clean: ## remove bin/ and out/

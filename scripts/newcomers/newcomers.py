@@ -162,7 +162,7 @@ def by_go(root):
     root.apt("--no-install-recommends golang-go")
     root.stumble("a new enough Go, its download forbidden", f"GOTOOLCHAIN=local {install}", r"requires go >= 1\.",
                  "`go env -u GOTOOLCHAIN`: Go 1.21 and later fetch the Go that the module asks for")
-    root.stumble("a C compiler", install, "build constraints exclude all Go files", "`apt-get install gcc libc6-dev`")
+    root.stumble("a C compiler", install, "needs_cgo_and_a_C_compiler", "`apt-get install gcc libc6-dev`")
     root.apt("gcc libc6-dev")
     root.step(install)
     root.stumble("`~/go/bin` on the PATH", "rscert doctor", "rscert: command not found", '`PATH="$PATH:$(go env GOPATH)/bin"`')

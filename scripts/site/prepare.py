@@ -3,7 +3,8 @@
 
     python3 prepare.py FOLDER
 
-Links that leave docs/ lead to the repository. A link that says a page's file name says its title. Blank lines go before lists, which GitHub does not need and mkdocs does.
+Links that leave docs/ lead to the repository. A link that says a page's file name says its title. Blank lines go before
+lists, which GitHub does not need and mkdocs does.
 """
 
 import posixpath

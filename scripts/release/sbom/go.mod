@@ -1,5 +1,5 @@
 // Apart from rscert's module, so that rscert does not depend on CycloneDX.
-module github.com/rscert/rscert/scripts/sbom
+module github.com/rscert/rscert/scripts/release/sbom
 
 go 1.26.8
 

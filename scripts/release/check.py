@@ -1,4 +1,4 @@
-"""Checks the release in a folder: python3 scripts/check_release.py out/release."""
+"""Checks the release in a folder: python3 scripts/release/check.py out/release."""
 
 import hashlib
 import json
@@ -79,7 +79,7 @@ def check_archive(archive: Path, version: str, commit: str, pages: set[str], scr
     if "-linux-" in archive.name:
         emulator = [] if MACHINES[arch] == os.uname().machine else [shutil.which(f"qemu-{MACHINES[arch]}-static")]
         if emulator == [None]:
-            print(f"check_release.py: {archive.name}: --version not tried, for want of an emulator", file=sys.stderr)
+            print(f"check.py: {archive.name}: --version not tried, for want of an emulator", file=sys.stderr)
             return
         # An emulator needs the other processor's loader and C library.
         if emulator:
@@ -96,7 +96,7 @@ def check_package(package: Path, files: set[str], pages: set[str]) -> None:
 
 def check(holds: bool, otherwise: str) -> None:
     if not holds:
-        sys.exit(f"check_release.py: {otherwise}")
+        sys.exit(f"check.py: {otherwise}")
 
 
 if __name__ == "__main__":

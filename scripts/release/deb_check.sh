@@ -2,7 +2,7 @@
 # Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it as
 # a user would, and removes it. ONNX Runtime is a copy of this machine's.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 missing=
 for name in debootstrap lintian; do command -v $name >/dev/null || missing="$missing $name"; done
 # shellcheck disable=SC2086

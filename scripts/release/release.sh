@@ -2,9 +2,9 @@
 # Runs goreleaser: 'release.sh snapshot' builds a release of HEAD into out/release and publishes nothing, 'release.sh
 # publish' publishes that of the tag at HEAD. $RSCERT_TARGETS are the platforms; those of macOS need $RSCERT_PREBUILT.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PATH=${RELEASE_TOOLS:?"is not set: run 'make release-snapshot'"}:$PATH
-LINUX_CC=$PWD/scripts/linux_cc.sh
+LINUX_CC=$PWD/scripts/release/linux_cc.sh
 RSCERT_TARGETS=${RSCERT_TARGETS:-linux-amd64 linux-arm64}
 # 0.1.0.dev0 is Python's way to write 0.1.0-dev0.
 RSCERT_VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py | sed 's/\.dev/-dev/')

@@ -2,7 +2,7 @@
 # Builds the wheel of this platform into out/wheel and tests it in a fresh virtual environment.
 # WHEEL_ARCH=arm64 builds that of Linux on arm64, and tries it by emulation. RSCERT_WHEEL_TESTS=no leaves the tests out.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tools=${WHEEL_TOOLS:?"is not set: run 'make wheel'"}
 python=${PYTHON:-python3}
 arch=${WHEEL_ARCH:-$(go env GOARCH)}
@@ -10,7 +10,7 @@ wheels=out/wheel
 mkdir -p "$wheels"
 if [ "$(go env GOOS)" = linux ]; then
 	case $arch in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; *) echo "wheel.sh: no wheel for $arch" >&2; exit 2 ;; esac
-	CC=$PWD/scripts/linux_cc.sh
+	CC=$PWD/scripts/release/linux_cc.sh
 	RSCERT_WHEEL_PLATFORM=linux_$machine
 	strip=-extldflags=-Wl,-s # of what the C linker adds
 	export CC RSCERT_WHEEL_PLATFORM
@@ -50,6 +50,6 @@ if [ "$arch" != "$(go env GOHOSTARCH)" ]; then
 	exit
 fi
 "$python" -m venv "$fresh/venv"
-"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/requirements-wheel-test.txt
+"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/release/requirements-wheel-test.txt
 # An empty home: no library in the cache, so that the one among Python's packages is used.
 HOME=$fresh TMPDIR=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes what goes into packages besides the program, for a version, in out/package.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 folder=out/package
 rm -rf "$folder"
 mkdir -p "$folder/completions"

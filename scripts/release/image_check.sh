@@ -3,7 +3,7 @@
 # registry can be reached, debootstrap makes stand-ins of the base images (as root). DEVICE=cuda builds the image for
 # CUDA, and looks only for its libraries. IMAGE_STORE keeps the images between runs.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 device=${DEVICE:-cpu}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
