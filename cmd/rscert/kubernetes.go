@@ -61,6 +61,7 @@ takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	f.IntVar(&o.CPUs, "cpus", 2, "processors of a pod, and threads unless certify's --threads says else")
 	f.StringVar(&o.Memory, "memory", "4Gi", "of a pod")
 	f.IntVar(&o.GPUs, "gpus", 0, "of a pod: nvidia.com/gpu")
+	f.IntVar(&o.FSGroup, "fs-group", 0, "give the volume to this group: 65532 for the image of packaging/docker, which does not run as root")
 	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
 	f.StringVar(&o.format, "format", "yaml", "of the manifest: yaml or json")
 	choices(f, "format", "yaml", "json")
@@ -126,8 +127,8 @@ func (o kubernetesOptions) validate() error {
 		return badInputf("--memory %q: want a number of bytes, as in 4Gi", o.Memory)
 	case o.format != "yaml" && o.format != "json":
 		return badInputf("--format %q: want yaml or json", o.format)
-	case o.CPUs < 1 || o.GPUs < 0 || o.AtOnce < 0 || o.Retries < 0:
-		return badInput(errors.New("want --cpus of at least 1, --gpus, --at-once and --retries of at least 0"))
+	case o.CPUs < 1 || o.GPUs < 0 || o.AtOnce < 0 || o.Retries < 0 || o.FSGroup < 0:
+		return badInput(errors.New("want --cpus of at least 1, --gpus, --at-once, --retries and --fs-group of at least 0"))
 	}
 	return nil
 }

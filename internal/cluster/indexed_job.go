@@ -17,6 +17,7 @@ type IndexedJob struct {
 	Retries int // of a shard
 	CPUs    int // of a pod
 	GPUs    int // of a pod
+	FSGroup int // group that the volume is given to; 0: it is left as it is
 	Memory  string
 	Seed    uint64
 	Out     string   // the merged run folder, as the pods see it
@@ -73,9 +74,15 @@ type podTemplate struct {
 }
 
 type podSpec struct {
-	RestartPolicy string      `json:"restartPolicy"`
-	Containers    []container `json:"containers"`
-	Volumes       []volume    `json:"volumes"`
+	RestartPolicy string       `json:"restartPolicy"`
+	Security      *podSecurity `json:"securityContext,omitempty"`
+	Containers    []container  `json:"containers"`
+	Volumes       []volume     `json:"volumes"`
+}
+
+type podSecurity struct {
+	FSGroup int    `json:"fsGroup"`
+	Change  string `json:"fsGroupChangePolicy"`
 }
 
 type container struct {
@@ -167,10 +174,15 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	if gpus > 0 {
 		limits.GPU = fmt.Sprint(gpus)
 	}
+	var security *podSecurity
+	if j.FSGroup > 0 {
+		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // and not file by file at every start
+	}
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},
 		Spec: jobSpec{Template: podTemplate{podSpec{
 			RestartPolicy: "Never", // which podFailurePolicy asks for
+			Security:      security,
 			Containers: []container{{
 				Name: containerName, Image: j.Image, Command: words, WorkingDir: j.Mount, Resources: resources{a, limits},
 				VolumeMounts: []volumeMount{{"work", j.Mount}},

@@ -40,7 +40,7 @@ func decode(t *testing.T, text []byte) batch.Job {
 }
 
 func TestIndexedJob(t *testing.T) {
-	flags := []string{"--gpus", "2", "--cpus", "4", "--memory", "16Gi", "--at-once", "3", "--retries", "5", "--name", "true", "--mount", "/data/x"}
+	flags := []string{"--gpus", "2", "--cpus", "4", "--memory", "16Gi", "--at-once", "3", "--retries", "5", "--name", "true", "--mount", "/data/x", "--fs-group", "65532"}
 	job := decode(t, manifest(t, flags...))
 	if again := decode(t, manifest(t, append(flags, "--format", "json")...)); !reflect.DeepEqual(job, again) {
 		t.Errorf("YAML has\n%v\nJSON\n%v", job, again)
@@ -61,6 +61,11 @@ func TestIndexedJob(t *testing.T) {
 	}
 	if !reflect.DeepEqual(spec.PodFailurePolicy.Rules, want) || pod.RestartPolicy != core.RestartPolicyNever {
 		t.Errorf("%+v, %s", spec.PodFailurePolicy, pod.RestartPolicy)
+	}
+	policy := core.FSGroupChangeOnRootMismatch
+	group := int64(65532)
+	if !reflect.DeepEqual(pod.SecurityContext, &core.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy}) {
+		t.Errorf("%+v", pod.SecurityContext)
 	}
 	gpus := c.Resources.Limits["nvidia.com/gpu"]
 	memory := c.Resources.Requests[core.ResourceMemory]
