@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -29,13 +28,9 @@ def environment() -> dict[str, str]:
         except Unusable as problem:
             print(f"warning: {problem}", file=sys.stderr)
             continue
-        if library is None:
-            continue
-        env[VARIABLE] = str(library)
-        if name == "onnxruntime-gpu":
-            folders = [str(folder) for folder in nvidia_folders()]
-            env["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *filter(None, [env.get("LD_LIBRARY_PATH")])])
-        break
+        if library is not None:
+            env[VARIABLE] = str(library)
+            break
     return env
 
 
@@ -71,17 +66,3 @@ def release(version: str) -> tuple[int, ...]:
 def is_library(name: str) -> bool:
     """libonnxruntime.so.1.29.0 or libonnxruntime.1.29.0.dylib, and not a provider's."""
     return name.startswith(("libonnxruntime.so", "libonnxruntime.1.")) or name == "libonnxruntime.dylib"
-
-
-def nvidia_folders() -> Iterator[Path]:
-    """The folders of the shared libraries of NVIDIA's wheels."""
-    seen = set()
-    for package in metadata.distributions():
-        if not (package.name or "").lower().startswith("nvidia-"):
-            continue
-        for file in package.files or []:
-            if ".so" in file.name and file.parts[0] == "nvidia":
-                folder = Path(str(file.locate())).resolve().parent
-                if folder not in seen:
-                    seen.add(folder)
-                    yield folder
