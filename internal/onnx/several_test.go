@@ -153,6 +153,38 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
+// What is to be known of one device alone is said with its name, and what is of all once.
+func TestWarningsOfDevices(t *testing.T) {
+	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
+	var opened atomic.Int64 // sessions of the second device; the second is of the reference size
+	p := units([]string{"A", "B"}, func(unit string) error {
+		if unit == "1" && opened.Add(1) == 4 {
+			return memory
+		}
+		return nil
+	})
+	small := Device{p, ""}
+	models, err := loadEach(t, "stuck_8", LoadOptions{Device: small, Batch: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 8 at a time") != 1 {
+		t.Errorf("warnings %q", w)
+	}
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, the checks before loading among them
+		opened.Store(4 - at)
+		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := models[0].Warnings(); len(models) == 2 && len(models[1].Warnings()) == 1 &&
+			slices.Equal(w, []string{"units:1 (B): " + models[1].Warnings()[0]}) {
+			return
+		}
+	}
+	t.Error("no shortage of the second device was said")
+}
+
 // A device whose memory does not take the reference size runs the model in smaller calls, with the same scores; one whose
 // memory does not take a larger batch runs it in calls of the reference size.
 func TestShortage(t *testing.T) {
