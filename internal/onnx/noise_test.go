@@ -519,6 +519,9 @@ func TestNoiseOnDevices(t *testing.T) {
 		if err := m.StopNoise(); err != nil || m.Noise() != nil || m.RunNoisy(t.Context(), draw.rows, nil, nil) == nil {
 			t.Errorf("noise is made after it was stopped, %v", err)
 		}
+		if err := m.StartNoise(noise); err == nil || m.Noise() != nil {
+			t.Errorf("noise is put in front of a model whose source is gone: %v", err)
+		}
 	}
 }
 
