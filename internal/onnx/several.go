@@ -1,8 +1,8 @@
 package onnx
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +33,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]
 			models = append(models, m)
 			first.adopt(m)
 		case named:
-			err = errors.Join(err, errs[i])
+			err = cmp.Or(err, errs[i])
 		default:
 			first.warn("%s is left out: %v", describeDevice(others[i]), errs[i])
 		}
