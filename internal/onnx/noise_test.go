@@ -525,6 +525,30 @@ func TestNoiseOnDevices(t *testing.T) {
 	}
 }
 
+// TestNoiseAgain puts another noise in front: the graph of the one before is closed.
+func TestNoiseAgain(t *testing.T) {
+	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
+	draw := newDrawing(m)
+	var before *noisy
+	for _, std := range []float64{.25, .5} {
+		noise := testNoise(t, 63.75, []float64{.5}, []float64{std})
+		if err := m.StartNoise(noise); err != nil || m.Noise() != noise {
+			t.Fatal(err)
+		}
+		in := testInputs(t, noise, 1, m.InputLen(), func(int) int { return 0 })[0]
+		for i := range 8 {
+			draw.noisy(i, in, smoothing.NewStream(7, 1, smoothing.Estimation), int64(i))
+		}
+		draw.compare(t)
+		if before != nil && before.session.free != nil {
+			t.Error("the session of the noise before is open")
+		}
+		if before = m.noisy; before.session.free == nil {
+			t.Error("a session that is open has no options")
+		}
+	}
+}
+
 // TestNoiseConcurrently runs batches of several examples from several goroutines; each example has votes of its own.
 func TestNoiseConcurrently(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU, Workers: 4})
