@@ -85,7 +85,11 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 		name string
 		agreement.Side
 	}{{"first", a.First}, {"second", a.Second}} {
-		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, side.Device, side.Precision, side.Provider, side.Library)
+		device := side.Device
+		if len(side.GPUs) > 0 {
+			device += fmt.Sprintf(" (%s)", strings.Join(side.GPUs, ", "))
+		}
+		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
 	}
 	line("examples", "%d of both%s", a.Examples, onlyIn(a))
 	line("samples", "%d", a.Samples)

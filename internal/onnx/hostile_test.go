@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/smoothing"
 )
 
 const (
@@ -208,6 +210,47 @@ func TestLoadEndless(t *testing.T) {
 		}
 	}
 	abandoned.Store(false) // for the tests that close the runtime
+}
+
+// TestNoiseEndless has a model whose loop never ends on noisy inputs: the call is given up, and the model can be closed.
+func TestNoiseEndless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a call that does not end, which a thread of ONNX Runtime is at work in until the tests end")
+	}
+	loop := &onnxpb.GraphProto{Name: proto.String("body"),
+		Input:  []*onnxpb.ValueInfoProto{value("i", int64s), value("go", boolean), value("v", Float32, "N", 4)},
+		Output: []*onnxpb.ValueInfoProto{value("go", boolean), value("v", Float32, "N", 4)}}
+	model := net().floats("bound", 100)
+	model.Graph.Initializer[len(model.Graph.Initializer)-1].Dims = nil // a number
+	model.node("ReduceMax", "s", "largest", intAttribute("keepdims", 0)).
+		add(node("Greater", []string{"largest", "bound"}, "beyond"), "", "beyond").
+		add(node("Loop", []string{"", "beyond", "s"}, "y", graphAttribute("body", loop)), "", "loop")
+	m, err := openRuntime(t).LoadContext(t.Context(), model.bytes(t), LoadOptions{Batch: 8, Device: CPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := testNoise(t, 63.75, []float64{0}, []float64{1e-5})
+	if err := m.StartNoise(noise); err != nil {
+		t.Fatal(err)
+	}
+	in := testInputs(t, noise, 1, m.InputLen(), func(int) int { return 0 })[0]
+	rows := smoothing.NewRows(m.Batch())
+	for i := range m.Batch() {
+		rows.Noisy(i, in, smoothing.NewStream(7, 1, smoothing.Estimation), int64(i))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := m.RunNoisy(ctx, rows, make([]int32, m.Batch()), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if !m.noisy.abandoned.Load() || len(m.noisy.free) > 0 || m.session.abandoned.Load() {
+		t.Errorf("the call is given up: %v; %d calls are kept", m.noisy.abandoned.Load(), len(m.noisy.free))
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	runtime.GC() // what the call has pinned is still held
+	abandoned.Store(false)
 }
 
 // TestHostileSizes loads models whose sizes would take all memory.

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -56,6 +57,9 @@ type noiseNames struct {
 
 // noiseGraph is the model's graph, as its session has it, with noise in front and votes behind.
 func (m *Model) noiseGraph(draws smoothing.Draws) (g graph, names noiseNames, err error) {
+	if m.model == nil {
+		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
+	}
 	edited := m.edited(m.form)
 	version := opset(edited)
 	switch {

@@ -485,6 +485,70 @@ func TestNoiseResident(t *testing.T) {
 	}
 }
 
+// TestNoiseOnDevices has several devices that make noise: each opens its graph with the settings of its own, and all make
+// the same bits, also when one of them stops.
+func TestNoiseOnDevices(t *testing.T) {
+	p := units([]string{"A", "A", "A"}, failOn(nil))
+	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
+	inputs := testInputs(t, noise, 3, models[0].InputLen(), func(int) int { return 0 })
+	var want []float32
+	for i, m := range models {
+		if err := m.StartNoise(noise); err != nil {
+			t.Fatal(err)
+		}
+		m.SealSource()
+		if unit := m.noisy.options["unit"]; unit != m.device.unit || cap(m.noisy.slots) != p.calls {
+			t.Errorf("device %v makes noise on %q, %d calls at a time", m.Device(), unit, cap(m.noisy.slots))
+		}
+		draw := newDrawing(m)
+		for row := range 16 {
+			draw.noisy(row, inputs[row%3], smoothing.NewStream(7, row%3, smoothing.Estimation), int64(row))
+		}
+		got := draw.compare(t)
+		if i > 0 && !sameBits(got, want) {
+			t.Errorf("device %v gives other scores", m.Device())
+		}
+		want = got
+		if i == 2 {
+			continue
+		}
+		if err := m.StopNoise(); err != nil || m.Noise() != nil || m.RunNoisy(t.Context(), draw.rows, nil, nil) == nil {
+			t.Errorf("noise is made after it was stopped, %v", err)
+		}
+		if err := m.StartNoise(noise); err == nil || m.Noise() != nil {
+			t.Errorf("noise is put in front of a model whose source is gone: %v", err)
+		}
+	}
+}
+
+// TestNoiseAgain puts another noise in front: the graph of the one before is closed.
+func TestNoiseAgain(t *testing.T) {
+	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
+	draw := newDrawing(m)
+	var before *noisy
+	for _, std := range []float64{.25, .5} {
+		noise := testNoise(t, 63.75, []float64{.5}, []float64{std})
+		if err := m.StartNoise(noise); err != nil || m.Noise() != noise {
+			t.Fatal(err)
+		}
+		in := testInputs(t, noise, 1, m.InputLen(), func(int) int { return 0 })[0]
+		for i := range 8 {
+			draw.noisy(i, in, smoothing.NewStream(7, 1, smoothing.Estimation), int64(i))
+		}
+		draw.compare(t)
+		if before != nil && before.session.free != nil {
+			t.Error("the session of the noise before is open")
+		}
+		if before = m.noisy; before.session.free == nil {
+			t.Error("a session that is open has no options")
+		}
+	}
+}
+
 // TestNoiseConcurrently runs batches of several examples from several goroutines; each example has votes of its own.
 func TestNoiseConcurrently(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU, Workers: 4})

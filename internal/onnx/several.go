@@ -1,8 +1,8 @@
 package onnx
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,8 +31,9 @@ func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]
 		switch {
 		case m != nil:
 			models = append(models, m)
+			first.adopt(m)
 		case named:
-			err = errors.Join(err, errs[i])
+			err = cmp.Or(err, errs[i])
 		default:
 			first.warn("%s is left out: %v", describeDevice(others[i]), errs[i])
 		}
@@ -47,6 +48,15 @@ func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]
 		return nil, err
 	}
 	return models, nil
+}
+
+// adopt takes over the warnings of the model on another device that are not its own: of calls that are smaller there, say.
+func (m *Model) adopt(other *Model) {
+	for _, w := range other.warnings {
+		if !slices.Contains(m.warnings, w) {
+			m.warn("%s: %s", describeDevice(other.device), w)
+		}
+	}
 }
 
 // others are the devices beside the one that runs the first model, and whether their indices were given.

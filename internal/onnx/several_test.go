@@ -72,6 +72,7 @@ func TestLoadEach(t *testing.T) {
 		{"3", nil, "units:3", "", ""},
 		{"2,0", []string{"0"}, "", "CUDA failure 100", ""},
 		{"2,0", []string{"2"}, "", "CUDA failure 100", ""},
+		{"2,0,1", []string{"0", "1"}, "", "device units:0: CUDA failure 100", ""},
 		{"4", nil, "", "there is no device units:4: 4 are here, from units:0 (A) on", ""},
 		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
@@ -85,7 +86,7 @@ func TestLoadEach(t *testing.T) {
 			})
 			models, err := loadEach(t, "nchw", LoadOptions{Device: Device{p, c.unit}, Batch: 20})
 			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) || models != nil {
+				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "\n") || models != nil {
 					t.Errorf("error %v, %d models", err, len(models))
 				}
 				return
@@ -153,6 +154,38 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
+// What is to be known of one device alone is said with its name, and what is of all once.
+func TestWarningsOfDevices(t *testing.T) {
+	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
+	var opened atomic.Int64 // sessions of the second device; the second is of the reference size
+	p := units([]string{"A", "B"}, func(unit string) error {
+		if unit == "1" && opened.Add(1) == 4 {
+			return memory
+		}
+		return nil
+	})
+	small := Device{p, ""}
+	models, err := loadEach(t, "stuck_8", LoadOptions{Device: small, Batch: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 8 at a time") != 1 {
+		t.Errorf("warnings %q", w)
+	}
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, the checks before loading among them
+		opened.Store(4 - at)
+		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := models[0].Warnings(); len(models) == 2 && len(models[1].Warnings()) == 1 &&
+			slices.Equal(w, []string{"units:1 (B): " + models[1].Warnings()[0]}) {
+			return
+		}
+	}
+	t.Error("no shortage of the second device was said")
+}
+
 // A device whose memory does not take the reference size runs the model in smaller calls, with the same scores; one whose
 // memory does not take a larger batch runs it in calls of the reference size.
 func TestShortage(t *testing.T) {
@@ -199,8 +232,12 @@ func TestShortage(t *testing.T) {
 	m := &Model{device: Device{p, "0"}, batch: 1024, tile: 512}
 	advice, _ := hint.Of(m.explainRun(memory))
 	if err := m.explainRun(memory); !errors.Is(err, memory) || !strings.Contains(err.Error(), "units:0 (A) has too little memory for 512 samples a call: ") ||
-		!strings.Contains(advice, "--batch, now 1024") {
+		!strings.Contains(advice, "--batch, now 1024") || strings.Contains(advice, "--noise-on") {
 		t.Errorf("error %v, hint %q", err, advice)
+	}
+	m.noisy = &noisy{}
+	if advice, _ := hint.Of(m.explainRun(memory)); !strings.HasSuffix(advice, "; --noise-on host takes less memory, too") {
+		t.Errorf("hint %q", advice)
 	}
 	if other := errors.New("input is out of bounds"); m.explainRun(other) != other || m.explainRun(nil) != nil {
 		t.Error("another error is explained")

@@ -29,6 +29,9 @@ func (m *Model) explainRun(err error) error {
 	if m.batch == 0 { // it is being loaded
 		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end what else uses the device, or use another one")
 	}
-	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err),
-		"give a smaller --batch, now %d, or end what else uses the device", m.batch)
+	advice := fmt.Sprintf("give a smaller --batch, now %d, or end what else uses the device", m.batch)
+	if m.noisy != nil { // the device has the weights twice
+		advice += "; --noise-on host takes less memory, too"
+	}
+	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }

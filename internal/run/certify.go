@@ -90,7 +90,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	}
 	console.notef("noise: %s", in.noise)
 	if in.onHost != nil {
-		console.warnf("the noise is made on the host, not on %s: %v", in.model.Device(), in.onHost)
+		console.warnf("the noise is made on the host, not on %s: %v", in.device(), in.onHost)
 	}
 	for _, w := range in.model.Warnings() {
 		console.warnf("%s: %s", p.Model, w)

@@ -21,7 +21,7 @@ import (
 
 // unsteady is the model on a device that fails from a call on, if that is not 0, and takes some time.
 type unsteady struct {
-	smoothing.Classifier
+	smoothing.NoiseMaker
 	from  int64
 	calls *atomic.Int64
 	slow  time.Duration
@@ -30,11 +30,25 @@ type unsteady struct {
 var errDevice = errors.New("the device fell off the bus")
 
 func (u unsteady) Run(ctx context.Context, in, out []float32) error {
+	if err := u.call(); err != nil {
+		return err
+	}
+	return u.NoiseMaker.Run(ctx, in, out)
+}
+
+func (u unsteady) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int32, outputs []float32) error {
+	if err := u.call(); err != nil {
+		return err
+	}
+	return u.NoiseMaker.RunNoisy(ctx, rows, votes, outputs)
+}
+
+func (u unsteady) call() error {
 	if n := u.calls.Add(1); u.from > 0 && n >= u.from {
 		return errDevice
 	}
 	time.Sleep(u.slow)
-	return u.Classifier.Run(ctx, in, out)
+	return nil
 }
 
 // certifyOn is Certify on several devices, which share the CPU: one for every number, which is the call from which it
@@ -120,30 +134,44 @@ func TestDevices(t *testing.T) {
 			alone := quick(t, data, change)
 			mustCertify(t, alone)
 			for _, failFrom := range [][]int64{{0}, {0, 0}, {0, 0, 0, 0}, {1, 0}, {0, 5}, {3, 0, 9}, {4, 4}, {3, 2, 4}} {
-				what := fmt.Sprintf("failing from calls %v", failFrom)
-				p := quick(t, data, change)
-				p.Batch = 16
-				var s said
-				err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
-				failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
-				if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
-					t.Errorf("%s: %v", what, err) // of two, both may fail with one example
+				for _, on := range []NoiseOn{NoiseOnHost, NoiseOnDevice} {
+					p := quick(t, data, change)
+					p.Batch, p.NoiseOn = 16, on
+					checkDevices(t, p, alone, failFrom)
 				}
-				for _, warning := range s.warnings {
-					if strings.Contains(warning, "failed and is left out: ") && !strings.Contains(warning, errDevice.Error()) {
-						t.Errorf("%s: warning %q", what, warning)
-					}
-				}
-				if err != nil {
-					p.Resume = true
-					if err := certifyOn(t.Context(), p, s.console(), 0, 0, 7); err != nil {
-						t.Errorf("%s, resumed: %v", what, err)
-					}
-				}
-				sameFiles(t, what, p.Out, alone.Out)
 			}
 		})
 	}
+}
+
+// checkDevices carries out a plan on devices that fail from some calls on, and compares what comes of it with a run on
+// one. A run that ends is resumed with its noise made elsewhere.
+func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
+	t.Helper()
+	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
+	var s said
+	err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
+	failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
+	if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
+		t.Errorf("%s: %v", what, err) // of two, both may fail with one example
+	}
+	for _, warning := range s.warnings {
+		if strings.Contains(warning, "on the host") ||
+			strings.Contains(warning, "failed and is left out: ") && !strings.Contains(warning, errDevice.Error()) {
+			t.Errorf("%s: warning %q", what, warning)
+		}
+	}
+	if run, err := runfolder.Read(p.Out); err != nil || run.Runtime.NoiseOn != string(p.NoiseOn) {
+		t.Errorf("%s: the noise is on %q, %v", what, run.Runtime.NoiseOn, err)
+	}
+	if err != nil {
+		p.Resume = true
+		p.NoiseOn = map[NoiseOn]NoiseOn{NoiseOnHost: NoiseOnDevice, NoiseOnDevice: NoiseOnHost}[p.NoiseOn]
+		if err := certifyOn(t.Context(), p, s.console(), 0, 0, 7); err != nil {
+			t.Errorf("%s, resumed: %v", what, err)
+		}
+	}
+	sameFiles(t, what, p.Out, alone.Out)
 }
 
 // A device that fails is named in a warning, with what becomes of its examples.
@@ -166,12 +194,12 @@ func TestLostDeviceIsSaid(t *testing.T) {
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices kills a process that runs on three devices, with a signal that it cannot catch, and resumes its run
-// on two and on one.
+// on two and on one. The noise is made on the devices until then, and on the host after.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {
 		p := quick(t, paths[1], change)
-		p.Out, p.Batch = paths[0], 16
+		p.Out, p.Batch, p.NoiseOn = paths[0], 16, NoiseOnDevice
 		t.Fatal(certifyOn(t.Context(), p, new(said).console(), 20*time.Millisecond, 0, 0, 0))
 	}
 	data := manyImages(t)

@@ -43,7 +43,9 @@ func (in *inputs) placeNoise(ctx context.Context, on NoiseOn) (why error) {
 	device := in.noise.lattice != nil && (on == NoiseOnDevice || on != NoiseOnHost && in.model.MakesNoiseWell())
 	for _, m := range models {
 		if device && why == nil {
-			why = in.startNoise(ctx, m)
+			if why = in.startNoise(ctx, m); why != nil && len(models) > 1 {
+				why = fmt.Errorf("%s: %w", m.Place(), why)
+			}
 		}
 		m.SealSource() // nothing else needs it, and it holds the weights
 	}

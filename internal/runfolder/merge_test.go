@@ -75,6 +75,10 @@ func sampleShard(t *testing.T, run Run, shard Shard, without int) (dir string) {
 	positions := run.positions()
 	run.Data.Selected = len(positions)
 	run.Runtime.Batch = 8 + shard.I // of no consequence
+	if shard.K > 1 {
+		run.Runtime.GPUs = []string{fmt.Sprint("GPU ", shard.I)}
+		run.Runtime.Resumed = []Resumption{{1, Runtime{GPUs: []string{"another"}}}}
+	}
 	dir = filepath.Join(t.TempDir(), strings.ReplaceAll(shard.String(), "/", "of"))
 	f, err := Create(dir, run)
 	if err != nil {
@@ -158,12 +162,18 @@ func checkWhole(t *testing.T, out, whole string, run Run) {
 		if s.Batch != 8+s.Shard.I {
 			t.Errorf("shard %s ran with batch %d", s.Shard, s.Batch)
 		}
+		if s.Shard.K > 1 && (len(s.Resumed) != 1 || !slices.Equal(s.Kinds(), []string{fmt.Sprint("GPU ", s.Shard.I), "another"})) {
+			t.Errorf("shard %s ran on %v", s.Shard, s.Kinds())
+		}
 		p := merged.Parameters
 		p.Shard = s.Shard
 		ran += len(p.Positions(merged.Data.Examples))
 	}
 	if ran != merged.Data.Selected {
 		t.Errorf("run.json names shards of %d examples, want %d", ran, merged.Data.Selected)
+	}
+	if merged.Runtime.Resumed != nil || len(merged.Runtime.Shards) > 1 && len(merged.Runtime.Kinds()) != 1+len(merged.Runtime.Shards) {
+		t.Errorf("the whole was resumed on %v, and was on %v", merged.Runtime.Resumed, merged.Runtime.Kinds())
 	}
 	merged.Runtime, split.Runtime = Runtime{}, Runtime{}
 	if !reflect.DeepEqual(merged, split) {

@@ -174,6 +174,19 @@ func (r Runtime) now() Runtime {
 // kinds are the names of the GPUs, each once. How many of a kind there are changes no result.
 func (r Runtime) kinds() []string { return slices.Compact(slices.Sorted(slices.Values(r.GPUs))) }
 
+// Kinds are the names of all GPUs that the run was on, each once: when it was begun, where it went on, in all shards.
+func (r Runtime) Kinds() []string {
+	all := r.kinds()
+	for _, on := range r.Resumed {
+		all = append(all, on.Kinds()...)
+	}
+	for _, shard := range r.Shards {
+		all = append(all, shard.Kinds()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // ShardRuntime is what a shard ran on.
 type ShardRuntime struct {
 	Shard Shard `json:"shard"`

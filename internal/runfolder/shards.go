@@ -225,6 +225,7 @@ func (s *Shards) describe() {
 	s.run.Parameters.Shard = Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
+	s.run.Runtime.Resumed = nil // it is the first shard's, and counts its examples
 	for _, p := range s.parts {
 		if s.Gaps() != nil {
 			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)

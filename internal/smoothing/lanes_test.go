@@ -81,7 +81,7 @@ func (r *restartable) Restart() (Experiment, error) {
 	}
 	r.thrown = true
 	o := r.observed
-	fresh := &restartable{&observed{recorded{index: o.index, clean: o.clean, sigma: o.sigma, goals: o.goals, log: o.log}}, r.slot, false, r.begun + 1}
+	fresh := &restartable{&observed{recorded{index: o.index, clean: o.clean, sigma: o.sigma, goals: o.goals, log: o.log, input: o.input}}, r.slot, false, r.begun + 1}
 	*r.slot = fresh
 	return fresh, nil
 }

@@ -229,6 +229,17 @@ func TestSamplerOnDevice(t *testing.T) {
 		for _, batch := range []int{1, 7, 64} {
 			log, want := run(&linear{batch: batch}, observe)
 			device := newGadget(t, batch, noise)
+			device.rows = func(r *Rows) { // there are no places but those of the batch
+				last := slices.Max(r.Example)
+				if int(last) != len(r.Places)-1 {
+					t.Errorf("%d examples are held for rows of up to number %d", len(r.Places), last)
+				}
+				for i := range r.Key { // rows of an example stand together; rows that are not used are empty
+					if i > 0 && r.Example[i] != r.Example[i-1] && r.Example[i] != r.Example[i-1]+1 && r.Key[i]|r.Start[i] != 0 {
+						t.Errorf("row %d is of example %d, after %d", i, r.Example[i], r.Example[i-1])
+					}
+				}
+			}
 			again, got := run(device, observe)
 			if !reflect.DeepEqual(log, again) || len(log) != 5 {
 				t.Errorf("emitted %v, want %v", again, log)

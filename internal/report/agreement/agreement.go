@@ -48,13 +48,15 @@ type Agreement struct {
 
 // Side is one of the runs.
 type Side struct {
-	Run       string `json:"run"`
-	Device    string `json:"device"`
-	Precision string `json:"precision"`
-	Provider  string `json:"provider"`
-	Library   string `json:"library"` // ONNX Runtime's version
-	Examples  int    `json:"examples"`
-	Only      int    `json:"examples_only_here"`
+	Run    string `json:"run"`
+	Device string `json:"device"`
+	// GPUs are the names of those that the run was on, each once: with resumptions and shards there may be several.
+	GPUs      []string `json:"gpus,omitempty"`
+	Precision string   `json:"precision"`
+	Provider  string   `json:"provider"`
+	Library   string   `json:"library"` // ONNX Runtime's version
+	Examples  int      `json:"examples"`
+	Only      int      `json:"examples_only_here"`
 }
 
 // Class is what two runs say of the class of an example.
@@ -158,7 +160,7 @@ func Compare(ctx context.Context, first, second summary.Source, done func()) (Ag
 
 func side(s summary.Source) Side {
 	r := s.Run
-	return Side{Run: s.Path, Device: r.Runtime.Device, Precision: r.Parameters.Precision.String(), Provider: r.Runtime.Provider,
+	return Side{Run: s.Path, Device: r.Runtime.Device, GPUs: r.Runtime.Kinds(), Precision: r.Parameters.Precision.String(), Provider: r.Runtime.Provider,
 		Library: r.Runtime.Library, Examples: len(s.Certificates)}
 }
 

@@ -185,7 +185,8 @@ func of(classes ...int) (scores [][]float32) {
 func unchanged(*runfolder.Run) {}
 
 func onGPU(r *runfolder.Run) {
-	r.Runtime.Device, r.Runtime.Provider = "cuda:0", "CUDA"
+	r.Runtime.Device, r.Runtime.Provider, r.Runtime.GPUs = "cuda:0,1", "CUDA", []string{"H100", "H100"}
+	r.Runtime.Resumed = []runfolder.Resumption{{Examples: 2, Runtime: runfolder.Runtime{GPUs: []string{"A100"}}}}
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
@@ -229,6 +230,10 @@ func TestCompare(t *testing.T) {
 	}
 	if len(got.Differences) != 2 || got.Differences[0].What != "--precision" || got.Differences[1].What != "the provider" {
 		t.Errorf("%+v", got.Differences)
+	}
+
+	if got.First.GPUs != nil || !slices.Equal(got.Second.GPUs, []string{"A100", "H100"}) {
+		t.Errorf("the GPUs are %q and %q", got.First.GPUs, got.Second.GPUs)
 	}
 
 	// Of the sums of votes alone, the two of example 1 are not seen.
