@@ -142,7 +142,7 @@ func TestDocsBlocks(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, page := range names {
-		var todo []docBlock
+		var runnable []docBlock
 		for _, b := range docBlocks(page, all[page]) {
 			fate, err := b.fate(string(makefile))
 			if err != nil {
@@ -150,11 +150,11 @@ func TestDocsBlocks(t *testing.T) {
 			}
 			fates[fate]++
 			if fate == "run" || fate == "console" {
-				todo = append(todo, b)
+				runnable = append(runnable, b)
 			}
 		}
-		if len(todo) > 0 {
-			t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) { runBlocks(t, folder, todo) })
+		if len(runnable) > 0 {
+			t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) { runBlocks(t, folder, runnable) })
 		}
 	}
 	t.Logf("blocks: %v", fates)

@@ -58,7 +58,7 @@ func (m *machine) reduce(call []any) {
 	var v any
 	switch {
 	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
-		v = &Array{} // its shape and type are placeholders
+		v = &Array{} // called with shape (0,) and type int8; BUILD brings those of the array
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
 		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":
