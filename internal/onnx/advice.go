@@ -15,21 +15,18 @@ import (
 // batchAdvice says how to export a model that cannot be run in batches because
 // of err.
 func (l *loader) batchAdvice(err error) string {
-	name := printable(l.contract.input.Name)
+	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", printable(l.contract.input.Name))
 	switch {
 	case has(l.model, "DynamicQuantizeLinear"):
 		return "it is quantised dynamically, with one scale for a whole batch: quantise it statically " +
 			"(in ONNX Runtime quantize_static), or use the model that is not quantised"
-	case errors.Is(err, errMates):
-		return "export it for inference (in PyTorch after model.eval()), so that nothing is computed from the batch, as batch normalisation does in training"
-	case errors.Is(err, errSame):
-		return fmt.Sprintf("if it is no constant, export it with a free batch dimension (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", name)
 	case l.contract.batch == noBatch:
-		return fmt.Sprintf("export it with a batch dimension in front, whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", name)
-	case l.contract.batch == freeSize:
-		return "somewhere inside it the size of the batch is fixed: export it again with an example batch of 2 or more"
+		return "export it with a batch dimension in front, " + free
+	case l.contract.batch != freeSize && !errors.Is(err, errMates):
+		return "export it with a batch dimension " + free
 	}
-	return fmt.Sprintf("export it with a free batch dimension (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", name)
+	return "export it for inference (in PyTorch after model.eval()), so that each input is reduced, sorted and scaled by itself: " +
+		"x.amax(dim=(1, 2, 3), keepdim=True), not x.amax()"
 }
 
 // has reports whether the model has an operator.

@@ -223,8 +223,9 @@ func TestDenoisePairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			if len(m.Warnings()) > 0 {
-				t.Error(m.Warnings())
+			warnings := strings.Join(m.Warnings(), "\n")
+			if inside := name == "function" || name == "branch"; inside != strings.Contains(warnings, "it runs 1 at a time") || !inside && warnings != "" {
+				t.Error(m.Warnings()) // the proof does not look inside functions and branches
 			}
 			for i, got := range slices.Concat(scores(t, m, samples)...) {
 				if math.Abs(float64(got-want[i])) > 1e-4 {

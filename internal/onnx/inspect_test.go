@@ -156,7 +156,6 @@ func FuzzInspect(f *testing.F) {
 		keepOutput(parsed.Graph, c.output.Name)
 		tryRebatch(parsed, c)
 		c.output.Name = splitLone(parsed.Graph, c.output.Name, Probabilities)
-		freeBatch(parsed.Graph, c.input.Name, int64(max(c.batch, 1)))
 		fixBatch(parsed.Graph, c.input.Name, 2)
 		feedFloat32(parsed.Graph, c.input.Name, c.output.Name)
 		if _, err := proto.Marshal(parsed); err != nil {
@@ -175,7 +174,7 @@ func tryRebatch(m *onnxpb.ModelProto, c contract) {
 			ints[v] = []int64{1}
 		}
 	}
-	edits, err := rebatch(m, c.input.Name, c.output.Name, 1, shapes, ints)
+	edits, err := rebatch(m, c.input.Name, c.output.Name, 1, learnt{shapes, ints})
 	if err == nil {
 		applyRebatch(proto.CloneOf(m).Graph, c.input.Name, 1, edits)
 	}

@@ -81,8 +81,7 @@ func (e *editor) round(from, to string, t ElemType) {
 func (e *editor) float32Constant(v ...float32) string {
 	name := e.name("floats")
 	t := &onnxpb.TensorProto{DataType: proto.Int32(int32(Float32)), Dims: []int64{int64(len(v))}, FloatData: v}
-	e.added = append(e.added, node("Constant", nil, name, &onnxpb.AttributeProto{
-		Name: proto.String("value"), Type: onnxpb.AttributeProto_TENSOR.Enum(), T: t}))
+	e.added = append(e.added, node("Constant", nil, name, constantValue(t)))
 	return name
 }
 

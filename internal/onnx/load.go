@@ -47,11 +47,12 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 
 // LoadFile makes a model ready to run.
 //
-// What a sample's scores are must not depend on the samples beside it, on its
-// place in the batch, or on the batch's size. Load checks this on random
-// samples, bit for bit, and runs the model in the largest pieces for which it
-// holds: whole batches, pieces of the reference size, or one at a time. What
-// that costs the user is in Warnings.
+// The scores of a sample must not depend on the samples beside it, on its place
+// in the batch, or on the batch's size. Load proves this from the graph (see
+// rebatch.go), tries it bit for bit on random samples, and runs the model in the
+// largest pieces for which it holds: whole batches, or pieces of the reference
+// size. A model that is not proved runs one input a call. What that costs the
+// user is in Warnings.
 //
 // A model that draws random numbers or has unknown operators is refused by
 // looking at its graph. Cancelling ctx ends the trial runs, as those of a model
@@ -76,6 +77,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *File, opt LoadOptions) (*M
 			err = l.loadOn(d, opt)
 		}
 		if err == nil {
+			l.sayEdits()
 			return l.Model, nil
 		}
 		if ctx.Err() != nil {
@@ -160,7 +162,8 @@ type loader struct {
 	ctx      context.Context // of Load, which the loader does not outlive
 	sessions map[sessionKey]*session
 	halved   int        // how often the reference size was, for want of memory
-	freed    freedom    // how the batch dimension had to be made free
+	tried    bool       // prove was called
+	unproved error      // what prove returned
 	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
 }
 
@@ -168,7 +171,7 @@ type loader struct {
 type source struct {
 	model   *onnxpb.ModelProto // as the file has it, adapted
 	weights map[string]weight  // that it points at
-	edits   map[int]edit       // of proven, by node
+	edits   map[int]edit       // of a proved model, by node
 	loops   bool               // the model has loops
 }
 
@@ -265,23 +268,14 @@ func (l *loader) closeAllBut(but *session) {
 
 // sessionKey says how a session's graph differs from the model's.
 type sessionKey struct {
-	freed freedom
-	fixed int // the free batch dimension was fixed at this size; 0: it was not
+	proved bool // the graph has the edits of its proof
+	fixed  int  // the free batch dimension was fixed at this size; 0: it was not
 }
 
-// freedom is how a batch dimension that is fixed, somewhere, is made free.
-type freedom int
-
-const (
-	asItIs  freedom = iota
-	loosely         // what looks like it is freed: freeBatch
-	proven          // what is proven to be it: rebatch
-)
-
 // session opens the graph for calls of tile samples.
-func (l *loader) session(freed freedom, tile int) (*session, error) {
-	key := sessionKey{freed: freed}
-	if l.device.provider.fixSizes && (freed != asItIs || l.contract.batch == freeSize) {
+func (l *loader) session(proved bool, tile int) (*session, error) {
+	key := sessionKey{proved: proved}
+	if l.device.provider.fixSizes && (proved || l.contract.batch == freeSize) {
 		key.fixed = tile
 	}
 	if s := l.sessions[key]; s != nil {
@@ -304,11 +298,8 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
 	input, output := m.contract.input.Name, m.contract.output.Name
 	keepOutput(edited.Graph, output)
-	switch size := int64(max(m.contract.batch, 1)); key.freed {
-	case loosely:
-		freeBatch(edited.Graph, input, size)
-	case proven:
-		applyRebatch(edited.Graph, input, size, m.edits)
+	if key.proved && (len(m.edits) > 0 || m.contract.batch != freeSize) {
+		applyRebatch(edited.Graph, input, int64(max(m.contract.batch, 1)), m.edits)
 	}
 	if key.fixed > 0 {
 		fixBatch(edited.Graph, input, int64(key.fixed))
@@ -356,6 +347,35 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
+// dark is the place of the dark sample among the companions.
+const dark = 4
+
+// companions are samples unlike the random ones, to stand beside them in a batch: dark, bright, flat, extreme, sparse. A
+// model that scales its inputs by the brightest of a batch, say, gives samples other scores beside them.
+func (m *Model) companions() [][]float32 {
+	makers := []func(j int) float32{
+		func(int) float32 { return 0 },
+		func(int) float32 { return 1 },
+		func(int) float32 { return 0.5 },
+		func(j int) float32 { return float32(j % 2) },
+		func(j int) float32 { return 1e-3 * float32(j%7) },
+		func(j int) float32 { return 100 * float32(j%5-2) },
+		func(int) float32 { return -30 },
+		func(j int) float32 { return 50 * float32(max(0, 1-j)) },
+	}
+	all := make([][]float32, len(makers))
+	for k, value := range makers {
+		all[k] = make([]float32, m.sampleLen)
+		for j := range all[k] {
+			all[k][j] = value(j)
+			if m.adapted.intake == Bytes {
+				all[k][j] *= 255
+			}
+		}
+	}
+	return all
+}
+
 // load finds out how the model can be run and what its scores are.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
@@ -365,7 +385,7 @@ func (l *loader) load(opt LoadOptions) error {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 	}
 
-	original, err := l.session(asItIs, native)
+	original, err := l.session(false, native)
 	if err != nil {
 		return l.cannotLoad(err)
 	}
@@ -388,6 +408,7 @@ func (l *loader) load(opt LoadOptions) error {
 
 	s, scores, err := l.batchableWithin(original, pool, alone)
 	if err == nil {
+		l.independence = Proved
 		if opt.Batch == 0 && l.device.provider.measured {
 			want = l.measureBatch(s, pool, want)
 		}
@@ -405,8 +426,25 @@ func (l *loader) load(opt LoadOptions) error {
 		}
 	}
 	l.use(original, native, want)
-	l.warn("%v: it runs %d at a time, which is slow; %s", err, native, l.batchAdvice(err))
+	l.runSingly(native, want)
+	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
 	return nil
+}
+
+// sayEdits lists what the proof changed of the graph.
+func (l *loader) sayEdits() {
+	if l.independence != Proved {
+		return
+	}
+	if n := l.contract.batch; n != freeSize {
+		l.adapted.change("its batch dimension, fixed at %d, is free", n)
+	}
+	for _, e := range l.edits {
+		if e.sizes != nil {
+			l.adapted.change("sizes that the graph reads off its values are those of a batch of %d", max(l.contract.batch, 1))
+			return
+		}
+	}
 }
 
 // randomSamples are those for the model's input: bytes for one of bytes.
@@ -448,7 +486,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 // use makes the model run the session in tiles, and batches of want samples or
 // a few more.
 func (l *loader) use(s *session, tile, want int) {
-	l.Model.session, l.tile = s, tile
+	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
 		if open == s {
 			l.form = key
@@ -466,7 +504,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 		l.use(s, ref, want)
 		return nil
 	}
-	at, err := l.session(l.freed, want)
+	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
 		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as many calls at a time as there will be
@@ -504,44 +542,28 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	if l.contract.batch == noBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
-	ref := l.reference()
-	try := func(freed freedom) (*session, [][]float32, error) {
-		s, err := l.session(freed, ref)
+	try := func() (*session, [][]float32, error) {
+		if err := l.prove(); err != nil {
+			return nil, nil, err
+		}
+		s, err := l.session(true, l.reference())
 		if err != nil {
 			return nil, nil, err
 		}
-		l.freed = freed
-		scores, err := l.canonical(s, ref, pool)
+		scores, err := l.canonical(s, l.reference(), pool)
 		if err == nil {
-			err = l.compare(scores, alone, freed != asItIs)
+			err = l.compare(scores, alone)
 		}
 		return s, scores, err
 	}
-	free := func() (*session, [][]float32, error) {
-		s, scores, err := try(loosely)
-		if err == nil || l.ctx.Err() != nil || errors.Is(err, errSame) || isShortage(err) {
-			return s, scores, err
-		}
-		if l.edits, err = l.findRebatch(max(l.contract.batch, 1)); err != nil {
-			return nil, nil, err
-		}
-		return try(proven)
-	}
-	if l.contract.batch != freeSize {
-		s, scores, err := free()
-		if err != nil {
-			err = fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
-		}
+	s, scores, err := try()
+	switch {
+	case err == nil || isShortage(err):
 		return s, scores, err
+	case l.contract.batch != freeSize:
+		return nil, nil, fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
 	}
-	s, scores, err := try(asItIs)
-	if err != nil && !isShortage(err) { // a size may be baked in inside the graph
-		if s, scores, edited := free(); edited == nil {
-			return s, scores, nil
-		}
-		err = fmt.Errorf("the model's batch dimension is free, but batches do not work (%w)", err)
-	}
-	return s, scores, err
+	return nil, nil, fmt.Errorf("the model cannot run batches (%w)", err)
 }
 
 // batchableWithin is batchable at the reference size or, where the device's memory does not take it, at a smaller one.
@@ -611,23 +633,22 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
-// errSame is that of one whose edited graph cannot be checked.
-var errSame = errors.New("its scores are the same for all random inputs, so that batches cannot be checked")
-
 // errMates is the failure of a model that is no function of single samples.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
 // canonical returns the scores of the pool's samples in calls of tile samples.
 // It fails if a sample's scores depend on its place or on the samples beside
-// it: each is run in several places and in changing company.
+// it: each is run in several places, in changing company, and among very
+// different companions.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
-	scores := make([][]float32, poolSize)
-	run := func(first, step int) error {
+	all := slices.Concat(pool, l.companions())
+	scores := make([][]float32, len(all))
+	run := func(sample func(row int) int) error {
 		rows := make([]int, tile)
 		for i := range rows {
-			rows[i] = (first + step*i) % poolSize
+			rows[i] = sample(i)
 		}
-		got, err := l.rows(s, rows, pool)
+		got, err := l.rows(s, rows, all)
 		if err != nil {
 			return err
 		}
@@ -642,12 +663,40 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 		return nil
 	}
 	for first := 0; first < poolSize; first += tile {
-		if err := run(first, 1); err != nil {
+		if err := run(func(i int) int { return (first + i) % poolSize }); err != nil {
 			return nil, err
 		}
 	}
 	// Backwards, from the middle: other places, other neighbours.
-	return scores, run(poolSize/2, poolSize-1)
+	if err := run(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize }); err != nil {
+		return nil, err
+	}
+	if tile == 1 {
+		return scores[:poolSize], nil
+	}
+	for _, k := range []int{poolSize + dark, len(all) - 1} { // among its like
+		if err := run(func(int) int { return k }); err != nil {
+			return nil, err
+		}
+	}
+	for k, place := range []int{0, tile / 2, tile - 1} {
+		among := func(i int) int { // one sample among companions
+			if i == place {
+				return k
+			}
+			return poolSize + (i+k)%(len(all)-poolSize)
+		}
+		between := func(i int) int { // every other row a companion
+			if i%2 == 0 {
+				return (7*i + 5*k) % poolSize
+			}
+			return poolSize + (i/2+k)%(len(all)-poolSize)
+		}
+		if err := cmp.Or(run(among), run(between)); err != nil {
+			return nil, err
+		}
+	}
+	return scores[:poolSize], nil
 }
 
 // compare checks the scores of samples in a batch against those of the same
@@ -656,7 +705,7 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 // the largest scores; a batch put together wrongly gives a sample the scores
 // of others, which is wrong by as much as scores differ between samples. The
 // tolerance lies between: a hundredth of the latter, at least the former.
-func (l *loader) compare(scores, alone [][]float32, edited bool) error {
+func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {
 		low, high := math.Inf(1), math.Inf(-1)
@@ -667,9 +716,6 @@ func (l *loader) compare(scores, alone [][]float32, edited bool) error {
 			}
 		}
 		spread = max(spread, high-low)
-	}
-	if edited && !(spread > 0) {
-		return errSame
 	}
 	unit := l.settings.precision.unit()
 	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {

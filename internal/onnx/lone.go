@@ -109,7 +109,7 @@ func (l *loader) makeTwo(opt LoadOptions, original *session, native int, pool []
 	name := printable(l.contract.output.Name)
 	l.contract.output.Name = splitLone(l.model.Graph, l.contract.output.Name, kind)
 	l.contract.output.Type = Float32
-	l.lone = kind
+	l.lone, l.tried = kind, false
 	l.closeSessions()
 	said := "one logit z: classes 0 and 1 have the logits 0 and z"
 	if kind == Probabilities {

@@ -30,7 +30,7 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 			break
 		}
 		var larger *session
-		if larger, err = l.session(l.freed, next); err != nil {
+		if larger, err = l.session(true, next); err != nil {
 			break
 		}
 		var faster float64

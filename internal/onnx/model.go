@@ -27,8 +27,11 @@ type Model struct {
 	session   *session
 	batch     int       // samples a Run
 	tile      int       // samples a call of the session; divides batch
+	copies    int       // rows of a call that all hold its one sample, where the file fixes a batch; 0: each has its own
 	in, out   ort.Shape // of a call
-	warnings  []string
+
+	independence Independence
+	warnings     []string
 }
 
 // InputLen is the number of values of one sample.
@@ -49,6 +52,9 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
 			m.batch, m.sampleLen, m.batch, m.classes, len(in), len(out))
 	}
+	if m.copies > 1 {
+		return m.explainRun(m.runCopies(ctx, in, out))
+	}
 	for i := 0; i < m.batch; i += m.tile {
 		j := i + m.tile
 		err := m.session.run(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
@@ -58,6 +64,35 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	}
 	return nil
 }
+
+// runCopies runs samples one by one, each in all rows of a call: the scores are those of the first row.
+func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
+	scores := make([]float32, m.copies*m.classes)
+	for i := range m.batch {
+		x := slices.Repeat(in[i*m.sampleLen:(i+1)*m.sampleLen], m.copies)
+		if err := m.session.run(ctx, m.in, m.out, x, scores); err != nil {
+			return err
+		}
+		copy(out[i*m.classes:(i+1)*m.classes], scores)
+	}
+	return nil
+}
+
+// runSingly makes the model run one sample a call, in every row of a session that is for rows samples.
+func (m *Model) runSingly(rows, batch int) {
+	m.independence, m.tile, m.batch = OneByOne, 1, batch
+	if rows > 1 {
+		m.copies = rows
+	}
+}
+
+// Independence says why an input's scores cannot depend on the inputs beside it.
+type Independence string
+
+const (
+	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
+	OneByOne Independence = "one input a call" // that is not proved of the graph: no input has others beside it
+)
 
 // Input is the model's input as its file declares it; where it has one for each
 // column of a table, all of them.
@@ -99,11 +134,16 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // samples a Run
 	Call      int               `json:"call"`    // samples a call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
+	// Independence says why inputs of one batch do not see each other; "" in runs older than the proof.
+	Independence Independence `json:"independence,omitempty"`
 }
 
 // Settings returns what the model is run with. They stay as they are.
 func (m *Model) Settings() Settings {
-	return Settings{m.settings.precision, m.settings.workers, m.batch, m.tile, maps.Clone(m.session.options)}
+	return Settings{
+		Precision: m.settings.precision, Workers: m.settings.workers, Batch: m.batch, Call: m.tile,
+		Options: maps.Clone(m.session.options), Independence: m.independence,
+	}
 }
 
 // Warnings are what the user should know of how the model is run.

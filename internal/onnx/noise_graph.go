@@ -60,6 +60,9 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g graph, names noiseNames, er
 	if m.model == nil {
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
 	}
+	if m.copies > 1 {
+		return g, names, errors.New("the model runs one input a call, in every row of a batch that its file fixes")
+	}
 	edited := m.edited(m.form)
 	version := opset(edited)
 	switch {
@@ -72,7 +75,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g graph, names noiseNames, er
 	}
 	in, out := feedFloat32(edited.Graph, m.contract.input.Name, m.contract.output.Name)
 	a := around{graph: edited.Graph, opset: version, rows: -1, values: m.sampleLen, classes: m.classes}
-	if m.form.fixed > 0 || m.contract.batch >= 0 && m.form.freed == asItIs {
+	if m.form.fixed > 0 || m.contract.batch >= 0 && !m.form.proved {
 		a.rows = int64(m.tile)
 	}
 	if m.contract.batch != noBatch {

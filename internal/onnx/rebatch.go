@@ -1,7 +1,9 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -9,38 +11,27 @@ import (
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
-// This file frees the batch dimension of a graph by proof.
+// This file proves that a model treats the samples of a batch independently, and frees its batch dimension on the way.
 //
-// A graph exported with a batch of n has shapes written into it in which n is
-// hidden: [1, 197, 192], but also [197, 3, 64] where 3 is batch·heads. What is
-// to be free is found by following the batch through the graph. The values of a
-// tensor lie in a row; if it holds the batch, then as
+// A certificate is about a function of one input, so no sample may see the samples beside it. The proof follows the
+// batch through the graph, from the input to the scores, on the shapes of a run of one sample (or of the batch that the
+// file fixes). The values of a tensor lie in a row; if it holds the batch, then as
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// indices of outer running slowest. Every operator has a rule that says where
-// the batch is in its result if it treats all samples alike and each by itself,
-// and no rule, or a refusal, where it does not: a softmax over the batch, a sum
-// of it, a matrix product that contracts it. A Reshape may leave a choice (3 of
-// [197, 3, 64] may hold the batch, and so may 197): all are tried, and those that
-// a later rule refuses are given up. If the graph's output is [batch, m] at the
-// end, then every node computes of a batch what it computes of its samples one by
-// one, with the sizes that hold the batch free. The loader compares the results
-// nevertheless.
+// indices of outer running slowest: an exported graph has shapes in which the batch is hidden, such as [197, 3, 64] where
+// 3 is batch·heads. Every operator has a rule that says where the batch is in its result if it treats all samples alike
+// and each by itself. A rule gives no place where it does not: a softmax over the batch, a sum of it, a matrix product
+// that contracts it, one scale for the whole tensor. An operator without a rule gives none either. A Reshape may leave a
+// choice (3 of [197, 3, 64] may hold the batch, and so may 197): the search tries all, and gives up those that a later
+// rule refuses. If the graph's output is [batch, m] at the end, then every node computes of a batch what it computes of
+// its samples one by one, once the sizes that hold the batch are free and sizes read off a tensor (Shape) are those of
+// the run that the proof is about. The edits say so. What cannot be proved runs one input a call.
 
 // position is where the batch is in a tensor.
 type position struct {
 	dim          int
 	outer, inner int64
-}
-
-// track is what is known of a value that depends on the input: the position of
-// the batch in it, or that it is computed of shapes.
-type track struct {
-	position
-	fromShapes bool
-	// depends [n] says which elements of a vector of sizes depend on the batch; nil: all may.
-	depends []bool
 }
 
 // maxVisits bounds the search, in visits of nodes for each there is. A choice that
@@ -53,11 +44,13 @@ type rebatching struct {
 	opset   int64
 	batch   int64 // n
 	output  string
-	shapes  map[string][]int64 // of all values, with a batch of n
-	ints    map[string][]int64 // of vectors that are parameters of nodes, and do not depend on the input
-	needed  []bool             // by node: the output needs it
-	tracks  map[string]track   // of values that depend on the input
-	edits   map[int]edit       // by node
+	local   map[opKey]bool      // operators that the model defines itself
+	shapes  map[string][]int64  // of all values, with a batch of n
+	ints    map[string][]int64  // of vectors that are parameters of nodes, and do not depend on the input
+	scales  map[string]float32  // of vectors of floats that the file holds: their first element
+	needed  []bool              // by node: the output needs it
+	places  map[string]position // of values that depend on the input
+	edits   map[int]edit        // by node
 	visits  int
 	blocked int // the last node that the search came to
 }
@@ -68,20 +61,82 @@ type edit struct {
 	target    []int64 // new constant input 1 (Reshape, Expand), or 3 (Resize, the first size being the batch's)
 	repeats   []int   // inputs, of the given rank, that are repeated along dimension dim, as often as the batch has samples
 	dim, rank int
+	sizes     *onnxpb.TensorProto // the node (Shape, Size) becomes this constant
 }
 
-// rebatch finds the edits that free the batch of the graph, whose input has it
-// in front. shapes and ints are those of a run with a batch of n.
-func rebatch(m *onnxpb.ModelProto, input, output string, n int64, shapes, ints map[string][]int64) (map[int]edit, error) {
+// learnt is what a run of the model tells of its values.
+type learnt struct {
+	shapes map[string][]int64 // of all values
+	ints   map[string][]int64 // of vectors that are parameters of nodes
+}
+
+// rebatch proves that the samples of a batch are independent, and finds the edits that free the batch of the graph,
+// whose input has it in front. known is of a run with a batch of n. The error names the node that ends the proof.
+func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (map[int]edit, error) {
 	r := &rebatching{
-		graph: m.Graph, opset: opset(m), batch: n, output: output, shapes: shapes, ints: ints, needed: neededFor(m.Graph, output),
-		tracks: map[string]track{input: {position: position{0, 1, 1}}}, edits: make(map[int]edit),
+		graph: m.Graph, opset: opset(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
+		scales: firstFloats(m.Graph), needed: neededFor(m.Graph, output),
+		places: map[string]position{input: {0, 1, 1}}, edits: make(map[int]edit),
+	}
+	if name, sorted := inOrder(m.Graph); !sorted {
+		return nil, fmt.Errorf("value '%s' is used before the node that computes it", printable(name))
 	}
 	if r.from(0) {
 		return r.edits, nil
 	}
 	node := r.graph.Node[min(r.blocked, len(r.graph.Node)-1)]
-	return nil, fmt.Errorf("the batch cannot be followed through %s '%s'", printable(node.GetOpType()), printable(node.GetName()))
+	return nil, fmt.Errorf("%s may let inputs of a batch see each other", nodeName(node))
+}
+
+// nodeName names a node in an error.
+func nodeName(n *onnxpb.NodeProto) string {
+	name := n.GetName()
+	if name == "" && len(n.Output) > 0 {
+		name = n.Output[0]
+	}
+	return fmt.Sprintf("%s '%s'", printable(n.GetOpType()), printable(name))
+}
+
+// inOrder reports whether every node comes after those that compute its inputs, or names a value that does not.
+// ONNX demands the order, but ONNX Runtime makes its own.
+func inOrder(g *onnxpb.GraphProto) (string, bool) {
+	computed := make(map[string]bool)
+	for _, n := range g.Node {
+		for _, v := range n.Output {
+			computed[v] = true
+		}
+	}
+	for _, n := range g.Node {
+		for _, v := range inputsOf(n) {
+			if computed[v] && v != "" {
+				return v, false
+			}
+		}
+		for _, v := range n.Output {
+			delete(computed, v)
+		}
+	}
+	return "", true
+}
+
+// inputsOf are the values that a node uses: its inputs, and all that the nodes of its subgraphs name, which may be
+// values of the graph around them.
+func inputsOf(n *onnxpb.NodeProto) []string {
+	if !hasSubgraph(n) {
+		return n.Input
+	}
+	all := slices.Clone(n.Input)
+	for _, a := range n.Attribute {
+		for _, g := range subgraphs(a) {
+			for _, inner := range g.Node {
+				all = append(all, inputsOf(inner)...)
+			}
+			for _, o := range g.Output {
+				all = append(all, o.GetName())
+			}
+		}
+	}
+	return all
 }
 
 // neededFor says which nodes the value is computed of.
@@ -94,11 +149,28 @@ func neededFor(g *onnxpb.GraphProto, value string) []bool {
 			continue
 		}
 		needed[i] = true
-		for _, v := range n.Input {
+		for _, v := range inputsOf(n) {
 			values[v] = true
 		}
 	}
 	return needed
+}
+
+// firstFloats are the first elements of the float32 vectors that the file holds.
+func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
+	first := make(map[string]float32)
+	for name, t := range constantsOf(g.Initializer, g.Node) {
+		if t.GetDataType() != int32(Float32) || len(t.Dims) != 1 || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
+			continue
+		}
+		switch {
+		case len(t.FloatData) > 0:
+			first[name] = t.FloatData[0]
+		case len(t.RawData) >= 4:
+			first[name] = math.Float32frombits(binary.LittleEndian.Uint32(t.RawData))
+		}
+	}
+	return first
 }
 
 // from follows the batch through the nodes from i on.
@@ -106,27 +178,61 @@ func (r *rebatching) from(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
 		if !r.needed[i] || !r.depends(n) {
+			r.forget(n)
 			continue
 		}
 		r.visits++
 		r.blocked = max(r.blocked, i)
-		if r.visits > maxVisits*len(r.graph.Node) || hasSubgraph(n) {
+		if r.visits > maxVisits*len(r.graph.Node) || !r.known(n) {
 			return false
 		}
-		if r.shapesOnly(n) {
-			r.followShapes(n)
+		if sizes := r.sizes(n); sizes != nil {
+			r.edits[i] = edit{sizes: sizes}
+			r.forget(n)
 			continue
 		}
 		return r.choose(i, n)
 	}
-	at, ok := r.tracks[r.output]
-	return ok && !at.fromShapes && at.position == position{0, 1, 1} && r.fits(r.output, at.position)
+	at, ok := r.places[r.output]
+	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
+}
+
+// forget notes that the node's results are the same for every input.
+func (r *rebatching) forget(n *onnxpb.NodeProto) {
+	for _, v := range n.Output {
+		delete(r.places, v)
+	}
+}
+
+// sizes is the constant in place of a node that reads the sizes of a tensor; nil: it is another node.
+func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
+	shape := r.shape(n, 0)
+	switch n.GetOpType() {
+	case "Shape":
+		from, to := int64(0), int64(len(shape))
+		if a := attribute(n, "start"); a != nil {
+			from = clampIndex(a.GetI(), to)
+		}
+		if a := attribute(n, "end"); a != nil {
+			to = clampIndex(a.GetI(), to)
+		}
+		return intsTensor(slices.Clone(shape[from:max(from, to)]))
+	case "Size":
+		size := int64(1)
+		for _, s := range shape {
+			size *= s
+		}
+		t := intsTensor([]int64{size})
+		t.Dims = nil // a scalar
+		return t
+	}
+	return nil
 }
 
 // choose tries what the node's rule allows, one after the other.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
-	rule := rules[n.GetOpType()]
-	if rule == nil || domainOf(n.GetDomain()) != "" || !r.known(n) {
+	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
+	if rule == nil {
 		return false
 	}
 	for _, option := range rule(r, n) {
@@ -144,17 +250,13 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether the shapes of the node's inputs are known, and none of
-// them is computed of shapes but the sizes that an edit replaces.
+// known reports whether there is a rule to ask: the node is an operator of ONNX's and not a function of the model's own,
+// it has no subgraphs, and the shapes of its inputs are known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
-	sizes := map[string]int{"Reshape": 1, "Expand": 1, "Resize": 3}[n.GetOpType()]
-	for k, v := range n.Input {
-		_, known := r.shapes[v]
-		if t := r.tracks[v]; v != "" && !known || t.fromShapes && (sizes == 0 || k != sizes) {
-			return false
-		}
+	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
+		return false
 	}
-	return true
+	return !slices.ContainsFunc(n.Input, func(v string) bool { _, known := r.shapes[v]; return v != "" && !known })
 }
 
 // option is a possible place of the batch in a node's results, and what is to be
@@ -175,7 +277,7 @@ func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 		if !r.fits(v, at) {
 			return false
 		}
-		r.tracks[v] = track{position: at}
+		r.places[v] = at
 	}
 	return true
 }
@@ -185,27 +287,28 @@ func (r *rebatching) fits(v string, at position) bool {
 	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
 }
 
-// depends reports whether an input of the node depends on the model's.
+// depends reports whether the node uses a value that depends on the model's input.
 func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
-	return slices.ContainsFunc(n.Input, func(v string) bool { _, fed := r.tracks[v]; return fed })
+	return slices.ContainsFunc(inputsOf(n), r.fed)
 }
 
-// at is the position of the batch in input k of the node, if it is in it.
+// fed reports whether the value depends on the model's input.
+func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
+
+// at is the position of the batch in input k of the node, if that depends on the model's.
 func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
 	}
-	t, fed := r.tracks[n.Input[k]]
-	return t.position, fed && !t.fromShapes
+	at, fed := r.places[n.Input[k]]
+	return at, fed
 }
 
 // alone returns the position of the batch in the node's first input, if no other
 // input depends on the model's.
 func (r *rebatching) alone(n *onnxpb.NodeProto) (position, bool) {
-	for _, v := range n.Input[1:] {
-		if _, fed := r.tracks[v]; fed {
-			return position{}, false
-		}
+	if slices.ContainsFunc(n.Input[1:], r.fed) {
+		return position{}, false
 	}
 	return r.at(n, 0)
 }
@@ -226,7 +329,7 @@ func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false
 	}
-	if _, fed := r.tracks[n.Input[k]]; fed {
+	if r.fed(n.Input[k]) {
 		return nil, false
 	}
 	v, ok := r.ints[n.Input[k]]
@@ -235,118 +338,6 @@ func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 
 func hasSubgraph(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return len(subgraphs(a)) > 0 })
-}
-
-// shapesOnly reports whether the node computes sizes: Shape, and what has no
-// input that holds the batch.
-func (r *rebatching) shapesOnly(n *onnxpb.NodeProto) bool {
-	if op := n.GetOpType(); op == "Shape" || op == "Size" {
-		return true
-	}
-	return !slices.ContainsFunc(n.Input, func(v string) bool { t, fed := r.tracks[v]; return fed && !t.fromShapes })
-}
-
-// followShapes notes which sizes depend on the batch. Results none of whose
-// sizes do are constants.
-func (r *rebatching) followShapes(n *onnxpb.NodeProto) {
-	depends := r.dependingSizes(n)
-	for _, v := range n.Output {
-		delete(r.tracks, v)
-		if depends == nil || slices.Contains(depends, true) {
-			r.tracks[v] = track{fromShapes: true, depends: depends}
-		}
-	}
-}
-
-// dependingSizes says which elements of the node's result depend on the batch;
-// nil: all may.
-func (r *rebatching) dependingSizes(n *onnxpb.NodeProto) []bool {
-	switch n.GetOpType() {
-	case "Shape":
-		at, fed := r.at(n, 0)
-		if !fed || attribute(n, "start") != nil || attribute(n, "end") != nil {
-			return nil
-		}
-		depends := make([]bool, r.rank(n, 0))
-		depends[at.dim] = true
-		return depends
-	case "Cast", "Squeeze", "Unsqueeze", "Identity", "Sqrt", "Neg", "Reciprocal", "Floor":
-		return r.dependingInput(n, 0)
-	case "Concat":
-		var all []bool
-		for k := range n.Input {
-			part := r.dependingInput(n, k)
-			if part == nil {
-				return nil
-			}
-			all = append(all, part...)
-		}
-		return all
-	case "Gather", "Slice":
-		return r.selected(n, r.dependingInput(n, 0))
-	case "Add", "Sub", "Mul", "Div", "Mod", "Pow":
-		a, b := r.dependingInput(n, 0), r.dependingInput(n, 1)
-		if a != nil && b != nil && !slices.Contains(slices.Concat(a, b), true) {
-			return make([]bool, max(len(a), len(b)))
-		}
-	}
-	return nil
-}
-
-// dependingInput says which elements of input k depend on the batch; nil: all may.
-func (r *rebatching) dependingInput(n *onnxpb.NodeProto, k int) []bool {
-	if k >= len(n.Input) {
-		return nil
-	}
-	if t, fed := r.tracks[n.Input[k]]; fed {
-		return t.depends
-	}
-	size := int64(1)
-	for _, s := range r.shape(n, k) {
-		size *= s
-	}
-	if size > maxIntVector {
-		return nil
-	}
-	return make([]bool, size)
-}
-
-// maxIntVector bounds vectors of sizes.
-const maxIntVector = 64
-
-// selected are the elements that Gather or Slice takes.
-func (r *rebatching) selected(n *onnxpb.NodeProto, depends []bool) []bool {
-	if depends == nil {
-		return nil
-	}
-	size := int64(len(depends))
-	if n.GetOpType() == "Gather" {
-		indices, ok := r.constant(n, 1)
-		if !ok || r.rank(n, 0) != 1 {
-			return nil
-		}
-		var taken []bool
-		for _, i := range indices {
-			if i < 0 {
-				i += size
-			}
-			if i < 0 || i >= size {
-				return nil
-			}
-			taken = append(taken, depends[i])
-		}
-		return taken
-	}
-	starts, ok1 := r.constant(n, 1)
-	ends, ok2 := r.constant(n, 2)
-	if steps, given := r.constant(n, 4); given && !slices.Equal(steps, []int64{1}) {
-		return nil
-	}
-	if !ok1 || !ok2 || len(starts) != 1 || len(ends) != 1 {
-		return nil
-	}
-	from, to := clampIndex(starts[0], size), clampIndex(ends[0], size)
-	return slices.Clone(depends[from:max(from, to)])
 }
 
 // clampIndex is an index as Slice reads it: from the end if negative.
@@ -375,6 +366,9 @@ func applyRebatch(g *onnxpb.GraphProto, input string, size int64, edits map[int]
 	for i, n := range g.Node {
 		edit := edits[i]
 		switch op := n.GetOpType(); {
+		case edit.sizes != nil:
+			n.OpType, n.Input = proto.String("Constant"), nil
+			n.Attribute = []*onnxpb.AttributeProto{constantValue(edit.sizes)}
 		case len(edit.target) == 0:
 		case op == "Reshape", edit.reshape:
 			if edit.reshape {

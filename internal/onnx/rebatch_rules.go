@@ -11,42 +11,54 @@ import (
 // samples alike and each by itself; nothing where it does not.
 type rule func(*rebatching, *onnxpb.NodeProto) []option
 
-var rules = make(map[string]rule)
+var rules = make(map[opKey]rule)
 
 func init() { // the rules of Reshape and others would refer to themselves
-	for names, rule := range map[string]rule{
-		`Identity Cast Dropout Relu LeakyRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Tanh Gelu Erf Exp Log Sqrt Neg Abs
-		 Reciprocal Floor Ceil Round Sign Sin Cos Softplus Softsign Mish Swish ThresholdedRelu Clip Not IsNaN IsInf`: (*rebatching).same,
-		`Add Sub Mul Div Pow Max Min Sum Mean Mod PRelu Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor`: (*rebatching).broadcast,
-		`Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool BatchNormalization
-		 InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth`: (*rebatching).images,
-		`QuantizeLinear DequantizeLinear`:     (*rebatching).quantize,
-		`MatMul`:                              (*rebatching).matMul,
-		`Gemm`:                                (*rebatching).gemm,
-		`Softmax LogSoftmax Hardmax`:          (*rebatching).softmax,
-		`LayerNormalization RMSNormalization`: (*rebatching).layerNorm,
-		`Transpose`:                           (*rebatching).transpose,
-		`Reshape`:                             (*rebatching).reshape,
-		`Flatten`:                             (*rebatching).flatten,
-		`Squeeze`:                             (*rebatching).squeeze,
-		`Unsqueeze`:                           (*rebatching).unsqueeze,
-		`Concat`:                              (*rebatching).concat,
-		`Split LpNormalization CumSum`:        (*rebatching).split,
-		`Slice`:                               (*rebatching).slice,
-		`Gather`:                              (*rebatching).gather,
-		`Pad`:                                 (*rebatching).pad,
-		`ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare`: (*rebatching).reduce,
-		`ArgMax ArgMin`: (*rebatching).argMax,
-		`Expand`:        (*rebatching).expand,
-		`Resize`:        (*rebatching).resize,
-		`Einsum`:        (*rebatching).einsum,
-		`LSTM GRU RNN`:  (*rebatching).recurrent,
-		`Attention`:     (*rebatching).attention,
-	} {
+	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
-			rules[name] = rule
+			rules[opKey{domain, name}] = rule
 		}
 	}
+	add("", `Identity Cast Dropout Relu LeakyRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Tanh Gelu Erf Exp Log Sqrt Neg Abs
+		Reciprocal Floor Ceil Round Sign Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Softplus Softsign Mish Swish
+		Shrink ThresholdedRelu Clip Not IsNaN IsInf`, (*rebatching).same)
+	add("", "Add Sub Mul Div Pow Max Min Sum Mean Mod PRelu Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor", (*rebatching).broadcast)
+	add("", `Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool BatchNormalization
+		InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth ConvInteger QLinearConv`, (*rebatching).images)
+	add("", "QuantizeLinear DequantizeLinear", (*rebatching).quantize)
+	add("", "MatMul", (*rebatching).matMul)
+	add("", "MatMulInteger", (*rebatching).matMulInteger)
+	add("", "QLinearMatMul", (*rebatching).qLinearMatMul)
+	add("", "Gemm", (*rebatching).gemm)
+	add("", "Softmax LogSoftmax Hardmax", (*rebatching).softmax)
+	add("", "LayerNormalization RMSNormalization", (*rebatching).layerNorm)
+	add("", "Transpose", (*rebatching).transpose)
+	add("", "Reshape", (*rebatching).reshape)
+	add("", "Flatten", (*rebatching).flatten)
+	add("", "Squeeze", (*rebatching).squeeze)
+	add("", "Unsqueeze", (*rebatching).unsqueeze)
+	add("", "Concat", (*rebatching).concat)
+	add("", "Split LpNormalization CumSum TopK", (*rebatching).split)
+	add("", "Slice", (*rebatching).slice)
+	add("", "Gather", (*rebatching).gather)
+	add("", "Pad", (*rebatching).pad)
+	add("", `ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare`,
+		(*rebatching).reduce)
+	add("", "ArgMax ArgMin", (*rebatching).argMax)
+	add("", "Expand", (*rebatching).expand)
+	add("", "Resize", (*rebatching).resize)
+	add("", "Einsum", (*rebatching).einsum)
+	add("", "LSTM GRU RNN", (*rebatching).recurrent)
+	add("", "Attention", (*rebatching).attention)
+	add(machineLearning, `TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble LinearClassifier LinearRegressor SVMClassifier
+		SVMRegressor Scaler Normalizer Imputer Binarizer ArrayFeatureExtractor FeatureVectorizer`, (*rebatching).tableRows)
+	add(machineLearning, "LabelEncoder", (*rebatching).same)
+	add(microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).same)
+	add(microsoft, "BiasGelu", (*rebatching).broadcast)
+	add(microsoft, "QLinearAdd QLinearMul", (*rebatching).qLinearBinary)
+	add(microsoft, "QLinearAveragePool QLinearGlobalAveragePool", (*rebatching).images)
+	add(microsoft, "QLinearConcat", (*rebatching).qLinearConcat)
+	add(microsoft, "QGemm", (*rebatching).qGemm)
 }
 
 func to(at position) []option { return []option{{places: []position{at}}} }
@@ -106,8 +118,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 // the same for all samples of a batch in dimension dim: if it is not the batch's
 // itself, a constant of size 1 there.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
-	if t, fed := r.tracks[n.Input[k]]; fed {
-		return !t.fromShapes
+	if r.fed(n.Input[k]) {
+		return true
 	}
 	sizes, known := r.shapes[n.Input[k]]
 	d := dim - (rank - len(sizes))
@@ -133,13 +145,45 @@ func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
 }
 
 // matMul: rows of A, columns of B, or the leading dimensions of both.
-func (r *rebatching) matMul(n *onnxpb.NodeProto) []option {
-	ra, rb, rank := r.rank(n, 0), r.rank(n, 1), len(r.result(n))
+func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
+
+// matMulInteger: a product with constant zero points, one for a whole tensor.
+func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
+	if !r.wholeTensor(n, 2, 3) {
+		return nil
+	}
+	return r.product(n, 0, 1)
+}
+
+// qLinearMatMul: a product of inputs 0 and 3, with constant scales and zero points.
+func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
+	if !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
+		return nil
+	}
+	return r.product(n, 0, 3)
+}
+
+// wholeTensor reports whether the inputs, where there are such, are constants of one number.
+func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
+	for _, k := range inputs {
+		if !present(n, k) {
+			continue
+		}
+		if r.fed(n.Input[k]) || len(r.shape(n, k)) > 1 || len(r.shape(n, k)) == 1 && r.shape(n, k)[0] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// product is the rule of a matrix product of inputs i and j.
+func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
+	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
 		return nil
 	}
-	a, inA := r.at(n, 0)
-	b, inB := r.at(n, 1)
+	a, inA := r.at(n, i)
+	b, inB := r.at(n, j)
 	a, b = a.moved(a.dim+rank-ra), b.moved(b.dim+rank-rb)
 	leading := func(p position) bool { return p.dim < rank-2 }
 	var free bool
@@ -147,10 +191,10 @@ func (r *rebatching) matMul(n *onnxpb.NodeProto) []option {
 	case inA && inB:
 		free = a == b && leading(a)
 	case inA:
-		free = a.dim == rank-2 || leading(a) && r.sameForAll(n, 1, a.dim, rank)
+		free = a.dim == rank-2 || leading(a) && r.sameForAll(n, j, a.dim, rank)
 	default:
 		a = b
-		free = b.dim == rank-1 || leading(b) && r.sameForAll(n, 0, b.dim, rank)
+		free = b.dim == rank-1 || leading(b) && r.sameForAll(n, i, b.dim, rank)
 	}
 	if !free {
 		return nil
@@ -224,8 +268,8 @@ func before(sizes []int64, at position) int64 {
 // several, those of the batch's own size come first, and the last dimension,
 // which most operators contract, comes last.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
-	at, fed := r.at(n, 0)
-	if !fed {
+	at, ok := r.alone(n) // sizes that depend on the values of the input are no sizes of the graph
+	if !ok {
 		return nil
 	}
 	return r.cut(n, at)
@@ -338,10 +382,10 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	var found *position
 	rank := len(r.result(n))
 	e := edit{rank: rank}
-	for k, v := range n.Input {
+	for k := range n.Input {
 		at, fed := r.at(n, k)
-		switch t, known := r.tracks[v]; {
-		case known && t.fromShapes, fed && found != nil && *found != at:
+		switch {
+		case fed && found != nil && *found != at:
 			return nil
 		case fed:
 			found = &at
@@ -367,11 +411,11 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// split: operators along one axis, 0 unless it is given.
+// split: operators along one axis, 0 unless it is given or the operator's own is another.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	absent := int64(0)
-	if n.GetOpType() == "LpNormalization" {
+	if op := n.GetOpType(); op == "LpNormalization" || op == "TopK" {
 		absent = -1
 	}
 	axis := axisOf(n, absent, r.rank(n, 0))
@@ -511,8 +555,8 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 
 // expand: a target of 1 keeps the size that the value has.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
-	at, fed := r.at(n, 0)
-	if !fed {
+	at, ok := r.alone(n)
+	if !ok {
 		return nil
 	}
 	target := slices.Clone(r.result(n))
@@ -523,9 +567,9 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 
 // resize: constant sizes of images, or scales, which leave the batch as it is.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
-	at, fed := r.at(n, 0)
+	at, ok := r.alone(n)
 	sizes := r.result(n)
-	if !fed || at.dim != 0 || len(sizes) != r.rank(n, 0) || sizes[0] != r.shape(n, 0)[0] {
+	if !ok || at.dim != 0 || len(sizes) != r.rank(n, 0) || sizes[0] != r.shape(n, 0)[0] || !plainResize(n) {
 		return nil
 	}
 	if attribute(n, "axes") != nil {
@@ -535,13 +579,26 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if len(n.Input) < 4 || n.Input[3] == "" {
-		return to(at) // by scales
+	if !present(n, 3) { // by scales; of one sample, a scale of 1.5 leaves the batch's size as it is, too
+		scales := 2
+		if r.opset < 11 {
+			scales = 1
+		}
+		if !present(n, scales) || r.scales[n.Input[scales]] != 1 {
+			return nil
+		}
+		return to(at)
 	}
 	if !at.own() {
 		return nil
 	}
 	return []option{{[]position{at}, &edit{target: slices.Clone(sizes)}}}
+}
+
+// plainResize reports whether each dimension is resized by itself.
+func plainResize(n *onnxpb.NodeProto) bool {
+	policy, mode := attribute(n, "keep_aspect_ratio_policy"), attribute(n, "coordinate_transformation_mode")
+	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
 // einsum: a letter of its own for the batch, the same in all inputs that hold it, in no other, and not summed.
@@ -587,9 +644,9 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	}
 	e := edit{rank: 3, dim: 1}
 	for k := 1; k < len(n.Input); k++ {
-		state, depends := r.tracks[n.Input[k]]
+		state, depends := r.at(n, k)
 		switch isState := k == firstState || k == lastState; {
-		case n.Input[k] == "", !isState && !depends, isState && depends && state.position == at:
+		case n.Input[k] == "", !isState && !depends, isState && depends && state == at:
 		case isState && !depends && at.own() && r.batch == 1:
 			e.repeats = append(e.repeats, k)
 		default:
@@ -619,4 +676,52 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 		}
 	}
 	return to(at)
+}
+
+// tableRows: operators of tables [N, columns], row by row.
+func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
+	for k := range n.Input {
+		at, fed := r.at(n, k)
+		switch op := n.GetOpType(); {
+		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns that it takes
+		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:
+			return nil
+		}
+	}
+	return to(position{0, 1, 1})
+}
+
+// qLinearBinary: inputs 0 and 3, elementwise, with constant scales and zero points.
+func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
+	if !present(n, 3) || !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
+		return nil
+	}
+	return r.broadcast(&onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output})
+}
+
+// qLinearConcat: inputs 2, 5, … side by side, each with its constant scale and zero point behind it.
+func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
+	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
+	for k := 2; k < len(n.Input); k += 3 {
+		if !r.fed(n.Input[k]) || !r.wholeTensor(n, k+1, k+2) { // a constant part would have to be repeated
+			return nil
+		}
+		parts.Input = append(parts.Input, n.Input[k])
+	}
+	if !r.wholeTensor(n, 0, 1) || len(parts.Input) == 0 {
+		return nil
+	}
+	return r.concat(parts)
+}
+
+// qGemm: Gemm of inputs 0 and 3, its bias input 6.
+func (r *rebatching) qGemm(n *onnxpb.NodeProto) []option {
+	if len(n.Input) < 6 || slices.ContainsFunc(n.Input[3:6], r.fed) || !r.wholeTensor(n, 1, 2, 7, 8) {
+		return nil
+	}
+	g := &onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output, Attribute: n.Attribute}
+	if present(n, 6) {
+		g.Input = append(g.Input, n.Input[6])
+	}
+	return r.gemm(g)
 }

@@ -9,15 +9,19 @@ import (
 )
 
 // This file learns the shapes of all values of a graph by running it once, with
-// the batch that it was exported with, on ONNX Runtime's CPU provider.
+// one sample or the batch that its file fixes, on ONNX Runtime's CPU provider.
 
-// findRebatch finds the edits that free the model's batch.
-func (l *loader) findRebatch(native int) (map[int]edit, error) {
-	shapes, ints, err := l.learnShapes(native)
-	if err != nil {
-		return nil, err
+// prove proves that the model treats the inputs of a batch independently, once for all devices.
+func (l *loader) prove() error {
+	if !l.tried {
+		l.tried = true
+		native := int64(max(l.contract.batch, 1))
+		var known learnt
+		if known, l.unproved = l.learnShapes(int(native)); l.unproved == nil {
+			l.edits, l.unproved = rebatch(l.model, l.contract.input.Name, l.contract.output.Name, native, known)
+		}
 	}
-	return rebatch(l.model, l.contract.input.Name, l.contract.output.Name, int64(native), shapes, ints)
+	return l.unproved
 }
 
 // parameters are the inputs of nodes, by operator, that hold axes or places.
@@ -29,7 +33,7 @@ var parameters = map[string][]int{
 
 // learnShapes runs the graph with Shape nodes behind all values that its output
 // needs, and returns their shapes and the parameters of nodes that are vectors.
-func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err error) {
+func (l *loader) learnShapes(native int) (known learnt, err error) {
 	edited := proto.CloneOf(l.model)
 	g := edited.Graph
 	constants := constantsOf(g.Initializer, g.Node)
@@ -39,20 +43,20 @@ func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err e
 	dropValueInfo(g)
 	built, err := l.build(edited)
 	if err != nil {
-		return nil, nil, err
+		return known, err
 	}
 	built.more = more
 	s, err := openSession(built, &cpuProvider, settings{workers: 1})
 	if err != nil {
-		return nil, nil, err
+		return known, err
 	}
 	defer s.close()
 	shape, _ := l.shapes(native)
 	found, err := s.integers(l.ctx, shape, make([]float32, shape.FlattenedSize()), len(more))
 	if err != nil {
-		return nil, nil, err
+		return known, err
 	}
-	shapes, ints = map[string][]int64{l.contract.input.Name: shape}, make(map[string][]int64)
+	shapes, ints := map[string][]int64{l.contract.input.Name: shape}, make(map[string][]int64)
 	for name, t := range constants {
 		shapes[name] = t.Dims
 		if v, ok := int64sOf(t); ok {
@@ -65,7 +69,7 @@ func (l *loader) learnShapes(native int) (shapes, ints map[string][]int64, err e
 	for i, v := range asked {
 		ints[v] = found[len(values)+i]
 	}
-	return shapes, ints, nil
+	return learnt{shapes, ints}, nil
 }
 
 // unknowns are the values whose shapes, and the parameters of nodes which

@@ -36,7 +36,7 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 	t.Helper()
 	l := prover(t, model, example...)
 	native := max(l.contract.batch, 1)
-	original, err := l.session(asItIs, native)
+	original, err := l.session(false, native)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 	if err := l.readRow(LoadOptions{}, original, native, pool[0]); err != nil {
 		t.Fatal(err)
 	}
-	if l.edits, err = l.findRebatch(native); err != nil {
+	if err := l.prove(); err != nil {
 		return false, err
 	}
 	const batch = 5
-	s, err := l.session(proven, batch)
+	s, err := l.session(true, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestRebatchRules(t *testing.T) {
 			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
-		{"the size of the batch", false, opset, func(b *modelBuilder) {
+		{"the size of the batch, which is that of one sample", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).node("Div", "x f", "y")
 		}},
 		{"sizes sliced of a shape", true, opset, func(b *modelBuilder) {
@@ -336,7 +336,9 @@ func TestRebatchRules(t *testing.T) {
 		{"attention with keys of before", false, 23, func(b *modelBuilder) {
 			b.weights("k", Float32, 1, 2, 5, 4).weights("v", Float32, 1, 2, 5, 4).optional("Attention", "x", "x", "x", "", "k", "v", "y").second("k2").second("v2")
 		}},
-		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.int64s("k", 2).node("TopK", "x k", "y").second("i") }},
+		{"the largest of each", true, opset, func(b *modelBuilder) { b.int64s("k", 2).node("TopK", "x k", "y").second("i") }},
+		{"the largest of the batch", false, opset, func(b *modelBuilder) { b.int64s("k", 1).node("TopK", "x k", "y", integer("axis", 0)).second("i") }},
+		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.node("MeanVarianceNormalization", "x", "y") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newModel("x", Float32, 1, 2, 3, 4)

@@ -169,7 +169,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 8 at a time") != 1 {
+	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
 	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, the checks before loading among them

@@ -300,7 +300,7 @@ func (in *inputs) describe(p Plan, selected int) runfolder.Run {
 		Runtime: runfolder.Runtime{
 			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.device().String(),
 			Batch: in.model.Batch(), Threads: in.threads,
-			Call: settings.Call, Options: settings.Options, GPUs: in.gpus(), NoiseOn: string(in.noiseOn()),
+			Call: settings.Call, Options: settings.Options, Independence: string(settings.Independence), GPUs: in.gpus(), NoiseOn: string(in.noiseOn()),
 		},
 	}
 	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()

@@ -146,6 +146,9 @@ type Runtime struct {
 	// provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
+	// Independence says why no input's answer depends on the inputs beside it: "proved" or "one input a call". It is
+	// missing in runs of rscert 0.1 before the proof, whose answers may depend on the batch.
+	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
 	// Resumed says where the run went on on GPUs of another kind.
