@@ -30,6 +30,9 @@ type Outcome struct {
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
+	// Compared is the number of samples of all examples that were run again, alone and among other inputs: their outputs
+	// were the same bits.
+	Compared int64 `json:"compared,omitempty"`
 	// TangentSamples of the n fixed the guess of the bounds on the confidence, for want of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
@@ -139,7 +142,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	}
 	outcome := Outcome{
 		Summary: r.summary(), Out: r.plan.Out,
-		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
+		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
 		TangentSamples: r.plan.TangentSamples(),
 		Denoiser:       r.inputs.denoiser,
 	}

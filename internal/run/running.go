@@ -33,6 +33,7 @@ type running struct {
 	accuracy certify.Accuracy      // of the model and of the smoothed classifier
 	samples  int64                 // of all of them, by both phases
 	none     int64                 // of the samples: votes for nobody
+	compared int64                 // of the samples: run again among other inputs
 }
 
 // takeDone takes the records that a resumed folder has. Certificates by votes are
@@ -97,6 +98,7 @@ func (r *running) take(rec runfolder.Record) {
 	r.accuracy.Add(rec.Votes)
 	r.samples += rec.Votes.N0 + rec.Votes.N
 	r.none += rec.Votes.None0 + rec.Votes.None
+	r.compared += rec.Compared
 }
 
 // sample samples and certifies the examples that the folder does not have.
@@ -182,6 +184,7 @@ func (e *experiment) Finish(t smoothing.Votes) (err error) {
 func (e *experiment) count(t smoothing.Votes) {
 	v := &e.record.Votes
 	v.N, v.Counts, v.None, v.Clean = t.N, t.Counts, t.None, &t.Clean
+	e.record.Compared = t.Compared
 	if t.N0 > 0 {
 		v.N0, v.Counts0, v.None0 = t.N0, t.Counts0, t.None0
 	}
