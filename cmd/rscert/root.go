@@ -23,7 +23,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2   // wrong usage or input
-	exitRequirement = 3   // a --require is not met
+	exitRequirement = 3   // a --require is not met, or a run is not valid
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 
@@ -110,6 +110,7 @@ met; 130 interrupted.`,
 		newSetup(s),
 		newSlurm(s),
 		newTemperature(s),
+		newVerify(s),
 	)
 	root.SetVersionTemplate(versionText())
 	groupFlags(root)
@@ -172,7 +173,8 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	var unmet requirementError
-	if errors.As(err, &unmet) {
+	var invalid invalidError
+	if errors.As(err, &unmet) || errors.As(err, &invalid) {
 		return exitRequirement
 	}
 	return exitFailed

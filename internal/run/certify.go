@@ -178,11 +178,7 @@ type certifiers struct {
 func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 	p := r.Parameters
 	method, byVotes := p.Method.Votes()
-	bound, _ := p.Method.Scores()
-	scores := certify.ScoreParams{
-		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
-		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
-	}
+	scores := scoreParams(r)
 	if !byVotes || len(p.ConfidenceRadii) > 0 {
 		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
 			return c, err
@@ -193,6 +189,17 @@ func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
 	}
 	return c, err
+}
+
+// scoreParams say what a run certifies from scores.
+func scoreParams(r runfolder.Run) certify.ScoreParams {
+	p := r.Parameters
+	_, byVotes := p.Method.Votes()
+	bound, _ := p.Method.Scores()
+	return certify.ScoreParams{
+		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
+	}
 }
 
 // inputs are the model and the data, opened and found to fit.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/rscert/rscert/internal/hint"
 )
 
 // One sample in comparedSamples is run again, chosen by the seed, and so is the first sample of one example in
@@ -61,14 +59,14 @@ type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	Class   int
-	What    string     // that the output changes with
-	Outputs [2]float32 // of the class, in two runs of the input
+	What    string // that the output changes with
+	result  string // that was compared: output or vote
+	change  string // from what to what
 }
 
 func (e *DependenceError) Error() string {
-	return fmt.Sprintf("the model's output for an input changes with %s: example %d, %s sample %d, class %d: %v, then %v",
-		e.What, e.Example, e.Phase, e.Sample, e.Class, e.Outputs[0], e.Outputs[1])
+	return fmt.Sprintf("the model's %s for an input changes with %s: example %d, %s sample %d, %s",
+		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
 // What an output changes with.
@@ -128,7 +126,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	g.input.Perturb(x, stream, sample)
 	differs := func(what string, first, then []float32) error {
 		if k := differentClass(first, then); k >= 0 {
-			return &DependenceError{g.index, g.phase, sample, k, what, [2]float32{first[k], then[k]}}
+			return &DependenceError{g.index, g.phase, sample, what, "output", fmt.Sprintf("class %d: %v, then %v", k, first[k], then[k])}
 		}
 		return nil
 	}
@@ -165,8 +163,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 		return differs(what, w.out[row*m:(row+1)*m], alone)
 	}
 	if was, is := int(w.votes[row]), Vote(alone); was != is {
-		return hint.New(fmt.Sprintf("the model's vote for an input changes with %s: example %d, %s sample %d: class %d, then %d",
-			what, g.index, g.phase, sample, was, is), (&DependenceError{What: what}).Hint())
+		return &DependenceError{g.index, g.phase, sample, what, "vote", fmt.Sprintf("class %d, then %d", was, is)}
 	}
 	return nil
 }
