@@ -77,7 +77,7 @@ func newRoot(s streams, started *bool) *cobra.Command {
 calls a certificate is true with the probability it states.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
-met; 130 interrupted.`,
+met or a run is not valid; 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
