@@ -241,6 +241,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 		took := time.Duration(outcome.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(s.out, "%d samples in %s, %.0f samples/s\n", outcome.SamplesDrawn, took, outcome.SamplesPerSecond)
 	}
+	if outcome.Compared > 0 {
+		fmt.Fprintf(s.out, "samples run again, alone and among other inputs: %d; no bit of their outputs changed\n", outcome.Compared)
+	}
 	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", outcome.Out, o.next(outcome))
 	return nil
 }

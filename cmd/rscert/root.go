@@ -23,7 +23,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2   // wrong usage or input
-	exitRequirement = 3   // a --require is not met
+	exitRequirement = 3   // a --require is not met, or a run is not valid
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 
@@ -77,7 +77,7 @@ func newRoot(s streams, started *bool) *cobra.Command {
 calls a certificate is true with the probability it states.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
-met; 130 interrupted.`,
+met or a run is not valid; 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
@@ -110,6 +110,7 @@ met; 130 interrupted.`,
 		newSetup(s),
 		newSlurm(s),
 		newTemperature(s),
+		newVerify(s),
 	)
 	root.SetVersionTemplate(versionText())
 	groupFlags(root)
@@ -172,7 +173,8 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	var unmet requirementError
-	if errors.As(err, &unmet) {
+	var invalid invalidError
+	if errors.As(err, &unmet) || errors.As(err, &invalid) {
 		return exitRequirement
 	}
 	return exitFailed

@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "document": document, "reseal": reseal, "short": short, "digits": writeDigits, "commands": commands, "steps": steps,
+			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits, "commands": commands, "steps": steps,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -138,6 +138,15 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 		sealed = append(append(sealed, checksum.AppendJSON(body)...), '\n')
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
+}
+
+// sealDocument is the script command 'sealdocument FILE': reseal for a document such as run.json.
+func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sealdocument file")
+	}
+	body, _ := checksum.VerifySealed([]byte(ts.ReadFile(args[0])))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
 // short is the script command 'short': the last command printed one line of error, not longer than three of a terminal's,

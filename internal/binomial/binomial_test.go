@@ -333,3 +333,18 @@ func BenchmarkLowerBound(b *testing.B) {
 		})
 	}
 }
+
+// The tail at the bound has been shown to be at most α: the upper end of its enclosure is, not only the lower one.
+func TestLowerBoundIsProved(t *testing.T) {
+	const steps = 60
+	for _, alpha := range []float64{1e-10, 1e-4, 0.001, 0.01, 0.05, 0.5, 0.9} {
+		for _, n := range []int64{1, 2, 3, 5, 10, 17, 100, 101, 1e3, 1e4, 1e5, 1e6, 1e8} {
+			for i := range min(n, steps) {
+				x := 1 + i*(n-1)/steps
+				if tail := Tail(n, x, LowerBound(x, n, alpha)); tail.Upper > alpha {
+					t.Errorf("lower(%d, %d, %v): the tail there is in [%v, %v]", x, n, alpha, tail.Lower, tail.Upper)
+				}
+			}
+		}
+	}
+}

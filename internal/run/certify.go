@@ -30,6 +30,9 @@ type Outcome struct {
 	// None is the number of samples of all examples that voted for no class, because the
 	// model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
+	// Compared is the number of samples of all examples that were run again, alone and among other inputs: their outputs
+	// were the same bits.
+	Compared int64 `json:"compared,omitempty"`
 	// TangentSamples of the n fixed the guess of the bounds on the confidence, for want of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
@@ -139,7 +142,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	}
 	outcome := Outcome{
 		Summary: r.summary(), Out: r.plan.Out,
-		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none,
+		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
 		TangentSamples: r.plan.TangentSamples(),
 		Denoiser:       r.inputs.denoiser,
 	}
@@ -175,11 +178,7 @@ type certifiers struct {
 func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 	p := r.Parameters
 	method, byVotes := p.Method.Votes()
-	bound, _ := p.Method.Scores()
-	scores := certify.ScoreParams{
-		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
-		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
-	}
+	scores := scoreParams(r)
 	if !byVotes || len(p.ConfidenceRadii) > 0 {
 		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
 			return c, err
@@ -190,6 +189,17 @@ func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
 	}
 	return c, err
+}
+
+// scoreParams say what a run certifies from scores.
+func scoreParams(r runfolder.Run) certify.ScoreParams {
+	p := r.Parameters
+	_, byVotes := p.Method.Votes()
+	bound, _ := p.Method.Scores()
+	return certify.ScoreParams{
+		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
+	}
 }
 
 // inputs are the model and the data, opened and found to fit.

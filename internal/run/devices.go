@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -53,12 +54,21 @@ func (r *running) sampler() smoothing.Sampler {
 			r.drawn.Add(n)
 			r.bar.Add(n, "")
 		},
-		Lost: r.lost,
+		Lost:    r.lost,
+		Compare: comparesFirst(r.plan.Parameters, r.inputs.data.Len()),
 	}
 	for _, m := range r.inputs.replicas {
 		s.Replicas = append(s.Replicas, m)
 	}
 	return s
+}
+
+// comparesFirst chooses the first example of a run, so that every run compares a sample: that of the whole one, also for
+// its shards.
+func comparesFirst(p runfolder.Parameters, examples int) func(index int) bool {
+	p.Shard = runfolder.Whole
+	positions := p.Positions(examples)
+	return func(index int) bool { return len(positions) > 0 && index == positions[0] }
 }
 
 // lost says that a device failed while others go on.

@@ -33,6 +33,9 @@ type running struct {
 	accuracy certify.Accuracy      // of the model and of the smoothed classifier
 	samples  int64                 // of all of them, by both phases
 	none     int64                 // of the samples: votes for nobody
+	compared int64                 // of the samples: run again among other inputs
+
+	taken func(runfolder.Record) // if not nil, is told of every example; for Verify
 }
 
 // takeDone takes the records that a resumed folder has. Certificates by votes are
@@ -62,16 +65,7 @@ func (r *running) checkDone(rec runfolder.Record) error {
 	if r.votes == nil {
 		return r.scores.Agrees(rec.Certificate)
 	}
-	if r.stopping != nil {
-		marked := rec.Votes
-		if err := r.stopping.Mark(&marked); err != nil {
-			return err
-		}
-		if marked.AlphaShare != rec.Votes.AlphaShare {
-			return fmt.Errorf("alpha_share is %v, the rule's %v", rec.Votes.AlphaShare, marked.AlphaShare)
-		}
-	}
-	cert, err := r.votes.Certify(rec.Votes)
+	cert, err := r.recertify(rec.Votes)
 	if err != nil {
 		return err
 	}
@@ -80,6 +74,20 @@ func (r *running) checkDone(rec runfolder.Record) error {
 			rec.Certificate.Radius, runfolder.CertificatesFile, cert.Radius, runfolder.VotesFile)
 	}
 	return nil
+}
+
+// recertify is the certificate of votes, whose share of alpha must be the one of the rule to stop.
+func (c certifiers) recertify(v certify.Votes) (certify.Certificate, error) {
+	if c.stopping != nil {
+		marked := v
+		if err := c.stopping.Mark(&marked); err != nil {
+			return certify.Certificate{}, err
+		}
+		if marked.AlphaShare != v.AlphaShare {
+			return certify.Certificate{}, fmt.Errorf("alpha_share is %v, the rule's %v", v.AlphaShare, marked.AlphaShare)
+		}
+	}
+	return c.votes.Certify(v)
 }
 
 func equalJSON(a, b certify.Certificate) bool {
@@ -97,6 +105,10 @@ func (r *running) take(rec runfolder.Record) {
 	r.accuracy.Add(rec.Votes)
 	r.samples += rec.Votes.N0 + rec.Votes.N
 	r.none += rec.Votes.None0 + rec.Votes.None
+	r.compared += rec.Compared
+	if r.taken != nil {
+		r.taken(rec)
+	}
 }
 
 // sample samples and certifies the examples that the folder does not have.
@@ -182,6 +194,7 @@ func (e *experiment) Finish(t smoothing.Votes) (err error) {
 func (e *experiment) count(t smoothing.Votes) {
 	v := &e.record.Votes
 	v.N, v.Counts, v.None, v.Clean = t.N, t.Counts, t.None, &t.Clean
+	e.record.Compared = t.Compared
 	if t.N0 > 0 {
 		v.N0, v.Counts0, v.None0 = t.N0, t.Counts0, t.None0
 	}

@@ -54,12 +54,15 @@ type Record struct {
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, where they are kept.
 	Scores string
+	// Compared is the number of its samples that were run again, alone and among other inputs, with the same outputs.
+	Compared int64
 }
 
 // votesLine is a line of a run's own votes.jsonl.
 type votesLine struct {
 	certify.Votes
-	Scores string `json:"scores,omitempty"`
+	Compared int64  `json:"compared,omitempty"`
+	Scores   string `json:"scores,omitempty"`
 }
 
 // size is what the counts take, in bytes, with the rest and the index among those seen.
@@ -251,7 +254,7 @@ func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 // Append adds an example. Its certificate comes last, but after a power cut any file
 // can be behind any other: resuming compares them.
 func (f *Folder) Append(r Record) error {
-	votes, err := encodeLine(votesLine{r.Votes, r.Scores})
+	votes, err := encodeLine(votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {
 		return err
 	}

@@ -37,12 +37,15 @@ var votesRun = func() Run {
 	return r
 }()
 
+// quantisationOf is what rounding takes off the radii of an example of sample.
+func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
+
 // sample makes up what the run finds of an example: a function of its index, as the noise is.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
 	r := Record{
-		Votes:       certify.Votes{Index: index, Label: index % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(index % 11), int64(10 - index%11)}},
+		Votes:       certify.Votes{Index: index, Label: index % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(index % 11), int64(10 - index%11)}, Quantisation: quantisationOf(index)},
 		Certificate: certify.Certificate{Index: index, Label: index % 2, Radius: float64(index%4) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
 	for _, row := range p.boundRows(r.Certificate, boundsHeader) {
@@ -609,6 +612,32 @@ func TestCopyRow(t *testing.T) {
 		}
 		if _, err := m.copyRow(checksum.AppendCSV([]byte(header), []byte(row))); err == nil {
 			t.Errorf("a row too short for %q, no error", header)
+		}
+	}
+}
+
+// The scores of each example come with what rounding takes off its radii: without it, radii from scores of data that are
+// on no lattice are too large.
+func TestScoresHaveTheirQuantisation(t *testing.T) {
+	e, err := Find(sampleShard(t, splitRun, Whole, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Scores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for n := 0; ; n++ {
+		index, _, err := s.Next()
+		if errors.Is(err, io.EOF) && n == splitRun.Data.Selected {
+			return
+		}
+		if err != nil {
+			t.Fatalf("after %d examples: %v", n, err)
+		}
+		if q := s.Quantisation(); q != quantisationOf(index) {
+			t.Errorf("quantisation of example %d is %v, want %v", index, q, quantisationOf(index))
 		}
 	}
 }

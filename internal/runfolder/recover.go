@@ -176,7 +176,7 @@ func (f *Folder) recover() error {
 	var s sizes
 	for i := range n {
 		v := l.votes.values[i]
-		f.done = append(f.done, Record{Votes: v.Votes, Certificate: l.certs.values[i], Scores: v.Scores})
+		f.done = append(f.done, Record{Votes: v.Votes, Certificate: l.certs.values[i], Scores: v.Scores, Compared: v.Compared})
 		s.votes, s.certs = l.votes.ends[i], l.certs.ends[i]
 	}
 	_, s.bounds = p.boundsOf(l.certs.values[:n], l.bounds)

@@ -235,9 +235,9 @@ func decodeRun(data []byte) (r Run, err error) {
 	}
 	switch {
 	case version.Schema > Schema:
-		return r, fmt.Errorf("written in format %d by rscert %.40q; this rscert reads formats up to %d", version.Schema, version.Version, Schema)
+		return r, &FormatError{fmt.Errorf("written in format %d by rscert %.40q; this rscert reads formats up to %d", version.Schema, version.Version, Schema)}
 	case version.Schema < 1:
-		return r, errors.New("not a run folder's run.json: no schema version")
+		return r, &FormatError{errors.New("not a run folder's run.json: no schema version")}
 	}
 	_, state := checksum.VerifySealed(data)
 	if state == checksum.Bad || (state == checksum.Absent && version.Schema >= 2) {
@@ -251,6 +251,11 @@ func decodeRun(data []byte) (r Run, err error) {
 	}
 	return r, r.validate()
 }
+
+// FormatError says that a run.json is in no format that this package reads.
+type FormatError struct{ error }
+
+func (e *FormatError) Unwrap() error { return e.error }
 
 // dropEmpty takes out parameters that are "": format 1 wrote those that play no part so.
 func dropEmpty(data []byte) []byte {

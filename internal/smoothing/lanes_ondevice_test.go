@@ -78,7 +78,7 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		s := Sampler{Seed: 9, N0: 11, Workers: 3}
+		s := Sampler{Seed: 8, N0: 11, Workers: 3} // which compares no sample: that takes inputs made here
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {
 			var c Classifier = d

@@ -227,6 +227,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 			row++
 		}
 	}
+	w.scored = outputs != nil
 	return maker.RunNoisy(ctx, w.rows, w.votes, outputs)
 }
 
@@ -251,6 +252,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 		}
 	}
 	clear(in) // a batch that is not full is padded
+	w.scored = true
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err
 	}

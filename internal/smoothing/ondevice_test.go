@@ -252,8 +252,12 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			if device.noisy.Load() == 0 || device.noisy.Load() != device.calls.Load() {
-				t.Errorf("%d batches on the device of %d", device.noisy.Load(), device.calls.Load())
+			repeats := int64(0) // calls with inputs made here, of samples that are compared: alone, and among others
+			for _, e := range got {
+				repeats += e.final.Compared * int64(min(2, batch))
+			}
+			if device.noisy.Load() == 0 || device.noisy.Load()+repeats != device.calls.Load() {
+				t.Errorf("%d batches on the device of %d, %d of them to compare", device.noisy.Load(), device.calls.Load(), repeats)
 			}
 			if scored := device.scored.Load(); scored > device.noisy.Load() || observe != (scored > 0) {
 				t.Errorf("%d batches gave outputs", scored)

@@ -34,6 +34,8 @@ type Votes struct {
 	Counts  []int64 // their votes [m]
 	None    int64   // those that vote for nobody
 	Clean   int     // the vote of the input without noise; −1 for nobody
+	// Compared is the number of samples that were run again, alone and among other inputs, with the same outputs.
+	Compared int64
 }
 
 // Input makes the noisy inputs of one example.
@@ -83,6 +85,8 @@ type Sampler struct {
 	Workers int
 	// Replicas are the same model on further devices. All samples of an example are drawn on one device.
 	Replicas []Classifier
+	// Compare, if not nil, chooses examples whose first sample is run again, beside those that the seed chooses.
+	Compare func(index int) bool
 	// Progress, if not nil, is told of every n samples drawn; n is negative for samples that are thrown away.
 	Progress func(n int64)
 	// Lost, if not nil, is told that a device failed, and how many examples the others draw again.
@@ -124,9 +128,10 @@ type waitingOutputs struct {
 // segment is a stretch of samples of one example and phase.
 type segment struct {
 	*active
-	phase Phase
-	first int64
-	count int
+	phase    Phase
+	first    int64
+	count    int
+	compared int // of the count, once they are run
 }
 
 // task is one piece of work for a worker: a batch to run or, where batch is
@@ -363,7 +368,7 @@ func (c *scheduler) compose(l *lane) *task {
 			if k <= 0 {
 				continue
 			}
-			t.batch = append(t.batch, segment{a, Phase(phase), a.drawn[phase], k})
+			t.batch = append(t.batch, segment{active: a, phase: Phase(phase), first: a.drawn[phase], count: k})
 			a.drawn[phase] += int64(k)
 			room -= k
 		}
@@ -435,6 +440,9 @@ type worker struct {
 	rows  *Rows     // the same
 	out   []float32 // of a batch with an Observer, or whose noise is made here
 	votes []int32   // of a batch
+
+	scored bool      // out is that of the last batch
+	again  []float32 // outputs of samples that are run again
 }
 
 func (s Sampler) newWorker() *worker {
@@ -448,13 +456,17 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 		o.goal, err = t.decide.decide()
 		return o, err
 	}
-	if maker := w.maker(t.batch); maker != nil {
+	maker := w.maker(t.batch)
+	if maker != nil {
 		err = w.runNoisy(ctx, maker, t.batch)
 	} else {
 		err = w.runHere(ctx, t.batch)
 	}
 	if err != nil {
 		return o, &deviceError{err}
+	}
+	if err = w.recheck(ctx, t.batch, maker != nil); err != nil {
+		return o, err
 	}
 	o.counted = make(map[*active]int, len(t.batch))
 	m, out, votes := w.Classifier.Classes(), w.out, w.votes
@@ -499,6 +511,7 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 		}
 	}
 	*n += int64(g.count)
+	a.votes.Compared += int64(g.compared)
 
 	o, ok := a.Experiment.(Observer)
 	if !ok {

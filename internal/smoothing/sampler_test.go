@@ -73,7 +73,7 @@ func (r *recorded) scale() []float32 {
 }
 
 func (r *recorded) Goal(t Votes) (int64, error) {
-	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None, t.Clean})
+	r.asked = append(r.asked, Votes{t.N0, append([]int64(nil), t.Counts0...), t.None0, t.N, append([]int64(nil), t.Counts...), t.None, t.Clean, t.Compared})
 	for _, g := range r.goals {
 		if g > t.N {
 			return g, nil

@@ -1,0 +1,433 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Verdict is what Verify finds, and what verify --json prints.
+type Verdict struct {
+	Run   string `json:"run"`
+	Valid bool   `json:"valid"` // no check failed
+	// Of the record; empty where run.json is not as it was written.
+	Version    string             `json:"rscert,omitempty"`
+	Format     int                `json:"format,omitempty"`
+	Method     string             `json:"method,omitempty"`
+	Sound      bool               `json:"sound"`
+	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
+	Precision  string             `json:"precision,omitempty"`
+	Alpha      float64            `json:"alpha,omitempty"`
+	Sigma      float64            `json:"sigma,omitempty"`
+	Examples   int                `json:"examples"` // with votes and a certificate
+	Selected   int                `json:"selected"` // that the run is to have
+	// Compared is the number of samples that the run compared with themselves in other batches.
+	Compared int64        `json:"compared"`
+	Checks   []Finding    `json:"checks"`
+	Again    *SampleAgain `json:"sampled_again,omitempty"`
+}
+
+// FindingState says how a check ended.
+type FindingState string
+
+const (
+	Passed  FindingState = "passed"
+	Failed  FindingState = "failed"
+	NotDone FindingState = "not done"
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Name  string       `json:"name"`
+	State FindingState `json:"state"`
+	Says  string       `json:"says"`
+	// Reasons of a failure, the first ones of many.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// The names of the checks, in their order.
+const (
+	checkLines        = "lines"
+	checkExamples     = "examples"
+	checkParameters   = "parameters"
+	checkCertificates = "certificates"
+	checkBounds       = "bounds"
+	checkBatches      = "batches"
+	checkAgain        = "sampled again"
+)
+
+// VerifyChecks are the names of all checks, with those that need the model.
+func VerifyChecks(model bool) []string {
+	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches}
+	if model {
+		all = append(all, checkAgain)
+	}
+	return all
+}
+
+// mostReasons is how many reasons of a failed check are listed.
+const mostReasons = 5
+
+// verifier is a judgement under way.
+type verifier struct {
+	*runfolder.Holdings
+	Verdict
+	show progress.Options
+}
+
+// judge adds a check, which failed if there are reasons.
+func (v *verifier) judge(name string, reasons []string, says string) {
+	c := Finding{Name: name, State: Passed, Says: says}
+	if n := len(reasons); n > 0 {
+		c.State, c.Reasons = Failed, reasons[:min(n, mostReasons)]
+		c.Says = fmt.Sprintf("%d contradictions", n)
+		if n == 1 {
+			c.Says = "1 contradiction"
+		}
+	}
+	v.Checks = append(v.Checks, c)
+}
+
+// skip adds a check that was not done.
+func (v *verifier) skip(name, why string) {
+	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: why})
+}
+
+// Verify judges the run in a folder by what the folder holds, as a third party can: nothing of it is believed that can
+// be computed again. With a model in again, examples of it are sampled again, too. An error means that there is nothing
+// to judge.
+func Verify(ctx context.Context, path string, again *Again, console Console) (Verdict, error) {
+	h, err := runfolder.Audit(path)
+	if err != nil {
+		return Verdict{}, BadInput(err)
+	}
+	v := &verifier{Holdings: h, Verdict: Verdict{Run: path, Examples: len(h.Records)}, show: console.Progress}
+	if h.Evidence == nil {
+		v.judge(checkLines, h.Changed, "")
+		return v.decide(), nil
+	}
+	v.describe()
+	v.judgeLines()
+	v.judge(checkExamples, h.Extent, fmt.Sprintf("all %d are there, no others", len(h.Records)))
+	v.judgeParameters()
+	if err := v.judgeCertificates(ctx); err != nil {
+		return Verdict{}, err
+	}
+	v.judgeBatches()
+	if again != nil {
+		if err := v.sampleAgain(ctx, *again, console); err != nil {
+			return Verdict{}, err
+		}
+	}
+	return v.decide(), nil
+}
+
+// decide settles the verdict.
+func (v *verifier) decide() Verdict {
+	order := VerifyChecks(true)
+	slices.SortStableFunc(v.Checks, func(a, b Finding) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
+	v.Valid = true
+	for _, c := range v.Checks {
+		v.Valid = v.Valid && c.State != Failed
+	}
+	return v.Verdict
+}
+
+// describe says what the run claims to be.
+func (v *verifier) describe() {
+	run := v.Evidence.Run
+	p := run.Parameters
+	target := run.Target(p.Alpha)
+	v.Version, v.Selected, v.Alpha, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Sigma
+	v.Format, _ = run.Format()
+	v.Arithmetic, v.Precision = target.Arithmetic, target.Precision
+	v.Sound = len(v.Records) > 0
+	for _, r := range v.Records {
+		v.Method = r.Certificate.Method
+		v.Sound = v.Sound && r.Certificate.Sound
+		v.Compared += r.Compared
+	}
+}
+
+func (v *verifier) judgeLines() {
+	if _, checksums := v.Evidence.Run.Format(); !checksums && len(v.Changed) == 0 {
+		v.skip(checkLines, "the lines of format 1 have no checksums")
+		return
+	}
+	v.judge(checkLines, v.Changed, "the checksum of every line is right")
+}
+
+// judgeParameters compares run.json with what follows from it: the examples, and the table of the noise.
+func (v *verifier) judgeParameters() {
+	run := v.Evidence.Run
+	if _, err := newCertifiers(*run); err != nil {
+		v.Record = append(v.Record, err.Error())
+	}
+	if run.Noise.Distribution != "" {
+		if err := checkNoiseTable(*run); err != nil {
+			v.Record = append(v.Record, err.Error())
+		}
+	}
+	v.judge(checkParameters, v.Record, "run.json agrees with itself, the table of the noise included")
+}
+
+// checkNoiseTable makes the table of the noise again: that certificates are exact rests on what it is.
+func checkNoiseTable(run runfolder.Run) error {
+	step, ok := new(big.Rat).SetString(run.Noise.Step)
+	if !ok || step.Sign() <= 0 {
+		return fmt.Errorf("the step of the noise is %q", run.Noise.Step)
+	}
+	table, err := smoothing.NewGaussian(run.Parameters.Sigma, step)
+	if err != nil {
+		return fmt.Errorf("the noise of --sigma %v: %w", run.Parameters.Sigma, err)
+	}
+	if n := run.Noise; n.Distribution != table.Name() || n.Table != table.Digest() || n.Entries != table.Entries() || n.Eta != table.Eta {
+		return fmt.Errorf("the table of the noise is %s with %d entries, SHA-256 %.12s… and eta %v; --sigma %v gives %s with %d entries, %.12s… and %v",
+			n.Distribution, n.Entries, n.Table, n.Eta, run.Parameters.Sigma, table.Name(), table.Entries(), table.Digest(), table.Eta)
+	}
+	return nil
+}
+
+// judgeCertificates computes every certificate again, and the bounds on the confidence.
+func (v *verifier) judgeCertificates(ctx context.Context) error {
+	run := v.Evidence.Run
+	certifiers, err := newCertifiers(*run)
+	if err != nil {
+		v.skip(checkCertificates, "the parameters are not those of a run")
+		v.skip(checkBounds, "the parameters are not those of a run")
+		return nil
+	}
+	whole := len(v.Changed)+len(v.Extent) == 0
+	if !run.Parameters.SaveScores || !whole {
+		v.skipBounds(whole)
+	}
+	if certifiers.votes != nil {
+		err = v.judgeByVotes(ctx, certifiers)
+	} else if !run.Parameters.SaveScores || !whole {
+		v.judgeConditions(certifiers, whole)
+	}
+	if err == nil && run.Parameters.SaveScores && whole {
+		err = v.judgeByScores(ctx, certifiers.votes == nil)
+	}
+	return err
+}
+
+// skipBounds says why bounds are not computed again.
+func (v *verifier) skipBounds(whole bool) {
+	switch {
+	case len(v.Evidence.Run.Parameters.ConfidenceRadii) == 0:
+		v.skip(checkBounds, "the run bounds no confidence")
+	case !whole:
+		v.skip(checkBounds, "lines or examples are not whole")
+	default:
+		v.skip(checkBounds, "the scores were not kept (--save-scores)")
+	}
+}
+
+// judgeByVotes certifies the votes of every example again, on all cores.
+func (v *verifier) judgeByVotes(ctx context.Context, c certifiers) error {
+	found := make([]string, len(v.Records))
+	lower := make([]bool, len(v.Records))
+	bar := progress.Start(v.show, "certificates", int64(len(v.Records)), 0)
+	defer bar.Finish()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range v.Records {
+		g.Go(func() error {
+			cert, err := c.recertify(r.Votes)
+			if err == nil {
+				lower[i], err = contradicts(r.Certificate, cert)
+			}
+			if err != nil {
+				found[i] = fmt.Sprintf("example %d: %v", r.Votes.Index, err)
+			}
+			bar.Add(1, "")
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	v.judgeAgreement("votes", found, lower)
+	return nil
+}
+
+// judgeAgreement adds the check of certificates that were computed again from evidence.
+func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool) {
+	var reasons []string
+	below := 0
+	for i, why := range found {
+		if why != "" {
+			reasons = append(reasons, why)
+		}
+		if lower[i] {
+			below++
+		}
+	}
+	says := fmt.Sprintf("all %d computed again from their %s", len(found), evidence)
+	if below > 0 {
+		says += fmt.Sprintf("; %d of them claim less than is certified now", below)
+	}
+	v.judge(checkCertificates, reasons, says)
+}
+
+// contradicts is an error if a certificate claims what its evidence, certified again, does not give. One that claims
+// less is lower: an earlier rscert may have had a looser bound.
+func contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
+	if equalJSON(claimed, computed) {
+		return false, nil
+	}
+	weaker := computed
+	weaker.Radius, weaker.Margin, weaker.Bounds, weaker.Unbounded = claimed.Radius, claimed.Margin, claimed.Bounds, claimed.Unbounded
+	if claimed.Prediction == certify.Abstained {
+		weaker.Prediction, weaker.Correct = claimed.Prediction, false
+	}
+	switch {
+	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded:
+		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
+			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
+	case !equalJSON(claimed, weaker):
+		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
+			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct, computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
+	case claimed.Radius == computed.Radius && claimed.Margin == computed.Margin:
+		return false, errors.New("the bounds that its margin was computed from are not those of the evidence")
+	}
+	return true, nil
+}
+
+// judgeConditions looks at certificates by scores that cannot be computed again.
+func (v *verifier) judgeConditions(c certifiers, whole bool) {
+	var reasons []string
+	for _, r := range v.Records {
+		if err := c.scores.Agrees(r.Certificate); err != nil {
+			reasons = append(reasons, fmt.Sprintf("example %d: %v", r.Votes.Index, err))
+		}
+	}
+	switch {
+	case len(reasons) > 0:
+		v.judge(checkCertificates, reasons, "")
+	case whole:
+		v.skip(checkCertificates, "they are of scores, which were not kept (--save-scores); their conditions are the run's")
+	default:
+		v.skip(checkCertificates, "they are of scores, and lines or examples are not whole")
+	}
+}
+
+// judgeByScores certifies the saved scores again: the bounds on the confidence, and the certificates where scores and not
+// votes made them. The checksums of the scores are compared on the way.
+func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
+	run := v.Evidence.Run
+	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(*run), Temperature: 1, Votes: v.Evidence.ClassMethod()}
+	found, lower := make([]string, len(v.Records)), make([]bool, len(v.Records))
+	var rows []certify.ConfidenceBound
+	turn := 0
+	err := CertifyScores(ctx, q, v.show, func(cert certify.Certificate, bounds []certify.ConfidenceBound) {
+		rows = append(rows, bounds...)
+		if turn < len(found) {
+			var err error
+			if lower[turn], err = contradicts(v.Records[turn].Certificate, cert); err != nil {
+				found[turn] = fmt.Sprintf("example %d: %v", cert.Index, err)
+			}
+		}
+		turn++
+	})
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err == nil && turn != len(v.Records) {
+		err = fmt.Errorf("%s has %d examples, %s %d", runfolder.ScoresFile, turn, runfolder.VotesFile, len(v.Records))
+	}
+	if err != nil {
+		v.judge(checkBounds, []string{err.Error()}, "")
+		if certificates {
+			v.skip(checkCertificates, "the scores that they are of are damaged")
+		}
+		return nil
+	}
+	if certificates {
+		v.judgeAgreement("scores", found, lower)
+	}
+	return v.judgeBounds(rows)
+}
+
+// judgeBounds compares bounds.csv with the bounds that the saved scores give.
+func (v *verifier) judgeBounds(rows []certify.ConfidenceBound) error {
+	run := v.Evidence.Run
+	if len(run.Parameters.ConfidenceRadii) == 0 {
+		v.skip(checkBounds, "the run bounds no confidence; the checksums of its scores are right")
+		return nil
+	}
+	if !v.OwnBounds {
+		v.skip(checkBounds, "bounds.csv has the columns of an earlier rscert")
+		return nil
+	}
+	var want bytes.Buffer
+	if err := runfolder.WriteBounds(&want, rows, run.Data.Selected); err != nil {
+		return err
+	}
+	path, err := v.Evidence.Bounds()
+	var got []byte
+	if err == nil {
+		got, err = os.ReadFile(path.File)
+	}
+	if err != nil {
+		v.judge(checkBounds, []string{err.Error()}, "")
+		return nil
+	}
+	v.judge(checkBounds, differentLines(filepath.Base(path.File), got, want.Bytes()), "computed again from the saved scores")
+	return nil
+}
+
+// differentLines lists the lines of a file that are not as they should be.
+func differentLines(name string, got, want []byte) (reasons []string) {
+	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
+	if len(a) != len(b) {
+		return []string{fmt.Sprintf("%s has %d lines, the scores give %d", name, len(a)-1, len(b)-1)}
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			reasons = append(reasons, fmt.Sprintf("%s:%d: is not what the scores give", name, i+1))
+		}
+	}
+	return reasons
+}
+
+// judgeBatches says whether the run compared samples with themselves in other batches.
+func (v *verifier) judgeBatches() {
+	switch {
+	case v.Compared == 1:
+		v.judge(checkBatches, nil, "1 sample was run again, alone and among other inputs, with the same outputs")
+	case v.Compared > 0:
+		v.judge(checkBatches, nil, fmt.Sprintf("%d samples were run again, alone and among other inputs, with the same outputs", v.Compared))
+	case v.chosen():
+		v.skip(checkBatches, "the run is older than this check; 'rscert verify --model' samples examples of it again")
+	default:
+		v.skip(checkBatches, "none of its samples was among those that the seed chooses")
+	}
+}
+
+// chosen reports whether this rscert would have compared a sample of the run.
+func (v *verifier) chosen() bool {
+	run := v.Evidence.Run
+	p := run.Parameters
+	s := smoothing.Sampler{Seed: p.Seed, N0: p.N0, Compare: comparesFirst(p, run.Data.Examples)}
+	for _, r := range v.Records {
+		if s.Compared(r.Votes.Index, r.Votes.N) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Again is how examples of a run are sampled again.
+type Again struct {
+	Model, Data        string
+	Denoiser           string // empty: as recorded
+	Labels, ClassNames string // empty: as recorded
+	Examples           int    // how many, at most
+	// ChoiceSeed chooses them.
+	ChoiceSeed uint64
+	Library    string
+	Threads    int
+	Version    string
+}
+
+// SampleAgain is what sampling again found.
+type SampleAgain struct {
+	ChoiceSeed uint64   `json:"choice_seed"`
+	Examples   []int    `json:"examples"`           // their indices
+	Different  []int    `json:"different"`          // those of them whose votes or scores are not the record's
+	Compared   int64    `json:"compared"`           // samples run again alone and among other inputs
+	Conditions []string `json:"conditions"`         // of the record that are others here
+	Warnings   []string `json:"warnings,omitempty"` // of opening the model and the data
+}
+
+// plan is the run's own plan.
+func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
+	ran := run.Runtime
+	if n := len(ran.Resumed); n > 0 {
+		ran = ran.Resumed[n-1].Runtime
+	}
+	device, err := onnx.ParseDevice(ran.Device)
+	if err != nil {
+		return Plan{}, BadInput(err)
+	}
+	p := Plan{
+		Model: q.Model, Data: q.Data, Denoiser: q.Denoiser, Out: out, Version: q.Version, DataOptions: run.Data.Options,
+		Parameters: run.Parameters, FixedSeed: &run.Parameters.Seed, FixedSelect: &run.Parameters.Select,
+		Library: q.Library, Device: device, NoiseOn: NoiseOn(ran.NoiseOn), Batch: ran.Batch, Threads: q.Threads,
+	}
+	if d := run.Model.Denoiser; d != nil && p.Denoiser == "" {
+		p.Denoiser = d.File
+	}
+	if q.Labels != "" {
+		p.DataOptions.Labels = q.Labels
+	}
+	if q.ClassNames != "" {
+		p.DataOptions.ClassNames = q.ClassNames
+	}
+	return p, nil
+}
+
+// sampleAgain samples random examples of the run with its model and compares votes and saved scores bit for bit.
+func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) error {
+	if len(v.Records) == 0 {
+		v.skip(checkAgain, "the run has no example")
+		return nil
+	}
+	folder, err := os.MkdirTemp("", "rscert-verify-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	run := *v.Evidence.Run
+	plan, err := q.plan(run, filepath.Join(folder, "run"))
+	if err != nil {
+		return err
+	}
+	v.Again = &SampleAgain{ChoiceSeed: q.ChoiceSeed, Examples: []int{}, Different: []int{}, Conditions: []string{}}
+	warn := console.Warn
+	console.Warn = func(line string) {
+		v.Again.Warnings = append(v.Again.Warnings, line)
+		warn(line)
+	}
+	r, err := prepare(ctx, plan, console)
+	if err != nil {
+		return err
+	}
+	defer r.inputs.close()
+	now := r.inputs.describe(r.plan, run.Data.Selected)
+	if v.Again.Conditions, err = otherConditions(run, now); err != nil {
+		return err
+	}
+	chosen := q.choose(v.Records)
+	found, err := r.drawAgain(ctx, now, chosen)
+	var dependence *smoothing.DependenceError
+	if errors.As(err, &dependence) {
+		v.judge(checkAgain, []string{dependence.Error() + ": what it certified is about no function of one input"}, "")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v.compareAgain(chosen, found)
+	return nil
+}
+
+// otherConditions lists the conditions of the record that are others here. Another model or other data are an error.
+func otherConditions(then, now runfolder.Run) ([]string, error) {
+	conditions := []string{}
+	for _, d := range then.Differences(now) {
+		what := fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second)
+		if isEvidence(d.What) {
+			return nil, badInputf("cannot sample the run again: %s", what)
+		}
+		conditions = append(conditions, what)
+	}
+	return conditions, nil
+}
+
+// isEvidence reports whether a condition is which model or data a run is of.
+func isEvidence(what string) bool {
+	return slices.Contains([]string{"the model", "the denoiser", "the denoiser's timestep", "the data set"}, what)
+}
+
+// choose draws records without replacement, and returns them by their order.
+func (q Again) choose(records []runfolder.Record) []runfolder.Record {
+	turns := rand.New(rand.NewPCG(q.ChoiceSeed, 0)).Perm(len(records))[:min(q.Examples, len(records))]
+	slices.Sort(turns)
+	var chosen []runfolder.Record
+	for _, turn := range turns {
+		chosen = append(chosen, records[turn])
+	}
+	return chosen
+}
+
+// drawAgain samples the examples of records into a run folder of their own. The first sample of each is compared with
+// itself in other batches.
+func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
+	r.positions = nil
+	for _, rec := range chosen {
+		r.positions = append(r.positions, rec.Votes.Index)
+	}
+	if r.certifiers, err = newCertifiers(now); err != nil {
+		return nil, BadInput(err)
+	}
+	now.Data.Selected, now.Data.Shards = len(chosen), nil
+	if r.folder, err = runfolder.Create(r.plan.Out, now); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.folder.Close()) }()
+	r.taken = func(rec runfolder.Record) { found = append(found, rec) }
+	sampler := r.sampler()
+	sampler.Compare = func(int) bool { return true }
+	err = r.draw(ctx, sampler)
+	return found, err
+}
+
+// compareAgain judges by what sampling again found.
+func (v *verifier) compareAgain(then, now []runfolder.Record) {
+	var reasons []string
+	for i, rec := range then {
+		v.Again.Examples = append(v.Again.Examples, rec.Votes.Index)
+		v.Again.Compared += now[i].Compared
+		if why := differentResult(rec, now[i]); why != "" {
+			v.Again.Different = append(v.Again.Different, rec.Votes.Index)
+			reasons = append(reasons, fmt.Sprintf("example %d: %s", rec.Votes.Index, why))
+		}
+	}
+	if len(reasons) > 0 {
+		reasons = append(reasons[:min(len(reasons), mostReasons-1)], v.explainDifference())
+	}
+	v.judge(checkAgain, reasons, fmt.Sprintf("%d of %d examples have the same votes, bit for bit", len(then), len(v.Records)))
+	if last := &v.Checks[len(v.Checks)-1]; last.State == Failed {
+		last.Says = fmt.Sprintf("%d of %d examples have other votes or scores", len(v.Again.Different), len(then))
+	}
+}
+
+// explainDifference says what can make votes other than recorded.
+func (v *verifier) explainDifference() string {
+	why := "the record is not of this model and data, was changed, or was computed by other rounding"
+	if len(v.Again.Conditions) > 0 {
+		why += " (" + strings.Join(v.Again.Conditions, "; ") + ")"
+	}
+	if v.Compared == 0 {
+		why += "; or the model's answers depended on the batch: the run does not say that it compared batches, which every version since does, and what it certified of such a model is wrong"
+	}
+	return why
+}
+
+// differentResult says how an example's votes or saved scores differ; "": they do not.
+func differentResult(then, now runfolder.Record) string {
+	a, b := then.Votes, now.Votes
+	switch {
+	case a.Label != b.Label:
+		return fmt.Sprintf("label %d is recorded, the data say %d", a.Label, b.Label)
+	case a.N != b.N || a.N0 != b.N0:
+		return fmt.Sprintf("%d samples are recorded, %d are drawn here", a.N0+a.N, b.N0+b.N)
+	case a.Quantisation != b.Quantisation:
+		return fmt.Sprintf("quantisation %v is recorded, it is %v", a.Quantisation, b.Quantisation)
+	}
+	moved := max(a.None0-b.None0, 0) + max(a.None-b.None, 0)
+	for k := range a.Counts {
+		moved += max(a.Counts[k]-b.Counts[k], 0)
+	}
+	for k := range min(len(a.Counts0), len(b.Counts0)) {
+		moved += max(a.Counts0[k]-b.Counts0[k], 0)
+	}
+	switch {
+	case moved > 0:
+		return fmt.Sprintf("at least %d of %d votes differ", moved, a.N0+a.N)
+	case a.Clean != nil && b.Clean != nil && *a.Clean != *b.Clean:
+		return fmt.Sprintf("class %d is recorded of the input without noise, it is %d", *a.Clean, *b.Clean)
+	case then.Scores != now.Scores:
+		return "the saved scores differ"
+	}
+	if _, err := contradicts(then.Certificate, now.Certificate); err != nil {
+		return err.Error()
+	}
+	return ""
+}

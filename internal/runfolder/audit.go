@@ -1,0 +1,154 @@
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// Holdings are what a run folder holds, judged by itself: every line against its checksum and run.json, the files
+// against each other. Each list has what is wrong, in words; it is empty if nothing is.
+type Holdings struct {
+	Evidence *Evidence // nil if Changed
+	Records  []Record  // the examples with votes and a certificate, up to the first line that is damaged
+	Changed  []string  // what is not as it was written
+	Extent   []string  // examples that are missing, or are not the run's
+	Record   []string  // what run.json says that contradicts itself
+	// OwnBounds tells that bounds.csv has the columns that this rscert writes.
+	OwnBounds bool
+}
+
+// Audit judges the run folder of a path. What is no run folder, of a newer format or cannot be read is an error.
+func Audit(path string) (*Holdings, error) {
+	h := &Holdings{}
+	found, err := Find(path)
+	var format *FormatError
+	if err != nil {
+		if _, readErr := Read(path); missing(readErr) || errors.As(err, &format) || !isDamage(err) {
+			return nil, err
+		}
+		h.Changed = append(h.Changed, err.Error())
+		return h, nil
+	}
+	if found.Run == nil {
+		return nil, fmt.Errorf("%s: is no run folder", path)
+	}
+	h.Evidence = found.Whole()
+	if err := h.readLines(); err != nil {
+		return nil, err
+	}
+	h.auditExtent()
+	h.auditRecord()
+	return h, nil
+}
+
+// isDamage reports whether err is in what was read, and not that it could not be read.
+func isDamage(err error) bool {
+	var damage *DamageError
+	return errors.As(damaged(err), &damage)
+}
+
+// readLines reads the lines of all files.
+func (h *Holdings) readLines() error {
+	e := h.Evidence
+	path := func(name string) string { return filepath.Join(e.dir, name) }
+	votes, err := e.Run.readOwnVotes(path(VotesFile))
+	if err := h.take(path(VotesFile), votes.damage, err); err != nil {
+		return err
+	}
+	certs, err := e.Run.readOwnCertificates(path(CertificatesFile))
+	if err := h.take(path(CertificatesFile), certs.damage, err); err != nil {
+		return err
+	}
+	h.pair(votes, certs)
+	if len(e.Run.Parameters.ConfidenceRadii) == 0 {
+		return nil
+	}
+	rows, err := readBounds(path(BoundsFile))
+	if missing(err) {
+		h.Extent = append(h.Extent, BoundsFile+" is missing")
+		return nil
+	}
+	if err := h.take(path(BoundsFile), rows.damage, err); err != nil {
+		return err
+	}
+	h.OwnBounds = rows.header == boundsHeader
+	var own []certify.Certificate
+	for _, r := range h.Records {
+		own = append(own, r.Certificate)
+	}
+	n, end := e.Run.Parameters.boundsOf(own, rows)
+	switch {
+	case n < len(own):
+		h.Extent = append(h.Extent, fmt.Sprintf("%s: the rows of example %d are not those of its certificate", BoundsFile, own[n].Index))
+	case len(rows.ends) > 0 && rows.ends[len(rows.ends)-1] > end:
+		h.Extent = append(h.Extent, BoundsFile+" has rows of no certificate")
+	}
+	return nil
+}
+
+// take takes in the damage of a file, or that its lines are not the run's. It returns an error of reading.
+func (h *Holdings) take(path string, d *damage, err error) error {
+	if d != nil {
+		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
+	}
+	if err != nil && !isDamage(err) {
+		return err
+	}
+	if err != nil {
+		h.Extent = append(h.Extent, err.Error())
+	}
+	return nil
+}
+
+// pair joins votes and certificates of the same examples.
+func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certificate]) {
+	n, err := left{votes: votes, certs: certs}.common(CertificatesFile)
+	if err != nil {
+		h.Extent = append(h.Extent, err.Error())
+		return
+	}
+	for i, v := range votes.values[:n] {
+		h.Records = append(h.Records, Record{Votes: v.Votes, Certificate: certs.values[i], Scores: v.Scores, Compared: v.Compared})
+	}
+	if v, c := len(votes.values), len(certs.values); v != c && len(h.Changed) == 0 {
+		h.Extent = append(h.Extent, fmt.Sprintf("%s has %d examples, %s %d", VotesFile, v, CertificatesFile, c))
+	}
+}
+
+// auditExtent compares the examples with those that the run is to have.
+func (h *Holdings) auditExtent() {
+	run := h.Evidence.Run
+	if len(run.Data.Shards) > 0 {
+		h.Extent = append(h.Extent, fmt.Sprintf("%d of the run's %d examples are in no shard that it was merged of", run.Data.Selected-len(run.positions()), run.Data.Selected))
+	}
+	want := run.Data.Selected
+	if run.sealed() {
+		want = len(run.positions())
+	}
+	if n := len(h.Records); n < want {
+		h.Extent = append(h.Extent, fmt.Sprintf("not finished: it has %d of its %d examples", n, want))
+	}
+	if run.Parameters.SaveScores {
+		if err := h.Evidence.finished(filepath.Join(h.Evidence.dir, ScoresFile)); err != nil {
+			h.Extent = append(h.Extent, err.Error())
+		}
+	}
+}
+
+// auditRecord compares what run.json says in two ways.
+func (h *Holdings) auditRecord() {
+	run := h.Evidence.Run
+	p := run.Parameters
+	if whole := p.Positions(run.Data.Examples); run.sealed() && len(whole) != run.Data.Selected {
+		h.Record = append(h.Record, fmt.Sprintf("%d examples are selected, and the parameters select %d of %d", run.Data.Selected, len(whole), run.Data.Examples))
+	}
+	if k := p.TangentSamples(); k != run.TangentSamples {
+		h.Record = append(h.Record, fmt.Sprintf("tangent_samples is %d, and follows as %d from the parameters", run.TangentSamples, k))
+	}
+}
+
+// Format is the format of the folder, and whether its lines carry checksums.
+func (r Run) Format() (schema int, checksums bool) { return r.Schema, r.sealed() }
