@@ -28,7 +28,7 @@ func ExampleProblem() {
 		panic(err)
 	}
 	brier := problem.Brier()
-	found := problem.Best(context.Background(), admm.Grid(false)[:1], admm.Watch{})
+	found := problem.Best(context.Background(), admm.PaperGrid().Runs(false)[:1], admm.Watch{})
 	fmt.Printf("Brier confidences %.4f, ADMM %.4f, exact %.4f\n", brier.ECE, found.ECE, worst.Value)
 	// Output: Brier confidences 0.1833, ADMM 0.4333, exact 0.4333
 }

@@ -85,9 +85,6 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 	return runs
 }
 
-// Grid returns the runs of PaperGrid, or the 8 that start from the Brier confidences.
-func Grid(haveClean bool) []Params { return PaperGrid().Runs(haveClean) }
-
 // DECEParams are the settings of DECE. What is empty or 0 is the default.
 type DECEParams struct {
 	Starts []Start // default: the Brier confidences, and the clean ones where they are known
