@@ -2,7 +2,7 @@
 //
 //	go run ./scripts/shape internal,cmd cmd
 //
-// Tests and generated files are left out, but for the Example functions.
+// Tests and generated files are left out; Example functions are counted in tests, and phrases in all comments.
 package main
 
 import (
@@ -21,15 +21,20 @@ import (
 	"strings"
 )
 
-// gocognit counts the cognitive complexity of functions.
-const gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
+// Programs that list functions above a complexity.
+const (
+	gocyclo  = "github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0"
+	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
+)
 
 // shape is the figures of some folders.
 type shape struct {
 	files, functions        []int // lines of each
-	comments, code          int   // lines
-	inverted, soMany, thats int   // phrases in comments
-	examples, complexity    int   // functions
+	comments, code          int   // lines with a comment alone, lines with code
+	allComments             int   // lines with a comment, those of tests too
+	inverted, soMany, thats int   // phrases in them
+	examples                int
+	cyclomatic, cognitive   int // functions above 15
 }
 
 // phrases that turn a sentence inside out.
@@ -67,12 +72,11 @@ func printTable(columns []string, shapes []shape) {
 		{"lines a function, median / p90 / max", func(s shape) string {
 			return fmt.Sprintf("%d / %d / %d", quantile(s.functions, 0.5), quantile(s.functions, 0.9), quantile(s.functions, 1))
 		}},
-		{"functions above complexity 15", func(s shape) string {
-			return fmt.Sprintf("%d, %.1f %%", s.complexity, 100*float64(s.complexity)/float64(len(s.functions)))
-		}},
+		{"functions above cyclomatic complexity 15", func(s shape) string { return s.share(s.cyclomatic) }},
+		{"functions above cognitive complexity 15", func(s shape) string { return s.share(s.cognitive) }},
 		{"comment to code", func(s shape) string { return fmt.Sprintf("%.2f", float64(s.comments)/float64(s.code)) }},
 		{"Example functions", func(s shape) string { return fmt.Sprint(s.examples) }},
-		{`comments with "what is / it / the …"`, func(s shape) string { return fmt.Sprintf("%d in %d lines", s.inverted, s.comments) }},
+		{`comments with "what is / it / the …"`, func(s shape) string { return fmt.Sprintf("%d in %d lines", s.inverted, s.allComments) }},
 		{`… with "so many", "that of / those of"`, func(s shape) string { return fmt.Sprintf("%d, %d", s.soMany, s.thats) }},
 		{"linters", func(shape) string { return fmt.Sprint(linters()) }},
 	} {
@@ -82,6 +86,11 @@ func printTable(columns []string, shapes []shape) {
 		}
 		fmt.Println()
 	}
+}
+
+// share is a number of functions, and their share of all.
+func (s shape) share(functions int) string {
+	return fmt.Sprintf("%d, %.1f %%", functions, 100*float64(functions)/float64(len(s.functions)))
 }
 
 // quantile is the smallest value that a share q of the values do not exceed.
@@ -105,13 +114,21 @@ func (s *shape) measure(folders []string) error {
 			return err
 		}
 	}
-	arguments := append([]string{"run", gocognit, "-over", "15", "-ignore", `_test\.go$`}, folders...)
-	found, err := exec.Command("go", arguments...).Output()
-	if err != nil && len(found) == 0 { // it fails where it finds any
-		return fmt.Errorf("%s: %w", gocognit, err)
+	var err error
+	if s.cyclomatic, err = above(gocyclo, folders); err != nil {
+		return err
 	}
-	s.complexity = strings.Count(string(found), "\n")
-	return nil
+	s.cognitive, err = above(gocognit, folders)
+	return err
+}
+
+// above counts the functions above 15 that a program finds in folders.
+func above(program string, folders []string) (int, error) {
+	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
+	if err != nil && len(found) == 0 { // it fails where it finds any
+		return 0, fmt.Errorf("%s: %w", program, err)
+	}
+	return strings.Count(string(found), "\n"), nil
 }
 
 func (s *shape) file(path string) error {
@@ -135,43 +152,48 @@ func (s *shape) file(path string) error {
 			s.examples++
 		}
 	}
-	if test {
-		return nil
-	}
-	s.files = append(s.files, strings.Count(string(source), "\n"))
 	for _, c := range f.Comments {
 		text := c.Text()
 		s.inverted += len(inverted.FindAllString(text, -1))
 		s.soMany += len(soMany.FindAllString(text, -1))
 		s.thats += len(thatOf.FindAllString(text, -1))
 	}
-	s.countLines(source)
+	code, comment := lines(source)
+	s.allComments += len(comment)
+	if test {
+		return nil
+	}
+	s.files = append(s.files, strings.Count(string(source), "\n"))
+	s.code += len(code)
+	for line := range comment {
+		if !code[line] {
+			s.comments++
+		}
+	}
 	return nil
 }
 
-// countLines counts lines with code, and lines with a comment: a line may have both.
-func (s *shape) countLines(source []byte) {
-	files := token.NewFileSet()
-	file := files.AddFile("", -1, len(source))
+// lines are the lines with code, and those with a comment: a line may have both.
+func lines(source []byte) (code, comment map[int]bool) {
+	code, comment = make(map[int]bool), make(map[int]bool)
+	file := token.NewFileSet().AddFile("", -1, len(source))
 	var scan scanner.Scanner
 	scan.Init(file, source, nil, scanner.ScanComments)
-	lastComment, lastCode := 0, 0
 	for {
 		at, kind, text := scan.Scan()
 		if kind == token.EOF {
-			return
+			return code, comment
 		}
 		if kind == token.SEMICOLON && text == "\n" {
 			continue
 		}
-		count, last := &s.code, &lastCode
+		of := code
 		if kind == token.COMMENT {
-			count, last = &s.comments, &lastComment
+			of = comment
 		}
-		first := file.Line(at)
-		end := first + strings.Count(text, "\n")
-		*count += end - max(first-1, *last)
-		*last = max(end, *last)
+		for k := range 1 + strings.Count(text, "\n") {
+			of[file.Line(at)+k] = true
+		}
 	}
 }
 
