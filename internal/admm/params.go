@@ -8,6 +8,7 @@ import (
 // Start says from which confidences a search begins.
 type Start int
 
+// Starts of a search.
 const (
 	FromClean Start = iota // the observed ones, without an adversary
 	FromBrier              // those with the largest Brier score

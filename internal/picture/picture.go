@@ -26,6 +26,7 @@ import (
 // Format is a picture's file format.
 type Format int
 
+// Formats of files.
 const (
 	SVG Format = iota
 	PNG
