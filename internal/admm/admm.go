@@ -1,7 +1,15 @@
-// Package admm estimates from below how large the expected calibration error can get
-// when every confidence moves within its certified interval: the estimates that the
-// literature has for the certified calibration error, ADMM, the differentiable
-// calibration error and the Brier confidences (Emde et al. 2025). calib.CCE is exact.
+// Package admm estimates from below how large the expected calibration error can get when every confidence moves within
+// its certified interval (Emde et al. 2025). It has the searches of the literature; calib.CCE computes the maximum
+// exactly, and only that is a certificate.
+//
+// NewProblem takes the intervals and the bins. Each search returns an Estimate, with the confidences that attain it:
+//
+//   - Problem.ADMM: one run of the paper's Algorithm 1; Problem.Best: the best of several, such as PaperGrid().Runs;
+//   - Problem.DECE: gradient ascent on the differentiable calibration error;
+//   - Problem.Brier: the confidences with the largest Brier score;
+//   - Problem.Adaptive: an attack on bins of equal count.
+//
+// A Watch sees the progress and the Residuals of a search.
 package admm
 
 import (
