@@ -20,6 +20,7 @@ SPELL := $(CACHE)/codespell
 KUBERNETES := $(CACHE)/kubernetes
 export WHEEL_TOOLS := $(CACHE)/wheel
 export RELEASE_TOOLS := $(CACHE)/release
+LINT := $(CACHE)/lint
 
 # A virtual environment beside its file 'ok', with the packages of the requirements that ok depends on.
 define venv
@@ -88,6 +89,26 @@ check: tools workflows ## format, vet, staticcheck, and the workflows
 	$(GO) vet ./...
 	$(GO) vet -tags audit ./...
 	$(GO) tool staticcheck -tags audit ./...
+
+# golangci-lint takes four minutes of processor time to build, once. Its settings are in .golangci.yml.
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+$(LINT)/$(subst /,-,$(GOLANGCI)):
+	GOBIN=$(LINT) $(GO) install $(GOLANGCI)
+	touch $@
+
+.PHONY: lint
+lint: tools $(LINT)/$(subst /,-,$(GOLANGCI)) ## the linters of .golangci.yml; some packages: PACKAGES=./internal/calib/...
+	GOLANGCI_LINT_CACHE=$(LINT)/cache $(LINT)/golangci-lint run --allow-parallel-runners $(or $(PACKAGES),./...)
+
+.PHONY: deadcode
+deadcode: tools ## functions that rscert never reaches; tests do not count
+	@found=$$($(GO) run golang.org/x/tools/cmd/deadcode@v0.51.0 ./cmd/rscert) || exit 1; \
+	[ -z "$$found" ] || { printf 'unreachable from cmd/rscert:\n%s\n' "$$found" >&2; exit 1; }
+
+.PHONY: shape
+shape: tools ## lines a file, lines a function, complexity, comments: the table of figures about the source
+	@$(GO) run ./scripts/shape internal,cmd cmd
 
 .PHONY: workflows
 workflows: tools

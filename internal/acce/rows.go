@@ -1,5 +1,13 @@
-// Package acce studies the calibration of predictions whose confidences an adversary moves within their bounds (Emde
-// et al. 2025): of a table of bounds it makes what is certified, and what the solvers find, at each radius.
+// Package acce studies calibration under attack (Emde et al. 2025), from a table whose rows bound the confidence of a
+// prediction within a radius.
+//
+// NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
+// Brier score, the calibration error that each of the Solvers finds, a bound for adaptive bins, and, where the number of
+// sampled examples is known, Certified: statements for the dataset as a whole. Of the Solvers only "exact" certifies;
+// the others estimate from below. Study.Bins and WriteAttack give the worst confidences, WriteTrace the residuals of
+// the searches.
+//
+// Package calib has the bounds, package admm the searches.
 package acce
 
 import (

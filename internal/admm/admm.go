@@ -1,7 +1,15 @@
-// Package admm estimates from below how large the expected calibration error can get
-// when every confidence moves within its certified interval: the estimates that the
-// literature has for the certified calibration error, ADMM, the differentiable
-// calibration error and the Brier confidences (Emde et al. 2025). calib.CCE is exact.
+// Package admm estimates from below how large the expected calibration error can get when every confidence moves within
+// its certified interval (Emde et al. 2025). It has the searches of the literature; calib.CCE computes the maximum
+// exactly, and only that is a certificate.
+//
+// NewProblem takes the intervals and the bins. Each search returns an Estimate, with the confidences that attain it:
+//
+//   - Problem.ADMM: one run of the paper's Algorithm 1; Problem.Best: the best of several, such as PaperGrid().Runs;
+//   - Problem.DECE: gradient ascent on the differentiable calibration error;
+//   - Problem.Brier: the confidences with the largest Brier score;
+//   - Problem.Adaptive: an attack on bins of equal count.
+//
+// A Watch sees the progress and the Residuals of a search.
 package admm
 
 import (
@@ -274,17 +282,7 @@ func (s *state) assign(rho float64) {
 			if k < first || k > last {
 				grad += valid
 			}
-			if grad > gradientClip {
-				grad = gradientClip
-			} else if grad < -gradientClip {
-				grad = -gradientClip
-			}
-			x := a[k] - rate*grad
-			if x > highest {
-				x = highest
-			} else if x < lowest {
-				x = lowest
-			}
+			x := clamp(a[k]-rate*clamp(grad, -gradientClip, gradientClip), lowest, highest)
 			a[k] = x
 			gap[k] += e * x
 			d := l2[k]*inverse + x - 0.5
@@ -324,13 +322,7 @@ func (s *state) move(rho, next float64) (ece float64) {
 			if k < first || k > last {
 				outside += x
 			} else {
-				lo, hi = edge[k], below[k]
-				if v.Lower > lo {
-					lo = v.Lower
-				}
-				if v.Upper < hi {
-					hi = v.Upper
-				}
+				lo, hi = overlap(v, edge[k], below[k])
 				if x > top {
 					top, topAt = x, k
 				}
@@ -340,28 +332,16 @@ func (s *state) move(rho, next float64) (ece float64) {
 			z[k] = y
 			gap[k] += (c - y) * x
 			g := l5[k]*inverse + y
-			q := g
-			if q < lo {
-				q = lo
-			} else if q > hi {
-				q = hi
-			}
+			q := clamp(g, lo, hi)
 			l5[k] = rho * (g - q)
 			pullZ[k] = l5[k] - next*q
 
 			b := l1[k]*inverse + x
-			q1 := b
-			if q1 < 0 {
-				q1 = 0
-			} else if q1 > 1 {
-				q1 = 1
-			}
+			q1 := clamp(b, 0, 1)
 			d := l2[k]*inverse + x - 0.5
 			q2 := shrink * d
-			if q2 > reach {
-				reach = q2
-			} else if -q2 > reach {
-				reach = -q2
+			if distance := math.Abs(q2); distance > reach {
+				reach = distance
 			}
 			l1[k] = rho * (b - q1)
 			l2[k] = rho * (d - q2)
@@ -379,6 +359,17 @@ func (s *state) move(rho, next float64) (ece float64) {
 		hard[k] = 0
 	}
 	return ece / float64(s.n)
+}
+
+// overlap is the part of a sample's interval that lies in a bin.
+func overlap(v calib.Bounded, low, high float64) (float64, float64) {
+	if v.Lower > low {
+		low = v.Lower
+	}
+	if v.Upper < high {
+		high = v.Upper
+	}
+	return low, high
 }
 
 // residuals fills r from a and z.

@@ -301,7 +301,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 		}
 		check("Brier", p.Brier())
 		check("dECE", mustDECE(t, t.Context(), p, DECEParams{Steps: 60}))
-		for _, par := range Grid(clean != nil) {
+		for _, par := range PaperGrid().Runs(clean != nil) {
 			par.Steps = 60
 			check(fmt.Sprintf("ADMM %+v", par), p.ADMM(t.Context(), par, 0, func(r Residuals) {
 				if r.ProjectedECE > w.Value+rounding {
@@ -309,7 +309,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 				}
 			}))
 		}
-		grid := Grid(clean != nil)
+		grid := PaperGrid().Runs(clean != nil)
 		for i := range grid {
 			grid[i].Steps = 30
 		}
@@ -393,7 +393,7 @@ func TestInterruptedSearchReturnsTheBestSoFar(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var steps int
 	var best float64
-	e := p.ADMM(ctx, Grid(true)[0], 0, func(r Residuals) {
+	e := p.ADMM(ctx, PaperGrid().Runs(true)[0], 0, func(r Residuals) {
 		steps++
 		best = max(best, r.ProjectedECE)
 		if steps == 40 {
@@ -404,8 +404,8 @@ func TestInterruptedSearchReturnsTheBestSoFar(t *testing.T) {
 		t.Errorf("%d steps, interrupted %v, ECE %v, best seen %v", steps, e.Interrupted, e.ECE, best)
 	}
 	for name, e := range map[string]Estimate{
-		"Best": p.Best(ctx, Grid(true), Watch{}),
-		"ADMM": p.ADMM(ctx, Grid(true)[0], 0, nil),
+		"Best": p.Best(ctx, PaperGrid().Runs(true), Watch{}),
+		"ADMM": p.ADMM(ctx, PaperGrid().Runs(true)[0], 0, nil),
 		"dECE": mustDECE(t, ctx, p, DECEParams{}),
 	} {
 		if !e.Interrupted || len(e.Confidences) != len(samples) || e.ECE != p.ece(e.Confidences) {
@@ -416,18 +416,18 @@ func TestInterruptedSearchReturnsTheBestSoFar(t *testing.T) {
 
 func TestGrid(t *testing.T) {
 	seen := map[Params]bool{}
-	for _, par := range Grid(true) {
+	for _, par := range PaperGrid().Runs(true) {
 		seen[par] = true
 	}
-	if len(seen) != 16 || len(Grid(false)) != 8 {
-		t.Errorf("%d and %d runs, want 16 and 8", len(seen), len(Grid(false)))
+	if len(seen) != 16 || len(PaperGrid().Runs(false)) != 8 {
+		t.Errorf("%d and %d runs, want 16 and 8", len(seen), len(PaperGrid().Runs(false)))
 	}
 }
 
 func BenchmarkADMM(b *testing.B) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 14)), 7000)
 	p := mustProblem(b, samples, clean, mustBins(b, 15))
-	par := Grid(true)[0]
+	par := PaperGrid().Runs(true)[0]
 	par.Steps = 100
 	for b.Loop() {
 		p.ADMM(b.Context(), par, 0, nil)

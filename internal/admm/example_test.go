@@ -8,18 +8,29 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The searches find confidences that an adversary could reach: estimates from below of what calib.CCE gives exactly.
-func ExampleProblem() {
-	attacked := []calib.Bounded{
-		{Lower: 0.6, Upper: 0.9, Correct: true},
-		{Lower: 0.7, Upper: 0.8, Correct: true},
-		{Lower: 0.5, Upper: 0.65, Correct: false},
-	}
+// attacked are three predictions whose confidences an attack can move.
+var attacked = []calib.Bounded{
+	{Lower: 0.6, Upper: 0.9, Correct: true},
+	{Lower: 0.7, Upper: 0.8, Correct: true},
+	{Lower: 0.5, Upper: 0.65, Correct: false},
+}
+
+// newProblem is the search for their largest calibration error with ten bins.
+func newProblem(clean []float64) *admm.Problem {
 	bins, err := calib.NewBins(10)
 	if err != nil {
 		panic(err)
 	}
-	problem, err := admm.NewProblem(attacked, nil, bins)
+	problem, err := admm.NewProblem(attacked, clean, bins)
+	if err != nil {
+		panic(err)
+	}
+	return problem
+}
+
+// The searches find confidences that an adversary could reach: estimates from below of what calib.CCE gives exactly.
+func ExampleProblem() {
+	bins, err := calib.NewBins(10)
 	if err != nil {
 		panic(err)
 	}
@@ -27,8 +38,88 @@ func ExampleProblem() {
 	if err != nil {
 		panic(err)
 	}
+	problem := newProblem(nil)
 	brier := problem.Brier()
-	found := problem.Best(context.Background(), admm.Grid(false)[:1], admm.Watch{})
+	found := problem.Best(context.Background(), admm.PaperGrid().Runs(false)[:1], admm.Watch{})
 	fmt.Printf("Brier confidences %.4f, ADMM %.4f, exact %.4f\n", brier.ECE, found.ECE, worst.Value)
 	// Output: Brier confidences 0.1833, ADMM 0.4333, exact 0.4333
+}
+
+// The confidences furthest from the truth: 0.6 and 0.65 share a bin, 0.7 is alone.
+func ExampleProblem_Brier() {
+	e := newProblem(nil).Brier()
+	fmt.Printf("%.4f by %v\n", e.ECE, e.Confidences)
+	// Output: 0.1833 by [0.6 0.7 0.65]
+}
+
+// One run of Algorithm 1, with the residuals of its last step.
+func ExampleProblem_ADMM() {
+	problem := newProblem([]float64{0.8, 0.75, 0.6})
+	var last admm.Residuals
+	run := admm.Params{Start: admm.FromClean, RateZ: 0.01, RateA: 0.01, Growth: 1.005, Steps: 3000}
+	e := problem.ADMM(context.Background(), run, admm.Steps, func(r admm.Residuals) { last = r })
+	fmt.Printf("%.4f, interrupted: %v, after %d steps\n", e.ECE, e.Interrupted, last.Step)
+	// Output: 0.4333, interrupted: false, after 3000 steps
+}
+
+// Gradient ascent on the differentiable calibration error, from the clean and the Brier confidences.
+func ExampleProblem_DECE() {
+	problem := newProblem([]float64{0.8, 0.75, 0.6})
+	e, err := problem.DECE(context.Background(), admm.DECEParams{}, admm.Watch{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.4f, never above the exact 0.4333\n", e.ECE)
+	// Output: 0.4167, never above the exact 0.4333
+}
+
+// An attack on bins of equal count, beside what bounds every choice of bins.
+func ExampleProblem_Adaptive() {
+	e, err := newProblem(nil).Adaptive()
+	if err != nil {
+		panic(err)
+	}
+	largest, err := calib.LargestGap(attacked)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.4f, at most %.4f\n", e.ECE, largest)
+	// Output: 0.4500, at most 0.4500
+}
+
+// The best of the 16 runs of the paper.
+func ExampleProblem_Best() {
+	problem := newProblem([]float64{0.8, 0.75, 0.6})
+	e := problem.Best(context.Background(), admm.PaperGrid().Runs(true), admm.Watch{})
+	fmt.Printf("%.4f\n", e.ECE)
+	// Output: 0.4333
+}
+
+// The 16 runs of the paper; without clean confidences the 8 that start from the Brier confidences are left.
+func ExamplePaperGrid() {
+	g := admm.PaperGrid()
+	fmt.Println(len(g.Runs(true)), len(g.Runs(false)))
+	// Output: 16 8
+}
+
+// A grid of one's own: what is not given is the paper's.
+func ExampleParamGrid() {
+	g := admm.ParamGrid{Starts: []admm.Start{admm.FromBrier}, RatesZ: []float64{0.001}, Steps: 100}
+	runs := g.Runs(true)
+	fmt.Println(len(runs), runs[0].Start, runs[0].RateZ, runs[0].Steps)
+	// Output: 4 brier 0.001 100
+}
+
+// A search from clean confidences needs them.
+func ExampleNoStartError() {
+	_, err := newProblem(nil).DECE(context.Background(), admm.DECEParams{Starts: []admm.Start{admm.FromClean}}, admm.Watch{})
+	fmt.Println(err)
+	// Output: the clean confidences are not known, and there is no other start
+}
+
+// The defaults of DECE.
+func ExampleDECEParams_Complete() {
+	p := admm.DECEParams{}.Complete()
+	fmt.Println(p.Rate, p.Steps, p.StartsFrom(true), p.StartsFrom(false))
+	// Output: 0.01 1000 [brier clean] [brier]
 }

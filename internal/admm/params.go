@@ -8,6 +8,7 @@ import (
 // Start says from which confidences a search begins.
 type Start int
 
+// Starts of a search.
 const (
 	FromClean Start = iota // the observed ones, without an adversary
 	FromBrier              // those with the largest Brier score
@@ -84,9 +85,6 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 	}
 	return runs
 }
-
-// Grid returns the runs of PaperGrid, or the 8 that start from the Brier confidences.
-func Grid(haveClean bool) []Params { return PaperGrid().Runs(haveClean) }
 
 // DECEParams are the settings of DECE. What is empty or 0 is the default.
 type DECEParams struct {

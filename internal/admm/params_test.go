@@ -28,7 +28,7 @@ func TestParamGrid(t *testing.T) {
 	if got := g.Runs(false); !slices.Equal(got, want[:4]) {
 		t.Errorf("without clean confidences %+v", got)
 	}
-	if got := (ParamGrid{}).Runs(true); !slices.Equal(got, Grid(true)) {
+	if got := (ParamGrid{}).Runs(true); !slices.Equal(got, PaperGrid().Runs(true)) {
 		t.Errorf("nothing given: %+v", got)
 	}
 	if got := (ParamGrid{Starts: []Start{FromClean}}).Runs(false); len(got) != 0 {

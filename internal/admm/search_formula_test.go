@@ -198,7 +198,7 @@ func TestADMMReportsItsSteps(t *testing.T) {
 func TestBestIsTheBestRun(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 34)), 80)
 	p := mustProblem(t, samples, clean, mustBins(t, 10))
-	grid := Grid(true)
+	grid := PaperGrid().Runs(true)
 	want := Estimate{ECE: -1}
 	for i := range grid {
 		grid[i].Steps = 25
@@ -259,7 +259,7 @@ func TestNoGapHasNoSign(t *testing.T) {
 // Appendix I.1 of Emde et al. 2025.
 func TestGridIsThePapers(t *testing.T) {
 	seen := map[Params]int{}
-	for _, par := range Grid(true) {
+	for _, par := range PaperGrid().Runs(true) {
 		seen[par]++
 	}
 	for _, start := range []Start{FromClean, FromBrier} {
@@ -273,7 +273,7 @@ func TestGridIsThePapers(t *testing.T) {
 			}
 		}
 	}
-	for _, par := range Grid(false) {
+	for _, par := range PaperGrid().Runs(false) {
 		if par.Start != FromBrier {
 			t.Errorf("%+v without clean confidences", par)
 		}

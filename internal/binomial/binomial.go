@@ -1,8 +1,11 @@
-// Package binomial has the binomial distribution with proved error bounds: its terms
-// and tails, the Clopper–Pearson bounds on its parameter, and quantiles of its count.
+// Package binomial computes the binomial distribution with proved error bounds. It is pure. Every number that a
+// certificate rests on is an enclosure (Span) or lies on the safe side of one.
 //
-// It is pure. Every number that a certificate rests on is an enclosure or lies on the
-// safe side of one.
+//   - LowerBound, UpperBound: the one-sided Clopper–Pearson bounds on the success probability; LowerSpan encloses the
+//     exact bound.
+//   - Tail: P(Bin(n, p) ≥ k). LogTerm: ln P(Bin(n, p) = k).
+//   - FailureQuantile: how many of n certificates may be wrong.
+//   - McNemar: the exact test of whether one of two classifiers is right more often.
 package binomial
 
 import "math"

@@ -9,6 +9,7 @@ import (
 // Assumption is what a bound on the calibration error needs: without one no bound from finite data exists.
 type Assumption int
 
+// Assumptions about P(y=1|s) or the scores.
 const (
 	BoundedVariation Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
 	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth

@@ -8,6 +8,7 @@ import (
 // Edge says to which bin a confidence belongs that lies on an edge.
 type Edge int
 
+// Edges of bins.
 const (
 	UpperClosed Edge = iota // (lo, hi], the first bin also holds 0
 	LowerClosed             // [lo, hi), the last bin also holds 1

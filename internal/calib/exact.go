@@ -65,8 +65,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 		mirrored[k] = fixedpoint.Ceil(bins.edge[m-k])
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
-	total, over := bestSigns(m,
-		func(p0, p int) fixedpoint.Sum { return plus.between(p0, p) },
+	total, over := bestSigns(m, plus.between,
 		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
 		func(q, q1 int) fixedpoint.Sum { return minus.between(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil

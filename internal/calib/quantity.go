@@ -5,6 +5,7 @@ import "fmt"
 // Quantity says what the confidence of predictions is the probability of.
 type Quantity int
 
+// Quantities of Predictions.
 const (
 	TopLabelQuantity Quantity = iota // that the label given is right
 	ClassOneQuantity                 // that the label is 1, of two classes

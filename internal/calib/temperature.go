@@ -31,43 +31,20 @@ type TemperatureFit struct {
 // derivative mean(Var_p z): Newton's method between bounds that bisection
 // tightens. Errors about a row are *RowError.
 func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit, error) {
-	if classes < 2 {
-		return TemperatureFit{}, fmt.Errorf("%d classes, must be 2 or more", classes)
-	}
-	if len(label) == 0 {
-		return TemperatureFit{}, errNoRows
-	}
-	if len(logits) != classes*len(label) {
-		return TemperatureFit{}, fmt.Errorf("%d logits for %d labels of %d classes", len(logits), len(label), classes)
-	}
-	for i, y := range label {
-		if y < 0 || y >= classes {
-			return TemperatureFit{}, &RowError{i, fmt.Sprintf("label %d is outside 0 to %d", y, classes-1)}
-		}
-		for _, z := range logits[i*classes : (i+1)*classes] {
-			if math.IsNaN(z) || math.IsInf(z, 1) {
-				return TemperatureFit{}, &RowError{i, fmt.Sprintf("logit %v is not a number below infinity", z)}
-			}
-		}
-		if z := logits[i*classes+y]; math.IsInf(z, -1) {
-			return TemperatureFit{}, &RowError{i, fmt.Sprintf("the logit of the label %d is %v", y, z)}
-		}
-	}
-	done := func(beta, nll float64, limit bool) (TemperatureFit, error) {
-		return TemperatureFit{1 / beta, nll, limit}, nil
+	if err := checkLogits(logits, classes, label); err != nil {
+		return TemperatureFit{}, err
 	}
 	lo, hi := 1/MaxTemperature, 1/MinTemperature
 	lowNLL, lowSlope, _ := nllAt(logits, classes, label, lo)
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
 	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
-	beta := 1.0
 	switch {
 	case lowSlope == 0 && highSlope == 0: // convex: flat between, so as it is
-		return done(beta, highNLL, false)
+		return TemperatureFit{1, highNLL, false}, nil
 	case slopeAtZero >= 0: // convex: it never falls
-		return done(lo, lowNLL, true)
+		return TemperatureFit{1 / lo, lowNLL, true}, nil
 	case separable(logits, classes, label):
-		return done(hi, highNLL, true)
+		return TemperatureFit{1 / hi, highNLL, true}, nil
 	}
 	// There is a minimum. Its bracket is widened until the slope changes its sign; both ends of the range of float64
 	// are past that, but for rounding.
@@ -79,13 +56,45 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 		lo = hi
 		_, highSlope, _ = nllAt(logits, classes, label, hi*64)
 	}
+	return newtonNLL(logits, classes, label, lo, hi)
+}
+
+// checkLogits refuses logits and labels that have no likelihood. Errors about a row are *RowError.
+func checkLogits(logits []float64, classes int, label []int) error {
+	switch {
+	case classes < 2:
+		return fmt.Errorf("%d classes, must be 2 or more", classes)
+	case len(label) == 0:
+		return errNoRows
+	case len(logits) != classes*len(label):
+		return fmt.Errorf("%d logits for %d labels of %d classes", len(logits), len(label), classes)
+	}
+	for i, y := range label {
+		if y < 0 || y >= classes {
+			return &RowError{i, fmt.Sprintf("label %d is outside 0 to %d", y, classes-1)}
+		}
+		for _, z := range logits[i*classes : (i+1)*classes] {
+			if math.IsNaN(z) || math.IsInf(z, 1) {
+				return &RowError{i, fmt.Sprintf("logit %v is not a number below infinity", z)}
+			}
+		}
+		if z := logits[i*classes+y]; math.IsInf(z, -1) {
+			return &RowError{i, fmt.Sprintf("the logit of the label %d is %v", y, z)}
+		}
+	}
+	return nil
+}
+
+// newtonNLL finds the minimum of the negative log-likelihood in β between lo and hi, from 1 where that lies between.
+func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (TemperatureFit, error) {
+	beta := 1.0
 	if !(lo < beta && beta < hi) {
 		beta = math.Sqrt(lo) * math.Sqrt(hi)
 	}
 	for range 2000 {
 		nll, slope, curvature := nllAt(logits, classes, label, beta)
 		if slope == 0 || hi-lo <= 0x1p-44*hi {
-			return done(beta, nll, false)
+			return TemperatureFit{1 / beta, nll, false}, nil
 		}
 		if slope < 0 {
 			lo = beta
@@ -98,7 +107,7 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 		}
 		if math.Abs(next-beta) <= 1e-12*beta { // quadratic: next is as good as the sums are
 			nll, _, _ := nllAt(logits, classes, label, next)
-			return done(next, nll, false)
+			return TemperatureFit{1 / next, nll, false}, nil
 		}
 		beta = next
 	}

@@ -123,19 +123,17 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 		}
 		return sum
 	}
-	current := loss(w)
-	for range 200 {
-		gradient, hessian := make([]float64, features), make([]float64, features*features)
+	derivatives := func(w []float64) (gradient, hessian []float64) {
+		gradient, hessian = make([]float64, features), make([]float64, features*features)
 		for i := range n {
 			y := row(x, i)
-			p := sigmoid(dot(w, x))
-			for j, a := range x {
-				gradient[j] += (p - y) * a
-				for k, b := range x {
-					hessian[j*features+k] += p * (1 - p) * a * b
-				}
-			}
+			addLogistic(gradient, hessian, x, y, sigmoid(dot(w, x)))
 		}
+		return gradient, hessian
+	}
+	current := loss(w)
+	for range 200 {
+		gradient, hessian := derivatives(w)
 		step := solve(hessian, gradient)
 		decrement := dot(step, gradient)
 		if decrement <= 1e-15*(1+current) {
@@ -159,6 +157,16 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 		return nil, errSeparable
 	}
 	return w, nil
+}
+
+// addLogistic adds an example's part of the loss's derivatives: features x, label y, probability p.
+func addLogistic(gradient, hessian, x []float64, y, p float64) {
+	for j, a := range x {
+		gradient[j] += (p - y) * a
+		for k, b := range x {
+			hessian[j*len(x)+k] += p * (1 - p) * a * b
+		}
+	}
 }
 
 var errSeparable = errors.New("the likelihood has no maximum: a threshold on the score separates the labels; take platt, or more data")

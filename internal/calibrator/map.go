@@ -16,6 +16,7 @@ import (
 // Input says what a classifier's outputs are.
 type Input string
 
+// Kinds of outputs.
 const (
 	Logits        Input = "logits"
 	Probabilities Input = "probabilities"

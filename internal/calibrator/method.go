@@ -1,5 +1,10 @@
-// Package calibrator fits maps from a classifier's outputs to calibrated probabilities, applies them, keeps them as
-// JSON and writes them as ONNX graphs. A fitted map is a Map; the methods are in Methods.
+// Package calibrator fits maps from a classifier's outputs to calibrated probabilities.
+//
+// Methods lists temperature, vector, matrix, Platt, isotonic, beta and histogram calibration. Method.Fit fits one on
+// Data (logits or probabilities, and labels) and returns a Map. Map.Apply computes probabilities, Map.ONNX writes the
+// map as a graph to put behind the model, and its JSON is read by Parse. Identity is the map that changes nothing.
+//
+// Package calib measures what a map gains.
 package calibrator
 
 import (

@@ -1,9 +1,31 @@
-// Package certify turns votes and scores sampled under Gaussian noise into
-// statements that hold with a stated probability: margins, certified radii and
-// bounds on the confidence under attack.
+// Package certify turns votes and scores sampled under Gaussian noise into statements that hold with a stated
+// probability: margins, certified radii and bounds on the confidence under attack.
 //
-// It is pure: slices in, values out. Bounds err on the safe side: rounding is
-// outward and ties count against the certificate.
+// It is pure: slices in, values out. Bounds err on the safe side: rounding is outward and ties count against the
+// certificate. A method that can fail more often than it says is kept to reproduce its paper, and its certificates have
+// Sound = false.
+//
+// # From votes
+//
+// Votes are the counts of the classes of one example. A VoteCertifier, made by NewVoteCertifier for a Target (class,
+// margin, α, σ) and a VoteMethod, returns its Certificate: the class, a lower bound on its margin, the radius.
+// VoteMethods lists the methods. Stopping, made by NewStopping for a StopRule, says after how many votes sampling may
+// end, without a loss of α.
+//
+// # From scores
+//
+// Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example, which takes the scores
+// sample by sample and returns the Certificate and, by Confidence, a ConfidenceBound at each radius. MeanBounds lists
+// the bounds on a mean (LowerMean computes one), Combines the ways to bound a margin from them, ConfidenceMethods the
+// bounds under attack, Bands the confidence bands for a distribution of scores.
+//
+// # Radii and summaries
+//
+// RadiusFirst and RadiusSecond turn a margin into an L2 radius. RoundDown and RoundUp round what is reported. Summarize
+// computes certified accuracy, average radius and how many certificates may be wrong; SummarizeClasses does so for each
+// label; Accuracy counts right answers with and without noise.
+//
+// docs/what-is-certified.md says what a certificate means; docs/votes.md and docs/scores.md compare the methods.
 package certify
 
 // Abstained is the prediction of a certificate that certifies nothing.

@@ -23,6 +23,7 @@ import (
 // State says what a checksum tells of its text.
 type State int
 
+// States of a line.
 const (
 	Absent State = iota // there is none
 	Good                // it is that of the text

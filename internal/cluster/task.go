@@ -1,5 +1,6 @@
-// Package cluster spreads the shards of a run over many machines: as a job array of Slurm, or as an Indexed Job of
-// Kubernetes. The shards' run folders alone say what is done; the scheduler says what is still going on.
+// Package cluster spreads the shards of a run over many machines. An Array is a job array of Slurm, which Submit hands
+// to a Queue; an IndexedJob is a Job of Kubernetes, of which Manifest is the YAML. TaskShard tells a task which shard is
+// its own. A shard is done when its run folder is complete; the scheduler only knows which tasks still run.
 package cluster
 
 import (

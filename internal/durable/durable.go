@@ -1,4 +1,5 @@
-// Package durable writes files that are there, whole, after a power cut.
+// Package durable writes files that are whole after a power cut. WriteFile makes a file appear at once or not at all,
+// SyncFolder makes a folder's names survive, CheckName finds out that an open file lost its name.
 package durable
 
 import (

@@ -1,8 +1,10 @@
-// Package npy reads the arrays that NumPy writes, in files of their own (.npy) and
-// in archives (.npz). The format is that of numpy.lib.format, versions 1 to 3.
-// Every error about a header says at which byte.
+// Package npy reads the arrays that NumPy writes, in files of their own (.npy) and in archives (.npz). The format is
+// that of numpy.lib.format, versions 1 to 3. Every error about a header states the byte.
 //
-// sbinet/npyio lacks version 3 and positions, panics on bad headers and reads an element a call.
+// ReadHeader reads shape and type from a file, and Decode decodes its elements. Open opens an array of an archive as a
+// Reader, of which Read reads elements in order; CheckMember says whether the sizes in the archive can be true.
+//
+// sbinet/npyio lacks version 3 and positions, panics on bad headers and reads one element a call.
 package npy
 
 import (

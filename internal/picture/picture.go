@@ -1,5 +1,8 @@
-// Package picture draws charts that read the same everywhere: as SVG, PNG or PDF with text as outlines of its own font,
-// in colours that colour-blind readers tell apart and that differ in print, with lines labelled beside them.
+// Package picture draws charts as SVG, PNG or PDF. They look the same everywhere: text is outlines of the package's own
+// font, colour-blind readers can tell the colours apart, colours differ in print, and labels stand beside the lines.
+//
+// NewPlot makes a plot with a Grid and Ticks, AddLines adds labelled Lines, Panels arranges plots, and Draw renders a
+// picture of a Size in a Format.
 package picture
 
 import (
@@ -26,6 +29,7 @@ import (
 // Format is a picture's file format.
 type Format int
 
+// Formats of files.
 const (
 	SVG Format = iota
 	PNG

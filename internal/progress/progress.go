@@ -1,5 +1,5 @@
-// Package progress shows how far long work has come: a bar drawn in place on a
-// terminal, a plain line every so often elsewhere, nothing when quiet.
+// Package progress shows the progress of long work: a bar drawn in place on a terminal, a plain line from time to time
+// elsewhere, nothing when quiet. Start makes a Bar, Add counts finished units, Finish removes it.
 package progress
 
 import (

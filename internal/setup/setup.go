@@ -1,5 +1,6 @@
-// Package setup fetches ONNX Runtime's published libraries into the user's cache, where rscert looks for them. Whatever
-// the source, a file is installed only if its SHA-256 is pinned in internal/onnx.
+// Package setup fetches the published libraries of ONNX Runtime into the user's cache, where rscert looks for them.
+// Fetch tries each Source in turn: pip, the release, npm. It installs a file only if its SHA-256 is pinned in
+// internal/onnx.
 package setup
 
 import (

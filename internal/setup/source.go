@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/quote"
@@ -15,6 +16,7 @@ import (
 // Source is where a build is fetched from.
 type Source uint8
 
+// Sources beside Options.URL.
 const (
 	anySource    Source = iota
 	FromPip             // a wheel, by pip
@@ -105,7 +107,7 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 		return "", errNotInstalled
 	}
 	f.console.notef("fetching %s %s with %s", f.packages().wheel, f.Version, strings.Join(pip, " "))
-	args := append(pip, "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
+	args := append(slices.Clone(pip), "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
 		"--implementation", "cp", "--python-version", pythonTag)
 	name := strings.TrimSuffix(f.wheelFile(), ".whl")
 	for platform := range strings.SplitSeq(name[strings.LastIndex(name, "-")+1:], ".") {

@@ -148,7 +148,7 @@ func solve(intervals []calib.Bounded, clean []float64, pair bool) (f found, err 
 	if pair {
 		f.pairTime = seconds(func() { f.pair = p.Best(ctx, oneSetting(), admm.Watch{}).ECE })
 	}
-	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.Grid(true), admm.Watch{}).ECE })
+	f.gridTime = seconds(func() { f.grid = p.Best(ctx, admm.PaperGrid().Runs(true), admm.Watch{}).ECE })
 	for _, s := range solvers {
 		if x := s.value(f); x > f.exact {
 			return f, fmt.Errorf("%s %v is above the exact value %v", s.name, x, f.exact)

@@ -1,0 +1,68 @@
+package binomial_test
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// The probability of at least 8 heads in 10 throws of a fair coin is 56/1024.
+func ExampleTail() {
+	p := binomial.Tail(10, 8, 0.5)
+	fmt.Println(p.Lower <= 56.0/1024 && 56.0/1024 <= p.Upper)
+	fmt.Printf("%.7f\n", p.Upper)
+	// Output:
+	// true
+	// 0.0546875
+}
+
+// The probability of exactly 3 heads in 10 throws of a fair coin is C(10, 3)/1024.
+func ExampleLogTerm() {
+	logp, absErr := binomial.LogTerm(10, 3, 0.5, 0.5)
+	fmt.Printf("%.7f\n", math.Exp(logp))
+	fmt.Println(math.Abs(logp-math.Log(120.0/1024)) <= absErr+1e-15, absErr < 1e-13)
+	// Output:
+	// 0.1171875
+	// true true
+}
+
+// All of n votes are for one class: the bound is α^(1/n).
+func ExampleLowerBound() {
+	bound := binomial.LowerBound(100, 100, 0.001)
+	fmt.Printf("%.6f %.6f\n", bound, math.Pow(0.001, 1.0/100))
+	// Output: 0.933254 0.933254
+}
+
+// No failure in 300 trials: with probability 0.95 the rate is at most 1 − 0.05^(1/300), about 3/n.
+func ExampleUpperBound() {
+	fmt.Printf("%.6f\n", binomial.UpperBound(0, 300, 0.05))
+	// Output: 0.009936
+}
+
+// The Clopper–Pearson bound lies between the ends; only the lower end is proved to be safe.
+func ExampleLowerSpan() {
+	s := binomial.LowerSpan(990, 1000, 0.001)
+	fmt.Printf("%.6f, relative width below 1e-9: %v\n", s.Lower, s.Upper-s.Lower < 1e-9*s.Lower)
+	fmt.Println(s.Lower == binomial.LowerBound(990, 1000, 0.001))
+	// Output:
+	// 0.976036, relative width below 1e-9: true
+	// true
+}
+
+// 1,000 certificates, each wrong with probability at most 0.001: with probability 0.999 at most 5 are wrong.
+func ExampleFailureQuantile() {
+	k, err := binomial.FailureQuantile(1000, 0.001, 0.001)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(k)
+	// Output: 5
+}
+
+// A model is quantised. Of the images that it classified correctly before it gets 1 wrong now, of the others 9 right:
+// p = 2·(1 + 10)/2¹⁰.
+func ExampleMcNemar() {
+	fmt.Printf("%.5f\n", binomial.McNemar(1, 9))
+	// Output: 0.02148
+}

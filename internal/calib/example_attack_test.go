@@ -1,0 +1,215 @@
+package calib_test
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// The example of Emde et al. 2025, appendix E.2: in three bins an attack makes the calibration error 0.9. It moves each
+// confidence to the end of its interval.
+func ExampleWorst_Confidences() {
+	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
+	bins, err := calib.NewBins(3)
+	if err != nil {
+		panic(err)
+	}
+	worst, err := calib.CCE(attacked, bins)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.2f by the confidences %v\n", worst.Value, worst.Confidences(attacked))
+	// Output: 0.90 by the confidences [0.1 0.9]
+}
+
+// The largest Brier score over the same intervals: 0.9² for each.
+func ExampleCBS() {
+	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
+	brier, err := calib.CBS(attacked)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.2f by the confidences %v and %v\n", brier, attacked[0].BrierConfidence(), attacked[1].BrierConfidence())
+	// Output: 0.81 by the confidences 0.1 and 0.9
+}
+
+// The gaps 0.9 and 0.9 bound the calibration error of every choice of bins.
+func ExampleLargestGap() {
+	gap, err := calib.LargestGap([]calib.Bounded{
+		{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.2f\n", gap)
+	// Output: 0.90
+}
+
+// The bin of a confidence is decided by the edges as float64.
+func ExampleBins() {
+	bins, err := calib.NewBins(4)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(bins.Len(), bins.Edges(), bins.Index(0.5), bins.Index(1))
+	correct := []bool{true, false}
+	fmt.Println(bins.ECE([]float64{0.75, 0.5}, func(n int) bool { return correct[n] }))
+	// Output:
+	// 4 [0 0.25 0.5 0.75 1] 2 3
+	// 0.375
+}
+
+// An interval the wrong way round is refused, with its row.
+func ExampleCheckBounded() {
+	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.25, Upper: 0.75}}))
+	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.75, Upper: 0.25}}))
+	// Output:
+	// <nil>
+	// row 0: lower 0.75 is above upper 0.25
+}
+
+// Of 1,000 intervals each fails with probability at most 0.001. With probability 0.999 at most 5 fail: each adds 1/1,000
+// to a mean and 2/1,000 to the calibration error.
+func ExampleStateForAll() {
+	cce := 0.3
+	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.Sampled{Examples: 1000}, 0.001, 0.001)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d failures: CBS %.3f, CCE %.3f\n", s.Failures, s.CBS, *s.CCE)
+	// Output: 5 failures: CBS 0.205, CCE 0.310
+}
+
+// The same for a number of failures that is known from elsewhere.
+func ExampleAttackBounds_WithFailures() {
+	gap := 0.4
+	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
+	fmt.Printf("CBS %.3f, largest gap %.3f\n", b.CBS, *b.LargestGap)
+	// Output: CBS 0.205, largest gap 0.405
+}
+
+// 5 of 1,000 terms may be anything in [0, 1].
+func ExampleMeanWithFailures() {
+	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, 5, 1000))
+	// Output: 0.205
+}
+
+// 5 of 1,000 predictions may be in another bin than their intervals say.
+func ExampleCCEWithFailures() {
+	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, 5, 1000))
+	// Output: 0.310
+}
+
+// Two examples at two radii; the second is not certified at radius 1.
+func ExampleBoundRows_ByRadius() {
+	rows := calib.BoundRows{
+		Lower: []float64{0.8, 0.6, 0.7, 0.1}, Upper: []float64{0.9, 0.8, 0.95, 0.9}, Correct: []float64{1, 0, 1, 0},
+		Index: []float64{0, 1, 0, 1}, Radius: []float64{0.5, 0.5, 1, 1}, Certified: []float64{1, 1, 1, 0},
+	}
+	radii, err := rows.ByRadius(nil)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range radii {
+		fmt.Println(r.Radius, r.Intervals, len(r.Uncertified))
+	}
+	// Output:
+	// 0.5 [{0.8 0.9 true} {0.6 0.8 false}] 0
+	// 1 [{0.7 0.95 true}] 1
+}
+
+// Example 1 has no row at radius 1: only example 0 is at both.
+func ExampleBoundRows_SameExamples() {
+	rows := calib.BoundRows{
+		Lower: []float64{0.8, 0.6, 0.7}, Upper: []float64{0.9, 0.8, 0.95}, Correct: []float64{1, 0, 1},
+		Index: []float64{0, 1, 0}, Radius: []float64{0.5, 0.5, 1},
+	}
+	radii, err := rows.ByRadius(nil)
+	if err != nil {
+		panic(err)
+	}
+	same, err := rows.SameExamples(radii)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range same {
+		fmt.Println(r.Radius, r.Intervals)
+	}
+	// Output:
+	// 0.5 [{0.8 0.9 true}]
+	// 1 [{0.7 0.95 true}]
+}
+
+// Rows that know how many examples were sampled.
+func ExampleBoundRows_CountSampled() {
+	rows := calib.BoundRows{
+		Lower: []float64{0.8, 0.6}, Upper: []float64{0.9, 0.8}, Correct: []float64{1, 0},
+		Index: []float64{0, 7}, Examples: []float64{10, 10}, Alpha: []float64{0.001, 0.001},
+	}
+	sampled, err := rows.CountSampled(0)
+	if err != nil {
+		panic(err)
+	}
+	alpha, err := rows.StatedAlpha()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(sampled.Examples, sampled.Assumed, alpha)
+	// Output: 10 false 0.001
+}
+
+// At τ = 0.75 the first answer stands whatever the attack. The second can be silenced, but the third may be
+// answered wrongly: one wrong of two answers.
+func ExampleRadiusRows_Threshold() {
+	r := calib.RadiusRows{Intervals: []calib.Bounded{
+		{Lower: 0.8, Upper: 0.9, Correct: true},
+		{Lower: 0.6, Upper: 0.9, Correct: true},
+		{Lower: 0.5, Upper: 0.8, Correct: false},
+	}}
+	t := r.Threshold(0.75, 0)
+	fmt.Printf("%d wrong, %d right: %.4f\n", t.Wrong, t.Right, t.Error(0))
+	// Output: 1 wrong, 1 right: 0.5000
+}
+
+// 2 of 10 answers may be wrong; if one bound of the others fails, 3 may.
+func ExampleThresholded_Error() {
+	t := calib.Thresholded{Tau: 0.5, Wrong: 2, Right: 8}
+	fmt.Printf("%.4f %.4f\n", t.Error(0), t.Error(1))
+	// Output: 0.2000 0.3000
+}
+
+// The threshold that four of five right answers reach.
+func ExampleThresholdAtTPR() {
+	tau, err := calib.ThresholdAtTPR(
+		[]float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}, []bool{true, true, true, true, true, false}, 0.8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(tau)
+	// Output: 0.6
+}
+
+// At τ = 0.6 three of four examples are answered, one of them wrongly.
+func ExampleThresholdedError() {
+	wrong, answered := calib.ThresholdedError(
+		[]float64{0.5, 0.6, 0.7, 0.8}, []bool{true, true, false, true}, 0.6)
+	fmt.Printf("%.3f of %.2f\n", wrong, answered)
+	// Output: 0.333 of 0.75
+}
+
+// Both examples are answered rightly; an attack gets a confident wrong answer from one of them.
+func ExampleRobustTestError() {
+	fmt.Println(calib.RobustTestError([]calib.Attacked{
+		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},
+		{Correct: true, Confidence: 0.9, AdversarialCorrect: false, AdversarialConfidence: 0.8},
+	}, 0.5))
+	// Output: 0.5
+}
+
+// Of two attacks on an example, the wrong answer with the larger confidence counts.
+func ExampleWorse() {
+	a := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.6}
+	b := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.8}
+	fmt.Println(calib.Worse(a, b).AdversarialConfidence)
+	// Output: 0.8
+}

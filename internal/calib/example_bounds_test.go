@@ -1,0 +1,200 @@
+package calib_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// perturbed draws n scores, each perturbed by a sech kernel of bandwidth 1/8. The label is 1 with the probability that
+// the score stated before.
+func perturbed(n int) *calib.Sample {
+	random := rand.New(rand.NewPCG(1, 2))
+	kernel := calib.Sech{Bandwidth: 0.125, Seed: 3}
+	score, label := make([]float64, n), make([]float64, n)
+	for i := range n {
+		s := random.Float64()
+		if random.Float64() < s {
+			label[i] = 1
+		}
+		score[i] = kernel.Perturb(s, i)
+	}
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	return sample
+}
+
+// Every method on the same 20,000 scores, if η is monotone (V = 1), or smooth because the scores were perturbed.
+func ExampleBoundMethods() {
+	sample := perturbed(20_000)
+	p := calib.BoundParams{CrossFit: calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}, Variation: 1, Bandwidth: 0.125}
+	for _, m := range calib.BoundMethods {
+		b, err := m.Compute(sample, p)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%-16s %.3f sound: %v\n", m.Name, b.Value, b.Sound)
+	}
+	// Output:
+	// binned-tv        0.055 sound: true
+	// binned-lipschitz 0.052 sound: true
+	// tv               0.331 sound: true
+	// nw               0.134 sound: true
+	// nw-second-order  0.093 sound: true
+	// lipschitz        0.115 sound: true
+	// ciosek-nw        0.095 sound: false
+}
+
+// Scores that were perturbed with h = 1/8: the bound holds whatever the classifier is.
+func ExampleBinnedLipschitz() {
+	b, err := calib.BinnedLipschitz(perturbed(20_000), 0.05, 0.125)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("at most %.3f with probability %v\n", b.Value, 1-b.Delta)
+	// Output: at most 0.052 with probability 0.95
+}
+
+// The same by buckets of scores.
+func ExampleLipschitz() {
+	b, err := calib.Lipschitz(perturbed(20_000), 0.05, 0.125)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("at most %.3f with probability %v\n", b.Value, 1-b.Delta)
+	// Output: at most 0.115 with probability 0.95
+}
+
+// The same by a kernel smoother, as printed in the paper and as repaired.
+func ExampleNadarayaWatson() {
+	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
+	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
+		b, err := calib.NadarayaWatson(perturbed(20_000), cf, 0.125, kind)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("at most %.3f, sound: %v\n", b.Value, b.Sound)
+	}
+	// Output:
+	// at most 0.134, sound: true
+	// at most 0.095, sound: false
+}
+
+// Total variation denoising, if P(y=1|s) is monotone. The terms add up to the bound.
+func ExampleTotalVariation() {
+	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
+	b, err := calib.TotalVariation(perturbed(20_000), cf, 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("at most %.3f: %v\n", b.Value, b.Value == b.Sum())
+	// Output: at most 0.331: true
+}
+
+// Scores 0.9 of which half are right: the error is 0.4.
+func ExampleBettingLower() {
+	score, label := make([]float64, 2000), make([]float64, 2000)
+	for i := range score {
+		score[i], label[i] = 0.9, float64(i%2)
+	}
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	b, err := calib.BettingLower(sample, 0.05, 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("at least %.2f with probability %v\n", b.Value, 1-b.Delta)
+	// Output: at least 0.37 with probability 0.95
+}
+
+// Scores 0.2 and 0.8, right on average: the estimate is not misled by the noise of the labels.
+func ExampleEstimateError() {
+	score, label := make([]float64, 2000), make([]float64, 2000)
+	for i := range score {
+		score[i] = 0.2 + 0.6*float64(i%2)
+		if (i/2)%10 < 2+6*(i%2) {
+			label[i] = 1
+		}
+	}
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.3f\n", calib.EstimateError(sample))
+	// Output: 0.000
+}
+
+// 1,000 scores 0.7, of which 600 have label 1.
+func ExampleCurve() {
+	score, label := make([]float64, 1000), make([]float64, 1000)
+	for i := range score {
+		score[i] = 0.7
+		if i < 600 {
+			label[i] = 1
+		}
+	}
+	sample, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	curve, err := calib.Curve(sample, 0.05)
+	if err != nil {
+		panic(err)
+	}
+	for _, p := range curve {
+		fmt.Printf("%d scores %.1f: η = %.1f in [%.3f, %.3f]\n", p.N, p.Score, p.Eta, p.Lower, p.Upper)
+	}
+	// Output: 1000 scores 0.7: η = 0.6 in [0.558, 0.642]
+}
+
+// Pairs are kept by score: no bound depends on the order of the input.
+func ExampleNewSample() {
+	sample, err := calib.NewSample([]float64{0.1, 0.4, 0.35, 0.8}, []float64{0, 0, 1, 1})
+	if err != nil {
+		panic(err)
+	}
+	auroc, err := sample.AUROC()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(sample.N(), auroc)
+	_, err = calib.NewSample([]float64{0.1, 1.4}, []float64{0, 1})
+	fmt.Println(err)
+	// Output:
+	// 4 0.75
+	// row 1: score 1.4 is outside [0, 1]
+}
+
+// A score moves by a few bandwidths at most, and never out of [0, 1].
+func ExampleSech_Perturb() {
+	kernel := calib.Sech{Bandwidth: 1.0 / 64, Seed: 1}
+	inside, near := true, 0
+	for row := range 1000 {
+		s := kernel.Perturb(0.99, row)
+		inside = inside && s >= 0 && s <= 1
+		if s > 0.9 {
+			near++
+		}
+	}
+	fmt.Println(inside, near > 990)
+	// Output: true true
+}
+
+// Scores with two decimals were not perturbed.
+func ExampleCheckPerturbed() {
+	score, label := make([]float64, 1000), make([]float64, 1000)
+	for i := range score {
+		score[i] = float64(1+i%99) / 100
+	}
+	rounded, err := calib.NewSample(score, label)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(calib.CheckPerturbed(rounded, 0.125) != nil, calib.CheckPerturbed(perturbed(1000), 0.125))
+	// Output: true <nil>
+}

@@ -1,0 +1,95 @@
+package calibrator_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/calibrator"
+)
+
+// overconfident are logits 2·ln 3 apart, right three times out of four: T = 2 makes the confidence 0.75.
+var overconfident = calibrator.Data{
+	Input: calibrator.Logits, Columns: 2, Classes: 2,
+	Values: []float64{2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0},
+	Label:  []int{0, 0, 0, 1},
+}
+
+// Temperature scaling: fit, apply, keep.
+func ExampleMethod_Fit() {
+	var temperature calibrator.Method
+	if err := temperature.UnmarshalText([]byte("temperature")); err != nil {
+		panic(err)
+	}
+	m, err := temperature.Fit(overconfident, calibrator.Options{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("before %.2f\n", calibrator.Identity(overconfident).Apply(overconfident.Values[:2]))
+	fmt.Printf("after %.2f\n", m.Apply(overconfident.Values[:2]))
+	// Output:
+	// before [0.90 0.10]
+	// after [0.75 0.25]
+}
+
+// Scores 0.9 of which half are right, and 0.1 of which none are: the isotonic fit is the share of each.
+func ExampleMap_Apply() {
+	d := calibrator.Data{
+		Input: calibrator.Probabilities, Columns: 1, Classes: 2,
+		Values: []float64{0.9, 0.9, 0.1, 0.1}, Label: []int{1, 0, 0, 0},
+	}
+	var isotonic calibrator.Method
+	if err := isotonic.UnmarshalText([]byte("isotonic")); err != nil {
+		panic(err)
+	}
+	m, err := isotonic.Fit(d, calibrator.Options{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.2f\n", m.Apply([]float64{0.9, 0.1}))
+	// Output: [0.50 0.50 1.00 0.00]
+}
+
+// A map survives as JSON.
+func ExampleParse() {
+	var temperature calibrator.Method
+	if err := temperature.UnmarshalText([]byte("temperature")); err != nil {
+		panic(err)
+	}
+	m, err := temperature.Fit(overconfident, calibrator.Options{})
+	if err != nil {
+		panic(err)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	again, err := calibrator.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s: weight %.2f\n", again.Method, again.Weight)
+	// Output: temperature: weight [0.50]
+}
+
+// An ONNX model to put behind the classifier.
+func ExampleMap_ONNX() {
+	graph, err := calibrator.Identity(overconfident).ONNX()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(graph) > 0, calibrator.GraphInput, calibrator.GraphOutput)
+	// Output: true outputs probabilities
+}
+
+// Half of the rows are held out.
+func ExampleData_Split() {
+	fitted, rest := overconfident.Split([]bool{true, false, true, false})
+	fmt.Println(fitted.N(), fitted.Label, rest.N(), rest.Label)
+	// Output: 2 [0 1] 2 [0 0]
+}
+
+// The methods by name.
+func ExampleNames() {
+	fmt.Println(calibrator.Names())
+	// Output: temperature, vector, matrix, platt, isotonic, beta, histogram
+}

@@ -1,0 +1,91 @@
+package certify_test
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// The radius of a first margin p_A − p_B: σ√(π/2) times the margin. A classifier known to be smoother than the noise
+// makes it has more: margin/(√2·L).
+func ExampleRadiusFirst() {
+	fmt.Printf("%.4f\n", certify.RadiusFirst(0.8, 0.5, 0))
+	fmt.Printf("%.4f\n", certify.RadiusFirst(0.8, 0.5, 0.5))
+	// Output:
+	// 0.5013
+	// 1.1314
+}
+
+// Lower bounds are reported with nine digits, rounded down.
+func ExampleRoundDown() {
+	fmt.Println(certify.RoundDown(2.0/3), certify.RoundDown(-2.0/3))
+	// Output: 0.666666666 -0.666666667
+}
+
+// Upper bounds are rounded up.
+func ExampleRoundUp() {
+	fmt.Println(certify.RoundUp(2.0/3), certify.RoundUp(-2.0/3))
+	// Output: 0.666666667 -0.666666666
+}
+
+// Three certificates: two right, one abstained. The certified accuracy at a radius is the share of the examples that are
+// right and certified at least that far.
+func ExampleSummarize() {
+	certs := []certify.Certificate{
+		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
+		{Label: 1, Prediction: 1, Correct: true, Radius: 0.6, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
+		{Label: 1, Prediction: certify.Abstained, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
+	}
+	s := certify.Summarize(certs, []float64{0, 0.5})
+	for _, c := range s.Certified {
+		fmt.Printf("at %v: %.3f\n", c.Radius, c.Accuracy)
+	}
+	fmt.Printf("mean radius %.1f, %d abstained, at most %d wrong with probability %v\n",
+		s.AverageRadius, s.Abstained, s.Failures, 1-s.Delta)
+	// Output:
+	// at 0: 0.667
+	// at 0.5: 0.333
+	// mean radius 0.3, 1 abstained, at most 0 wrong with probability 0.95
+}
+
+// One of two classes is easier.
+func ExampleSummarizeClasses() {
+	certs := []certify.Certificate{
+		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3},
+		{Label: 1, Prediction: 1, Correct: true, Radius: 0.6},
+		{Label: 1, Prediction: certify.Abstained},
+	}
+	for _, c := range certify.SummarizeClasses(certs, []float64{0.25}) {
+		fmt.Println(c.Class, c.Examples, c.Certified[0].Accuracy)
+	}
+	// Output:
+	// 0 1 1
+	// 1 2 0.5
+}
+
+// 100 of 1,000 sampled examples are left. The failures of all 1,000 may be among them, so those are counted.
+func ExampleSummary_Among() {
+	certs := make([]certify.Certificate, 100)
+	for i := range certs {
+		certs[i] = certify.Certificate{Alpha: 0.001, Sound: true}
+	}
+	s := certify.Summarize(certs, nil)
+	fmt.Println(s.Failures, s.Among(1000).Failures)
+	// Output: 1 3
+}
+
+// Round radii up to the largest one that is certified.
+func ExampleSummaryRadii() {
+	fmt.Println(certify.SummaryRadii([]certify.Certificate{{Correct: true, Radius: 1.1}}))
+	// Output: [0 0.25 0.5 0.75 1]
+}
+
+// Radii are finite and not negative.
+func ExampleCheckRadii() {
+	fmt.Println(certify.CheckRadii([]float64{0, 0.5}))
+	fmt.Println(certify.CheckRadii([]float64{math.NaN()}))
+	// Output:
+	// <nil>
+	// [NaN]: want numbers from 0
+}

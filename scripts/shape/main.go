@@ -1,0 +1,211 @@
+// Command shape prints figures about Go source as a table, a column for each argument: folders with commas between.
+//
+//	go run ./scripts/shape internal,cmd cmd
+//
+// Tests and generated files are left out; Example functions are counted in tests, and phrases in all comments.
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Programs that list functions above a complexity.
+const (
+	gocyclo  = "github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0"
+	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
+)
+
+// shape is the figures of some folders.
+type shape struct {
+	files, functions        []int // lines of each
+	comments, code          int   // lines with a comment alone, lines with code
+	allComments             int   // lines with a comment, those of tests too
+	inverted, soMany, thats int   // phrases in them
+	examples                int
+	cyclomatic, cognitive   int // functions above 15
+}
+
+// phrases that turn a sentence inside out.
+var (
+	inverted = regexp.MustCompile(`(?i)\bwhat\s+(is|it|its|the|they|a|an|there)\b`)
+	soMany   = regexp.MustCompile(`(?i)\bso many\b`)
+	thatOf   = regexp.MustCompile(`(?i)\b(that|those) of\b`)
+)
+
+func main() {
+	columns := os.Args[1:]
+	if len(columns) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: shape FOLDER[,FOLDER]…")
+		os.Exit(2)
+	}
+	shapes := make([]shape, len(columns))
+	for k, folders := range columns {
+		if err := shapes[k].measure(strings.Split(folders, ",")); err != nil {
+			fmt.Fprintln(os.Stderr, "shape:", err)
+			os.Exit(1)
+		}
+	}
+	printTable(columns, shapes)
+}
+
+func printTable(columns []string, shapes []shape) {
+	fmt.Printf("| | %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", len(columns)+1))
+	for _, row := range []struct {
+		name string
+		cell func(s shape) string
+	}{
+		{"files", func(s shape) string { return fmt.Sprint(len(s.files)) }},
+		{"lines a file, median / max", func(s shape) string { return fmt.Sprintf("%d / %d", quantile(s.files, 0.5), quantile(s.files, 1)) }},
+		{"functions", func(s shape) string { return fmt.Sprint(len(s.functions)) }},
+		{"lines a function, median / p90 / max", func(s shape) string {
+			return fmt.Sprintf("%d / %d / %d", quantile(s.functions, 0.5), quantile(s.functions, 0.9), quantile(s.functions, 1))
+		}},
+		{"functions above cyclomatic complexity 15", func(s shape) string { return s.share(s.cyclomatic) }},
+		{"functions above cognitive complexity 15", func(s shape) string { return s.share(s.cognitive) }},
+		{"comment to code", func(s shape) string { return fmt.Sprintf("%.2f", float64(s.comments)/float64(s.code)) }},
+		{"Example functions", func(s shape) string { return fmt.Sprint(s.examples) }},
+		{`comments with "what is / it / the …"`, func(s shape) string { return fmt.Sprintf("%d in %d lines", s.inverted, s.allComments) }},
+		{`… with "so many", "that of / those of"`, func(s shape) string { return fmt.Sprintf("%d, %d", s.soMany, s.thats) }},
+		{"linters", func(shape) string { return fmt.Sprint(linters()) }},
+	} {
+		fmt.Printf("| %s |", row.name)
+		for _, s := range shapes {
+			fmt.Printf(" %s |", row.cell(s))
+		}
+		fmt.Println()
+	}
+}
+
+// share is a number of functions, and their share of all.
+func (s shape) share(functions int) string {
+	return fmt.Sprintf("%d, %.1f %%", functions, 100*float64(functions)/float64(len(s.functions)))
+}
+
+// quantile is the smallest value that a share q of the values do not exceed.
+func quantile(values []int, q float64) int {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+func (s *shape) measure(folders []string) error {
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			return s.file(path)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.cyclomatic, err = above(gocyclo, folders); err != nil {
+		return err
+	}
+	s.cognitive, err = above(gocognit, folders)
+	return err
+}
+
+// above counts the functions above 15 that a program finds in folders.
+func above(program string, folders []string) (int, error) {
+	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
+	if err != nil && len(found) == 0 { // it fails where it finds any
+		return 0, fmt.Errorf("%s: %w", program, err)
+	}
+	return strings.Count(string(found), "\n"), nil
+}
+
+func (s *shape) file(path string) error {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, path, source, parser.ParseComments)
+	if err != nil || ast.IsGenerated(f) {
+		return err
+	}
+	test := strings.HasSuffix(path, "_test.go")
+	for _, d := range f.Decls {
+		function, ok := d.(*ast.FuncDecl)
+		switch {
+		case !ok:
+		case !test:
+			s.functions = append(s.functions, files.Position(function.End()).Line-files.Position(function.Pos()).Line+1)
+		case strings.HasPrefix(function.Name.Name, "Example"):
+			s.examples++
+		}
+	}
+	for _, c := range f.Comments {
+		text := c.Text()
+		s.inverted += len(inverted.FindAllString(text, -1))
+		s.soMany += len(soMany.FindAllString(text, -1))
+		s.thats += len(thatOf.FindAllString(text, -1))
+	}
+	code, comment := lines(source)
+	s.allComments += len(comment)
+	if test {
+		return nil
+	}
+	s.files = append(s.files, strings.Count(string(source), "\n"))
+	s.code += len(code)
+	for line := range comment {
+		if !code[line] {
+			s.comments++
+		}
+	}
+	return nil
+}
+
+// lines are the lines with code, and those with a comment: a line may have both.
+func lines(source []byte) (code, comment map[int]bool) {
+	code, comment = make(map[int]bool), make(map[int]bool)
+	file := token.NewFileSet().AddFile("", -1, len(source))
+	var scan scanner.Scanner
+	scan.Init(file, source, nil, scanner.ScanComments)
+	for {
+		at, kind, text := scan.Scan()
+		if kind == token.EOF {
+			return code, comment
+		}
+		if kind == token.SEMICOLON && text == "\n" {
+			continue
+		}
+		of := code
+		if kind == token.COMMENT {
+			of = comment
+		}
+		for k := range 1 + strings.Count(text, "\n") {
+			of[file.Line(at)+k] = true
+		}
+	}
+}
+
+// linters is how many .golangci.yml enables.
+func linters() int {
+	settings, err := os.ReadFile(".golangci.yml")
+	if err != nil {
+		return 0
+	}
+	enabled := regexp.MustCompile(`(?m)^linters:\n(?:  .*\n)*?  enable: \[(.*)\]`).FindSubmatch(settings)
+	if enabled == nil {
+		return 0
+	}
+	return len(strings.Split(string(enabled[1]), ","))
+}
