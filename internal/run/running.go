@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -127,6 +128,9 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	input, quantisation, err := r.inputs.noise.input(example.Values)
 	if err != nil {
 		return nil, BadInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
+	}
+	if reading := r.inputs.noise.reading(example); reading > 0 {
+		quantisation = math.Nextafter(quantisation+reading, math.Inf(1))
 	}
 	return r.begin(turn, example.Index, example.Label, input, quantisation)
 }
