@@ -109,7 +109,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 		return err
 	}
 	if o.out != "" {
-		if err := runfolder.WriteCertificates(o.out, sets[0]); err != nil {
+		if err := runfolder.WriteCertificates(o.out, evidence.CountSampled(sets[0])); err != nil {
 			return err
 		}
 	}
