@@ -217,13 +217,15 @@ type scoreExperiment struct {
 func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
 	r := e.running
 	classes := r.inputs.model.Classes()
-	probs := outputs
+	if len(e.probs) < len(outputs) {
+		e.probs = make([]float32, len(outputs))
+	}
+	probs := e.probs[:len(outputs)]
 	if r.inputs.model.Outputs() == onnx.Logits {
-		if len(e.probs) < len(outputs) {
-			e.probs = make([]float32, len(outputs))
-		}
-		probs = e.probs[:len(outputs)]
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
+	} else {
+		copy(probs, outputs) // the votes are of what the model says, NaN among it
+		certify.ClearNone(probs, classes)
 	}
 	if r.votes != nil {
 		if err := e.elect(phase, outputs); err != nil {
