@@ -37,11 +37,11 @@ func TestReadingFloat64IsTakenOff(t *testing.T) {
 		}
 	}
 	// k/255, written with the 17 digits of a float64, and multiples of ⅛ cost nothing.
-	eighths := make([]float64, imageSize)
+	eighths, bytes := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range eighths {
-		eighths[d] = float64(d) / 8
+		eighths[d], bytes[d] = float64(d)/8, float64(5*d)/255
 	}
-	for name, image := range map[string][]float64{"bytes": byteImage(1), "eighths": eighths} {
+	for name, image := range map[string][]float64{"bytes": bytes, "eighths": eighths} {
 		p := quick(t, writeImages(t, image, image), func(p *Plan) { p.Sigma, p.Skip = .5, 1 })
 		mustCertify(t, p)
 		if evidence, err = runfolder.Find(p.Out); err != nil {
