@@ -132,6 +132,7 @@ type csvRow struct {
 	line   int
 	values []float32
 	misses []float32 // how far the values are from the float64 numbers that are written, at most; nil: they are the same
+	odd    bool      // some number is no name of its value (isNamed)
 	cells  []cell    // of the watched columns
 }
 
@@ -230,6 +231,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 				t.limit -= 4 * int64(len(record))
 			}
 			row.misses[k] = miss32(v, row.values[k])
+			row.odd = row.odd || !isNamed(v, row.values[k])
 		}
 	}
 	if t.limit < 0 {
@@ -298,14 +300,14 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	} else {
 		d.addNote("%s, values as they are", filepath.Base(t.path))
 	}
-	d.roundings = func(i int, dst []float64) error {
+	d.roundings = func(i int, dst []float64) (named bool, err error) {
 		clear(dst)
 		if misses := t.rows[i].misses; misses != nil {
 			for j, k := range columns {
 				dst[j] = float64(misses[k])
 			}
 		}
-		return nil
+		return !t.rows[i].odd, nil
 	}
 	d.values = func(i int, dst []float32) error {
 		for j, k := range columns {

@@ -53,8 +53,8 @@ type Dataset struct {
 	// values fills dst with example i, or says what is wrong with it and where.
 	values func(i int, dst []float32) error
 	// roundings fills dst with bounds on how far the values of example i are from the float64 numbers in the file, in
-	// any order; nil: the file holds float32 or bytes.
-	roundings func(i int, dst []float64) error
+	// any order, and reports whether each number is a name of its float32; nil: the file holds float32 or bytes.
+	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt says where the label of example i is written.
 	labelAt func(i int) string
 	closer  io.Closer

@@ -35,7 +35,7 @@ type Lattice struct {
 	exponent  int      // of BinaryLattice: Step = 2^exponent
 	rounding  float64  // the most by which the file's way of writing Step·k misses it
 	// Rounded says that the file holds float64 numbers that are no float32. They are on k/255 and k/65535 if their
-	// float32 are, since k is known, but never on a power of two.
+	// float32 are, since k is known; on a power of two only if all are names of their float32 (isNamed).
 	Rounded bool
 }
 
@@ -88,7 +88,7 @@ func (l Lattice) ReadingRounding(n int) float64 {
 
 // Lattice tells on which lattice the values are. Bytes are known to be on k/255; of other values all examples are
 // read, and they are on k/255 if they can be; else on k/65535, unless all are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0 and
-// the file holds no float64 that is no float32. (0 and 1 alone are on
+// the file's numbers are float32 or names of them. (0 and 1 alone are on
 // all of them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on
 // k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
@@ -111,9 +111,11 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 		if misses == nil {
 			continue
 		}
-		if err := d.roundings(i, misses); err != nil {
+		named, err := d.roundings(i, misses)
+		if err != nil {
 			return Lattice{}, err
 		}
+		r.odd = r.odd || !named
 		r.missed = max(r.missed, slices.Max(misses))
 	}
 	return r.lattice(), nil
@@ -127,6 +129,7 @@ type recogniser struct {
 	rounding           float64 // of the bytes
 	exponent           int     // of the lowest bit of the values that are not 0
 	missed             float64 // the farthest that a value is from the float64 in the file
+	odd                bool    // a float64 in the file is no name of its float32
 }
 
 func (r *recogniser) add(values []float32) {
@@ -161,9 +164,9 @@ func (r *recogniser) lattice() Lattice {
 		l.Kind, l.Step, l.rounding = ByteLattice, big.NewRat(1, 255), r.rounding+r.missed
 	case !r.notWords && r.exponent < -15:
 		l.Kind, l.Step, l.rounding = WordLattice, big.NewRat(1, 65535), 0x1p-25+r.missed
-	case !l.Rounded && math.Ldexp(span, -r.exponent) < maxBinarySteps:
+	case !r.odd && math.Ldexp(span, -r.exponent) < maxBinarySteps:
 		l.Kind, l.Step = BinaryLattice, new(big.Rat).SetFloat64(math.Ldexp(1, r.exponent))
-		l.exponent = r.exponent
+		l.exponent, l.rounding = r.exponent, r.missed
 	}
 	return l
 }

@@ -174,16 +174,19 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 		return nil
 	}
 	if x.Kind == 'f' && x.Width == 8 {
-		d.roundings = func(i int, dst []float64) error {
+		d.roundings = func(i int, dst []float64) (named bool, err error) {
 			data, err := x.example(i*first, places)
 			if err != nil {
-				return err
+				return false, err
 			}
 			npy.Decode(x.Type, dst, data) // in the order of the file: the caller wants their norm or their largest
+			named = true
 			for j, v := range dst {
-				dst[j] = math.Abs(v - float64(float32(v)))
+				v32 := float32(v)
+				dst[j] = math.Abs(v - float64(v32))
+				named = named && (dst[j] == 0 || isNamed(v, v32))
 			}
-			return nil
+			return named, nil
 		}
 	}
 	return d, nil

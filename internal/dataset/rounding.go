@@ -3,6 +3,7 @@ package dataset
 import (
 	"math"
 	"slices"
+	"strconv"
 )
 
 // rounding bounds ‖x − float32(x)‖₂ from above for the numbers x that the file holds of example i.
@@ -11,7 +12,7 @@ func (d *Dataset) rounding(i int) (float64, error) {
 		return 0, nil
 	}
 	misses := make([]float64, d.size())
-	if err := d.roundings(i, misses); err != nil {
+	if _, err := d.roundings(i, misses); err != nil {
 		return 0, err
 	}
 	sum := 0.
@@ -23,6 +24,16 @@ func (d *Dataset) rounding(i int) (float64, error) {
 	}
 	// n products, n sums and one root are off by less than (n+2)·2⁻⁵²; 2⁻⁵⁰⁰ covers squares that underflow.
 	return math.Sqrt(sum)*(1+float64(len(misses)+4)*0x1p-51) + 0x1p-500, nil
+}
+
+// isNamed reports whether x is how a program writes the float32 v: v itself, its shortest decimal or its nine digits.
+func isNamed(x float64, v float32) bool {
+	for _, digits := range []int{-1, 9} {
+		if name, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', digits, 32), 64); x == name {
+			return true
+		}
+	}
+	return x == float64(v)
 }
 
 // miss32 bounds |x − v| from above by a float32, for the float32 v nearest to x.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -92,6 +93,16 @@ func TestFloat64OnALattice(t *testing.T) {
 	for k := range 256 {
 		bytes, words, powers = append(bytes, float64(k)/255), append(words, float64(251*k+1)/65535), append(powers, float64(k-128)/8)
 	}
+	var fine, shortest, nine, beside []float64
+	for k := range 256 {
+		v := float64(131*k+1) / (1 << 15)
+		fine = append(fine, v)
+		name, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', -1, 32), 64)
+		shortest = append(shortest, name)
+		name, _ = strconv.ParseFloat(fmt.Sprintf("%.9g", v), 64)
+		nine = append(nine, name)
+		beside = append(beside, v*(1+0x1p-30))
+	}
 	for _, tt := range []struct {
 		name, path string
 		kind       LatticeKind
@@ -104,9 +115,13 @@ func TestFloat64OnALattice(t *testing.T) {
 		{"k/65535 in float64", npzOf(t, "<f8", words), WordLattice, true, 0x1p-24},
 		{"k/8 in float64", npzOf(t, "<f8", powers), BinaryLattice, false, 0},
 		{"k/8 in decimals", csvOf(t, "%v", powers, powers), BinaryLattice, false, 0},
+		{"k/2¹⁵, shortest", csvOf(t, "%v", shortest, shortest), BinaryLattice, true, 0x1p-24},
+		{"k/2¹⁵, nine digits", csvOf(t, "%.9g", fine, fine), BinaryLattice, true, 0x1p-24},
+		{"k/2¹⁵, nine digits of float64", npzOf(t, "<f8", nine), BinaryLattice, true, 0x1p-24},
+		{"k/2¹⁵, next to it", npzOf(t, "<f8", beside), NoLattice, true, 0},
 	} {
 		l, err := mustOpen(t, tt.path).Lattice(context.Background())
-		if err != nil || l.Kind != tt.kind || l.Rounded != tt.rounded || l.rounding > tt.rounding || tt.rounded && l.rounding <= 0x1p-25 {
+		if err != nil || l.Kind != tt.kind || l.Rounded != tt.rounded || l.rounding > tt.rounding || tt.rounded && l.rounding == 0 && tt.rounding > 0 {
 			t.Errorf("%s: %v, rounded %v, by up to %g (%v)", tt.name, l, l.Rounded, l.rounding, err)
 		}
 		if !tt.rounded && l.ReadingRounding(7) != 0 {
