@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/agreement"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 func newCompare(s streams) *cobra.Command {
@@ -90,6 +91,11 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 			device += fmt.Sprintf(" (%s)", strings.Join(side.GPUs, ", "))
 		}
 		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
+	}
+	for _, d := range a.Differences {
+		if d.What == runfolder.NoiseOnFlag { // of scores, whose last bits may depend on it
+			line(d.What, "%s, %s", d.First, d.Second)
+		}
 	}
 	line("examples", "%d of both%s", a.Examples, onlyIn(a))
 	line("samples", "%d", a.Samples)

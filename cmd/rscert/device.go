@@ -12,7 +12,7 @@ import (
 func addDeviceFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
 	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices()+"; cuda: all GPUs that work, each with whole examples")
-	f.TextVar(&p.NoiseOn, "noise-on", run.NoiseOnAuto, "where noise is made and votes are counted: host, device (in the model's graph) or auto (device on a GPU); results are the same")
+	f.TextVar(&p.NoiseOn, "noise-on", run.NoiseOnAuto, "where noise is made and votes are counted: host, device (in the model's graph) or auto (device on a GPU); votes are the same, scores but for a few models' last bits")
 	f.TextVar(&p.Precision, "precision", onnx.F32, "numbers that the model is computed in: f32, bf16 or f16 (openvino), tf32 (cuda); part of what is certified")
 	f.BoolVar(&o.allowTF32, "allow-tf32", false, "of CUDA: let the GPU round factors to TF32, the same as --precision tf32")
 	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "of CUDA: run convolutions with the channels last")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +33,11 @@ func newRadius(s streams) *cobra.Command {
 		Use:   "radius RUN | votes.jsonl | scores.npz",
 		Short: "Certify saved votes or scores again, without the model",
 		Long: `Radius certifies the votes of a run, or of a file, again: with other methods, another
-alpha, class or margin. Several methods give a table to compare them by. What is
-not given is taken from the run; a file from elsewhere needs --sigma.
+alpha, class or margin. Several methods give a table to compare them by: each is sound by
+itself, if it was chosen before the votes or scores were seen. The best of several,
+picked by what they certify here, is not; compare on other votes, or divide alpha by
+the number of methods. What is not given is taken from the run; a file from elsewhere
+needs --sigma.
 
 From votes:
 ` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined as --combine says:
@@ -109,7 +113,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 		return err
 	}
 	if o.out != "" {
-		if err := runfolder.WriteCertificates(o.out, sets[0]); err != nil {
+		if err := runfolder.WriteCertificates(o.out, evidence.CountSampled(sets[0])); err != nil {
 			return err
 		}
 	}
@@ -126,6 +130,9 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 		found.Methods = append(found.Methods, summary)
 	}
 	if o.json {
+		if len(found.Methods) > 1 {
+			found.Note = strings.ReplaceAll(certify.ChooseFirst, "\n", " ")
+		}
 		return report.WriteJSON(s.out, "radius", found)
 	}
 	if err := writeSummaries(s.out, found.Methods); err != nil {
@@ -138,6 +145,8 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 type radiusReport struct {
 	File    string            `json:"file"`
 	Methods []certify.Summary `json:"methods"`
+	// Note is certify.ChooseFirst, in one line, of several methods.
+	Note string `json:"note,omitempty"`
 }
 
 // oneArgument is the Args of commands that work on one path.

@@ -67,7 +67,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits, "commands": commands, "steps": steps,
+			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits,
+			"commands": commands, "steps": steps, "certificates": certificates,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -123,6 +124,19 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if pattern.Match(compact.Bytes()) == neg {
 		ts.Fatalf("match of %s is %v, want %v:\n%s", pattern, neg, !neg, &compact)
+	}
+}
+
+// certificates is the script command 'certificates RUNS OTHERS': two files have the same certificates, but for how many
+// examples were sampled, which run.json says of a run's.
+func certificates(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: certificates file1 file2")
+	}
+	aside := regexp.MustCompile(`,"(sampled":[0-9]+|check":"[^"]*")`)
+	first, second := aside.ReplaceAllString(ts.ReadFile(args[0]), ""), aside.ReplaceAllString(ts.ReadFile(args[1]), "")
+	if first != second || first == "" {
+		ts.Fatalf("%s and %s differ:\n%s\n%s", args[0], args[1], first, second)
 	}
 }
 

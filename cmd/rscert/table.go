@@ -37,6 +37,9 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 			break
 		}
 	}
+	if len(summaries) > 1 {
+		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")
+	}
 	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 

@@ -93,6 +93,9 @@ type Certificate struct {
 	// Quantisation has been taken off the radius: inputs of this dataset are on no
 	// lattice, and rounding them to one is part of the classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
+	// Sampled is how many examples were sampled, at least: those here and those left out, which may have been seen. A
+	// statement about all certificates of a file is of so many. 0: not known, or in the run's run.json.
+	Sampled int `json:"sampled,omitempty"`
 	// Bounds are the confidence bounds the margin was computed from, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 }

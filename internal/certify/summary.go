@@ -9,6 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
+// ChooseFirst says what certificates of several methods from the same samples do not promise together.
+const ChooseFirst = "sound is each method by itself: choose one before the votes or scores are seen; the best of several,\n" +
+	"picked by what they certify here, can be wrong with more than probability alpha"
+
 // Summary is what certificates of one method say together.
 type Summary struct {
 	Method string `json:"method"`

@@ -131,7 +131,9 @@ type csvTable struct {
 type csvRow struct {
 	line   int
 	values []float32
-	cells  []cell // of the watched columns
+	misses []float32 // how far the values are from the float64 numbers that are written, at most; nil: they are the same
+	odd    bool      // some number is no name of its value (isNamed)
+	cells  []cell    // of the watched columns
 }
 
 // cell is a field that may be a label.
@@ -223,6 +225,14 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 			return fmt.Errorf("%s: %w", t.path, notFinite(r, k, record))
 		}
 		row.values[k] = narrow(field, v)
+		if v == v && float64(row.values[k]) != v {
+			if row.misses == nil {
+				row.misses = make([]float32, len(record))
+				t.limit -= 4 * int64(len(record))
+			}
+			row.misses[k] = miss32(v, row.values[k])
+			row.odd = row.odd || !isNamed(v, row.values[k])
+		}
 	}
 	if t.limit < 0 {
 		return fmt.Errorf("%s: line %d: %w", t.path, line, memory.Check(-1))
@@ -289,6 +299,15 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 		d.addNote("%s, all values are whole numbers from 0 to 255: bytes, scaled to [0,1]", filepath.Base(t.path))
 	} else {
 		d.addNote("%s, values as they are", filepath.Base(t.path))
+	}
+	d.roundings = func(i int, dst []float64) (named bool, err error) {
+		clear(dst)
+		if misses := t.rows[i].misses; misses != nil {
+			for j, k := range columns {
+				dst[j] = float64(misses[k])
+			}
+		}
+		return !t.rows[i].odd, nil
 	}
 	d.values = func(i int, dst []float32) error {
 		for j, k := range columns {

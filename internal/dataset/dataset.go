@@ -28,6 +28,8 @@ type Example struct {
 	Index  int       // position in the dataset
 	Label  int       // true class
 	Values []float32 // [C·H·W] in that order, or [D]
+	// Rounding is at least ‖x − Values‖₂ for the float64 numbers x that the file holds; 0 where it holds float32 or bytes.
+	Rounding float64
 }
 
 // Dataset is an opened dataset. Its methods may be called from several
@@ -50,6 +52,9 @@ type Dataset struct {
 	warnings []string
 	// values fills dst with example i, or says what is wrong with it and where.
 	values func(i int, dst []float32) error
+	// roundings fills dst with bounds on how far the values of example i are from the float64 numbers in the file, in
+	// any order, and reports whether each number is a name of its float32; nil: the file holds float32 or bytes.
+	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt says where the label of example i is written.
 	labelAt func(i int) string
 	closer  io.Closer
@@ -282,7 +287,12 @@ func (d *Dataset) SortedByLabel() bool {
 // those that SHA256 is of: it is an error if their file has changed.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
-	return e, quote.Error(d.values(i, e.Values))
+	if err := d.values(i, e.Values); err != nil {
+		return e, quote.Error(err)
+	}
+	var err error
+	e.Rounding, err = d.rounding(i)
+	return e, quote.Error(err)
 }
 
 // Close closes the files that are still read from.

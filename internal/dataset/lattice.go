@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 
 	"github.com/x448/float16"
 )
@@ -33,6 +34,9 @@ type Lattice struct {
 	Low, High float32  // least and greatest value
 	exponent  int      // of BinaryLattice: Step = 2^exponent
 	rounding  float64  // the most by which the file's way of writing Step·k misses it
+	// Rounded says that the file holds float64 numbers that are no float32. They are on k/255 and k/65535 if their
+	// float32 are, since k is known; on a power of two only if all are names of their float32 (isNamed).
+	Rounded bool
 }
 
 // String is the line that is printed.
@@ -72,8 +76,19 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
+// ReadingRounding is how far n values between Low and High can be from the float64 numbers in a file that they are the
+// nearest float32 of: √n·2⁻²⁴·max(|Low|, |High|), rounded up; 0 if the file holds float32.
+func (l Lattice) ReadingRounding(n int) float64 {
+	if !l.Rounded {
+		return 0
+	}
+	span := max(math.Abs(float64(l.Low)), math.Abs(float64(l.High)), 0x1p-126)
+	return math.Sqrt(float64(n)) * span * 0x1p-24 * (1 + 0x1p-50)
+}
+
 // Lattice tells on which lattice the values are. Bytes are known to be on k/255; of other values all examples are
-// read, and they are on k/255 if they can be; else on k/65535, unless all are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0. (0 and 1 alone are on
+// read, and they are on k/255 if they can be; else on k/65535, unless all are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0 and
+// the file's numbers are float32 or names of them. (0 and 1 alone are on
 // all of them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on
 // k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
@@ -81,7 +96,10 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
 	}
 	var r recogniser
-	values := make([]float32, d.size())
+	values, misses := make([]float32, d.size()), []float64(nil)
+	if d.roundings != nil {
+		misses = make([]float64, d.size())
+	}
 	for i := range d.labels {
 		if err := ctx.Err(); err != nil {
 			return Lattice{}, err
@@ -90,6 +108,15 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 			return Lattice{}, err
 		}
 		r.add(values)
+		if misses == nil {
+			continue
+		}
+		named, err := d.roundings(i, misses)
+		if err != nil {
+			return Lattice{}, err
+		}
+		r.odd = r.odd || !named
+		r.missed = max(r.missed, slices.Max(misses))
 	}
 	return r.lattice(), nil
 }
@@ -101,6 +128,8 @@ type recogniser struct {
 	notBytes, notWords bool
 	rounding           float64 // of the bytes
 	exponent           int     // of the lowest bit of the values that are not 0
+	missed             float64 // the farthest that a value is from the float64 in the file
+	odd                bool    // a float64 in the file is no name of its float32
 }
 
 func (r *recogniser) add(values []float32) {
@@ -127,17 +156,17 @@ func (r *recogniser) add(values []float32) {
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
-	l := Lattice{Low: r.low, High: r.high}
+	l := Lattice{Low: r.low, High: r.high, Rounded: r.missed > 0}
 	span := max(math.Abs(float64(r.low)), math.Abs(float64(r.high)))
 	switch {
 	case !r.seen:
 	case !r.notBytes:
-		l.Kind, l.Step, l.rounding = ByteLattice, big.NewRat(1, 255), r.rounding
+		l.Kind, l.Step, l.rounding = ByteLattice, big.NewRat(1, 255), r.rounding+r.missed
 	case !r.notWords && r.exponent < -15:
-		l.Kind, l.Step, l.rounding = WordLattice, big.NewRat(1, 65535), 0x1p-25
-	case math.Ldexp(span, -r.exponent) < maxBinarySteps:
+		l.Kind, l.Step, l.rounding = WordLattice, big.NewRat(1, 65535), 0x1p-25+r.missed
+	case !r.odd && math.Ldexp(span, -r.exponent) < maxBinarySteps:
 		l.Kind, l.Step = BinaryLattice, new(big.Rat).SetFloat64(math.Ldexp(1, r.exponent))
-		l.exponent = r.exponent
+		l.exponent, l.rounding = r.exponent, r.missed
 	}
 	return l
 }

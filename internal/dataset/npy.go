@@ -148,20 +148,11 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 	}
 	permuted := !x.Fortran && !slices.IsSorted(places)
 	d.values = func(i int, dst []float32) error {
-		// The elements of an example lie together, in order or permuted. In Fortran order
-		// they are spread over the whole array, which is in memory.
-		data, elements := make([]byte, len(places)*x.Width), dst
-		if !x.Fortran {
-			if err := x.readAt(data, i*first); err != nil {
-				return err
-			}
-		} else {
-			for j, p := range places {
-				if err := x.readAt(data[j*x.Width:(j+1)*x.Width], i*first+p); err != nil {
-					return err
-				}
-			}
+		data, err := x.example(i*first, places)
+		if err != nil {
+			return err
 		}
+		elements := dst
 		if permuted {
 			elements = make([]float32, len(places))
 		}
@@ -182,7 +173,38 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 		}
 		return nil
 	}
+	if x.Kind == 'f' && x.Width == 8 {
+		d.roundings = func(i int, dst []float64) (named bool, err error) {
+			data, err := x.example(i*first, places)
+			if err != nil {
+				return false, err
+			}
+			npy.Decode(x.Type, dst, data) // in the order of the file: the caller wants their norm or their largest
+			named = true
+			for j, v := range dst {
+				v32 := float32(v)
+				dst[j] = math.Abs(v - float64(v32))
+				named = named && (dst[j] == 0 || isNamed(v, v32))
+			}
+			return named, nil
+		}
+	}
 	return d, nil
+}
+
+// example reads the bytes of an example's elements. They lie together from element e on, in order or permuted. In
+// Fortran order they are spread over the whole array, which is in memory.
+func (a *array) example(e int, places []int) ([]byte, error) {
+	data := make([]byte, len(places)*a.Width)
+	if !a.Fortran {
+		return data, a.readAt(data, e)
+	}
+	for j, p := range places {
+		if err := a.readAt(data[j*a.Width:(j+1)*a.Width], e+p); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
 }
 
 func channels(n int) bool { return n == 1 || n == 3 }

@@ -78,6 +78,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 	if err := p.chooseSeed(console); err != nil {
 		return nil, err
 	}
+	p.keepComputation()
 	in, err := openInputs(ctx, p)
 	if err != nil {
 		return nil, err
@@ -261,7 +262,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
 		return err
 	}
-	in.onHost = in.placeNoise(ctx, p.NoiseOn)
+	in.onHost = in.placeNoise(ctx, p.NoiseOn, p.Seed)
 	return ctx.Err()
 }
 

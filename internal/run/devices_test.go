@@ -145,7 +145,7 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail from some calls on, and compares what comes of it with a run on
-// one. A run that ends is resumed with its noise made elsewhere.
+// one. A run of votes that ends is resumed with its noise made elsewhere.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -166,7 +166,11 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	}
 	if err != nil {
 		p.Resume = true
-		p.NoiseOn = map[NoiseOn]NoiseOn{NoiseOnHost: NoiseOnDevice, NoiseOnDevice: NoiseOnHost}[p.NoiseOn]
+		if p.SaveScores {
+			p.NoiseOn = NoiseOnAuto // goes on where it was begun
+		} else {
+			p.NoiseOn = map[NoiseOn]NoiseOn{NoiseOnHost: NoiseOnDevice, NoiseOnDevice: NoiseOnHost}[p.NoiseOn]
+		}
 		if err := certifyOn(t.Context(), p, s.console(), 0, 0, 7); err != nil {
 			t.Errorf("%s, resumed: %v", what, err)
 		}

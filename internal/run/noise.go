@@ -107,6 +107,15 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
+// reading is what reading float64 numbers as float32 takes off every radius at an example: how far its values are from
+// those in the file, and how far those of any perturbed example can be. Data on a lattice are known from their float32.
+func (n *noise) reading(example dataset.Example) float64 {
+	if n.quantise == nil {
+		return 0
+	}
+	return example.Rounding + n.data.ReadingRounding(len(example.Values))
+}
+
 // integers are the lattice points of values, and what rounding to them takes off every
 // radius.
 func (n *noise) integers(values []float32) ([]int32, float64) {

@@ -1,7 +1,11 @@
 package run
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,6 +37,33 @@ func placed(t *testing.T, p Plan, files ...string) *inputs {
 	return in
 }
 
+// unpackedDigits are the repository's digits in files that are read example by example.
+func unpackedDigits(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	packed, err := filepath.Glob("../../testdata/mnist/*.gz")
+	if err != nil || len(packed) == 0 {
+		t.Fatal(packed, err)
+	}
+	for _, path := range packed {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(filepath.Base(path), ".gz")), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // TestPlaceNoise has devices that make noise, and others that cannot: where one of them cannot, all have it from the host.
 func TestPlaceNoise(t *testing.T) {
 	data := manyImages(t)
@@ -44,7 +75,7 @@ func TestPlaceNoise(t *testing.T) {
 		"device": {NoiseOnDevice, true}, "host": {NoiseOnHost, false}, "auto": {NoiseOnAuto, false}, "not said": {"", false},
 	} {
 		in := placed(t, quick(t, data), good, good, good)
-		if err := in.placeNoise(t.Context(), c.on); err != nil {
+		if err := in.placeNoise(t.Context(), c.on, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for i, m := range in.models() {
@@ -53,10 +84,19 @@ func TestPlaceNoise(t *testing.T) {
 			}
 		}
 	}
+	// The noise is tried on the data themselves, which are read for it.
+	digits := unpackedDigits(t)
+	in := placed(t, quick(t, digits, func(p *Plan) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
+	if err := in.data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.placeNoise(t.Context(), NoiseOnDevice, 1); err == nil || !strings.Contains(err.Error(), digits) {
+		t.Errorf("data that are closed: %v", err)
+	}
 	for place, files := range [][]string{{"", good, good}, {good, "", good}, {good, good, ""}} {
 		files[place] = models + "opset_6.onnx"
 		in := placed(t, quick(t, data), files...)
-		if err := in.placeNoise(t.Context(), NoiseOnDevice); err == nil || !strings.HasPrefix(err.Error(), "cpu: the model is of operator set 6") {
+		if err := in.placeNoise(t.Context(), NoiseOnDevice, 1); err == nil || !strings.HasPrefix(err.Error(), "cpu: the model is of operator set 6") {
 			t.Errorf("place %d: %v", place, err)
 		}
 		for i, m := range in.models() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -140,6 +141,9 @@ func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
 	if err != nil {
 		return nil, BadInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
 	}
+	if reading := r.inputs.noise.reading(example); reading > 0 {
+		quantisation = math.Nextafter(quantisation+reading, math.Inf(1))
+	}
 	return r.begin(turn, example.Index, example.Label, input, quantisation)
 }
 
@@ -226,13 +230,15 @@ type scoreExperiment struct {
 func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
 	r := e.running
 	classes := r.inputs.model.Classes()
-	probs := outputs
+	if len(e.probs) < len(outputs) {
+		e.probs = make([]float32, len(outputs))
+	}
+	probs := e.probs[:len(outputs)]
 	if r.inputs.model.Outputs() == onnx.Logits {
-		if len(e.probs) < len(outputs) {
-			e.probs = make([]float32, len(outputs))
-		}
-		probs = e.probs[:len(outputs)]
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
+	} else {
+		copy(probs, outputs) // the votes are of what the model says, NaN among it
+		certify.ClearNone(probs, classes)
 	}
 	if r.votes != nil {
 		if err := e.elect(phase, outputs); err != nil {

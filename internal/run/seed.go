@@ -38,6 +38,24 @@ func (p *Plan) chooseSeed(console Console) error {
 	return nil
 }
 
+// keepComputation has a run with scores go on with the noise made where it was begun, and in calls of its size, unless
+// the plan says otherwise: the last bits of scores may depend on both.
+func (p *Plan) keepComputation() {
+	if !p.Resume || !p.Scores {
+		return
+	}
+	run, err := runfolder.Read(p.Out)
+	if err != nil {
+		return // a new run, or one that opening the folder refuses
+	}
+	if p.Batch == 0 {
+		p.Batch = run.Runtime.Batch
+	}
+	if on := NoiseOn(run.Runtime.NoiseOn); on != "" && (p.NoiseOn == "" || p.NoiseOn == NoiseOnAuto) {
+		p.NoiseOn = on
+	}
+}
+
 // DrawSeed draws a seed from the system.
 func DrawSeed() (uint64, error) {
 	var b [8]byte

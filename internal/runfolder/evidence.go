@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -380,6 +381,23 @@ func (e *Evidence) Sampled(here int) int {
 		return here
 	}
 	return e.Run.Sampled(here)
+}
+
+// CountSampled writes into certificates of the evidence of how many sampled examples they are. Votes without a run are
+// all that were sampled if their indices are 0, 1, 2, …; else that is not known, and nothing is written.
+func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
+	certs = slices.Clone(certs)
+	highest := -1
+	for _, c := range certs {
+		highest = max(highest, c.Index)
+	}
+	if e.Run == nil && highest+1 != len(certs) {
+		return certs
+	}
+	for i := range certs {
+		certs[i].Sampled = e.Sampled(len(certs))
+	}
+	return certs
 }
 
 // Sampled is Evidence.Sampled.

@@ -135,7 +135,7 @@ func (d Data) Reading() string {
 	return string(text)
 }
 
-// Runtime is what the model ran on. Threads and Batch do not change results.
+// Runtime is what the model ran on. Threads and Batch do not change votes; Call may change the last bits of scores.
 type Runtime struct {
 	Library  string `json:"library"` // ONNX Runtime's version
 	Provider string `json:"provider"`
@@ -154,7 +154,7 @@ type Runtime struct {
 	// Resumed says where the run went on on GPUs of another kind.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says where noise was made and votes counted when the run was begun: on the host or the device. It does
-	// not change results.
+	// not change votes; of runs with scores, whose last bits it may change, it is a condition (Differences).
 	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are what the shards of a merged run ran on.
 	Shards []ShardRuntime `json:"shards,omitempty"`
@@ -322,6 +322,9 @@ func (r Run) compatible(dir string, now Run) error {
 	for _, d := range r.Differences(now) {
 		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second))
 	}
+	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
+		diff = append(diff, fmt.Sprintf("the samples a call (--batch), on which the last bits of scores may depend, were %d, now %d", a, b))
+	}
 	gaps := len(r.Data.Shards) > 0
 	if gaps {
 		diff = append(diff, "it is merged, and examples between its own are missing")
@@ -348,6 +351,9 @@ const (
 	OfExtent                    // which examples are sampled, and what is kept of them
 	OfComputation               // by what, and in which precision, the same numbers are computed
 )
+
+// NoiseOnFlag is what a Difference is of where the noise of two runs with scores was made in different places.
+const NoiseOnFlag = "--noise-on"
 
 // aspect is that of a parameter.
 func aspect(name string) Aspect {
@@ -394,6 +400,9 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	differs(OfComputation, "rscert", r.Version, other.Version)
 	differs(OfComputation, "ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
 	differs(OfComputation, "the provider", r.Runtime.Provider, other.Runtime.Provider)
+	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
+		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on it
+	}
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // what else could make another table?
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}

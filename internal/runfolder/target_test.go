@@ -693,3 +693,33 @@ func TestRunsThatAreNone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The last bits of scores may depend on where the noise is made and on the samples of a call; votes do not.
+func TestConditionsOfScores(t *testing.T) {
+	for _, scores := range []bool{false, true} {
+		r := testRun
+		r.Parameters.Scores = scores
+		r.Runtime.NoiseOn, r.Runtime.Call = "host", 32
+		device, call := r, r
+		device.Runtime.NoiseOn, call.Runtime.Call = "device", 9
+		for want, other := range map[string]Run{
+			"--noise-on was host, now device": device,
+			"the samples a call (--batch), on which the last bits of scores may depend, were 32, now 9": call,
+		} {
+			err := r.compatible("dir", other)
+			if scores && (err == nil || !strings.Contains(err.Error(), want)) || !scores && err != nil {
+				t.Errorf("scores %v: %v, want %q", scores, err, want)
+			}
+		}
+		if diff := r.Differences(device); (len(diff) == 1) != scores || scores && diff[0] != (Difference{"--noise-on", "host", "device", OfComputation}) {
+			t.Errorf("scores %v: %v", scores, diff)
+		}
+		if diff := r.Differences(call); len(diff) != 0 { // no example is in two shards: their bits may differ
+			t.Errorf("scores %v: %v", scores, diff)
+		}
+		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // of older runs
+		if err := errors.Join(r.compatible("dir", device), r.compatible("dir", call)); err != nil {
+			t.Errorf("not recorded: %v", err)
+		}
+	}
+}

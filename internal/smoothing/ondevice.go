@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // NoiseMaker is a Classifier that can also make noisy inputs itself, where its model runs: of examples on a lattice,
@@ -136,6 +137,42 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 		}
 		if err := sameResults(want, got, votes); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Rows that CompareNoise runs at most, and the time after which it begins no further batch.
+const (
+	comparedRows = 4096
+	compareTime  = 5 * time.Second
+)
+
+// CompareNoise is CheckNoise on noisy inputs of a run: the examples of these indices with the noise of the seed, all
+// in turn. A model whose batches round a few rows in a thousand differently passes CheckNoise by luck, this rarely.
+func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
+	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
+	rows, in := NewRows(b), make([]float32, b*d)
+	want, got, votes := make([]float32, b*m), make([]float32, b*m), make([]int32, b)
+	started := time.Now()
+	for first := 0; first < comparedRows && (first == 0 || time.Since(started) < compareTime); first += b {
+		rows.Reset()
+		// A batch is of two examples: one ends in it and the next begins, as in a run.
+		e := first / b % len(examples)
+		for i := range b {
+			k := (e + 2*i/b) % len(examples)
+			s := NewStream(seed, indices[k], Estimation)
+			rows.Noisy(i, examples[k], s, int64(first+i))
+			examples[k].Perturb(in[i*d:(i+1)*d], s, int64(first+i))
+		}
+		if err := maker.Run(ctx, in, want); err != nil {
+			return err
+		}
+		if err := maker.RunNoisy(ctx, rows, votes, got); err != nil {
+			return err
+		}
+		if err := sameResults(want, got, votes); err != nil {
+			return fmt.Errorf("of %d noisy inputs of the run: %w", first+b, err)
 		}
 	}
 	return nil

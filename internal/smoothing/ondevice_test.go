@@ -368,3 +368,52 @@ func TestTrialsSpan(t *testing.T) {
 		}
 	}
 }
+
+// TestCompareNoise has a device that is wrong in one row of many, which the few rows of CheckNoise do not show.
+func TestCompareNoise(t *testing.T) {
+	noise := plainNoise(t)
+	inputs, err := noise.trials(2, twoChannels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, batch := range []int{1, 24} {
+		device := newGadget(t, batch, noise)
+		compare := func() error {
+			device.noisy.Store(0)
+			return CompareNoise(t.Context(), device, 7, []int{3, 5, 11}, inputs[:])
+		}
+		rows, seen := 0, map[uint64]bool{}
+		device.rows = func(r *Rows) {
+			for i, key := range r.Key {
+				rows++
+				seen[key] = true
+				if k := int64(rows - 1); k < 3 && r.Start[i] != uint64(k)*weyl*key {
+					t.Errorf("row %d is not sample %d", k, k)
+				}
+			}
+		}
+		if err := compare(); err != nil || rows < 2048 {
+			t.Fatalf("batches of %d: %v after %d rows", batch, err, rows)
+		}
+		for _, index := range []int{3, 5, 11} {
+			if !seen[NewStream(7, index, Estimation).key] {
+				t.Errorf("batches of %d: no noise of example %d", batch, index)
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("batches of %d: %d streams", batch, len(seen))
+		}
+		device.rows = nil
+		device.spoil = func(_ []int32, out []float32) {
+			if device.noisy.Load() == int64(1500/batch) {
+				out[0] = math.Nextafter32(out[0], 9)
+			}
+		}
+		if err := CheckNoise(t.Context(), device, twoChannels); err != nil {
+			t.Errorf("batches of %d: %v", batch, err)
+		}
+		if err := compare(); err == nil || !strings.Contains(err.Error(), "noisy inputs of the run: a score of class 0 is ") {
+			t.Errorf("batches of %d: one score is off, and %v", batch, err)
+		}
+	}
+}

@@ -122,6 +122,9 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 		if s.Dataset == nil {
 			return "the certificates do not say their alpha", nil
 		}
+		if s.NotCounted {
+			return "the certificates do not say of how many sampled examples they are: give the run, or what radius --out writes of it", nil
+		}
 		return "", nil
 	}
 	at, err := calibrationAt(s, r)

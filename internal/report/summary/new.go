@@ -91,6 +91,10 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	if s.Run != nil {
 		out.Selected = s.Run.Sampled(out.Examples)
+	} else if sampled := s.Certificates[0].Sampled; sampled > 0 {
+		out.Selected = sampled
+	} else {
+		out.NotCounted = true
 	}
 	for _, r := range out.Rows {
 		if r.Label != certify.UnknownLabel {
@@ -148,13 +152,16 @@ func (s Source) check() error {
 		}{
 			{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
 			{"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound}, {"arithmetic", first.Arithmetic, c.Arithmetic},
-			{"precision", first.Precision, c.Precision},
+			{"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 		} {
 			if d.one != d.this {
 				return fmt.Errorf("%s: %s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
 					s.Path, d.what, d.one, first.Index, d.this, c.Index)
 			}
 		}
+	}
+	if first.Sampled != 0 && first.Sampled < len(s.Certificates) {
+		return fmt.Errorf("%s: certificates of %d examples, which say that %d were sampled", s.Path, len(s.Certificates), first.Sampled)
 	}
 	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
 		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))

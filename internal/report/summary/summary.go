@@ -22,6 +22,8 @@ type Summary struct {
 	// Examples were certified, Selected are those that the run is to certify: with more of them it is not finished.
 	Examples int `json:"examples"`
 	Selected int `json:"selected"`
+	// NotCounted says that certificates from elsewhere do not say how many were sampled: others may have been left out.
+	NotCounted bool `json:"-"`
 	// Labelled of the examples have a label; without one there is no accuracy.
 	Labelled int `json:"labelled"`
 
