@@ -67,7 +67,8 @@ Python puts it behind the model.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: "+calibrator.Names())
+	maps := calibrator.Choices()
+	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "the `method`: "+maps.String())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
 	group(cmd, "The map")
@@ -84,7 +85,6 @@ Python puts it behind the model.`,
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	choices(f, "method", texts(calibrator.Methods...)...)
 	return cmd
 }
 

@@ -31,7 +31,8 @@ func solvers(t *testing.T, names ...string) []Solver {
 	t.Helper()
 	out := make([]Solver, len(names))
 	for k, name := range names {
-		if err := out[k].UnmarshalText([]byte(name)); err != nil {
+		var err error
+		if out[k], err = SolverChoices().Parse(name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,12 +123,11 @@ func TestSolverKeys(t *testing.T) {
 		if s.Value(Result{}) != nil {
 			t.Errorf("%s: a value of an empty result", s.Name)
 		}
-		if name, err := s.MarshalText(); err != nil || string(name) != s.Name || s.What == "" || s.Column == "" {
+		if s.String() != s.Name || s.What == "" || SolverChoices().What(s) != s.What || s.Column == "" {
 			t.Errorf("row %+v", s)
 		}
 	}
-	var s Solver
-	if err := s.UnmarshalText([]byte("best")); err == nil || err.Error() != `"best": want exact, admm, dece or brier` {
+	if _, err := SolverChoices().Parse("best"); err == nil || err.Error() != `"best": want exact, admm, dece or brier` {
 		t.Errorf("error %v", err)
 	}
 	if _, results = solve(t, example, Options{Bins: 1, Solvers: solvers(t, "exact")}); results[0].ACCE.ADMM != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/onnx"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Parameters are the flags of certify that determine the results, by their names.
@@ -66,7 +68,7 @@ const (
 )
 
 // Selections are all of them.
-func Selections() []Selection { return []Selection{First, Spread} }
+var Selections = choice.Of("selection", First, Spread)
 
 func (s Selection) String() string {
 	if s == Spread {
@@ -79,15 +81,7 @@ func (s Selection) String() string {
 func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name.
-func (s *Selection) UnmarshalText(text []byte) error {
-	for _, known := range Selections() {
-		if string(text) == known.String() {
-			*s = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want first or spread", text)
-}
+func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
 // Shard is part I of K of a run: the examples whose turn is I modulo K.
 type Shard struct{ I, K int }

@@ -246,6 +246,8 @@ func (d *Drop) UnmarshalText(text []byte) error {
 	return err
 }
 
+func (d Drop) String() string { return d.text }
+
 // MarshalText is the share as it was written.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
