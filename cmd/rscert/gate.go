@@ -126,9 +126,9 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 	outcomes, err := work()
 	if err != nil {
 		if o.annotations.github() && o.given() {
-			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(err.Error())))
+			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(errorText(err))))
 		}
-		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), err)))
+		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
 	}
 	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
 		return err

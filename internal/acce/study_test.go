@@ -250,7 +250,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 
 // Whether the rows are all examples that were sampled decides whether a statement holds.
 func TestCountSampled(t *testing.T) {
-	const leavesOut = "stdin: --delta needs --examples: " +
+	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
 	const changes = "want the same positive whole number in every row"
 	for _, test := range []struct {
@@ -360,9 +360,9 @@ func TestTableSaysTheDataset(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for want, o := range map[string]Options{
-		"--delta needs --alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
-		"--tau NaN: want":       {Bins: 1, Thresholds: []float64{math.NaN()}},
-		"cannot be with":        {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+		"delta needs alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
+		"tau NaN: want":     {Bins: 1, Thresholds: []float64{math.NaN()}},
+		"cannot be with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
 	} {
 		text := example
 		if o.SameExamples {
@@ -373,7 +373,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 		}
 	}
 	if _, err := NewStudy(readText(t, rows), Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Alpha: 0.05}}); err == nil ||
-		err.Error() != "--alpha 0.05: the bounds of stdin fail with probability up to 0.1" {
+		err.Error() != "alpha 0.05: the bounds of stdin fail with probability up to 0.1" {
 		t.Errorf("an alpha below the table's: %v", err)
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/onnx"
-
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Parameters are the flags of certify that determine the results, by their names.
@@ -57,6 +58,26 @@ type Parameters struct {
 // (certify.ConfidenceParams.TangentSamples).
 func (p Parameters) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence}.TangentSamples(p.N0, p.N)
+}
+
+// ParameterDifference is a parameter that two runs do not share.
+type ParameterDifference struct {
+	Name          param.Name
+	First, Second any
+}
+
+// Differences are the parameters in which p and other differ, in the order of run.json.
+func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
+	first, second := reflect.ValueOf(p), reflect.ValueOf(other)
+	for i := range first.NumField() {
+		a, b := first.Field(i), second.Field(i)
+		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 || reflect.DeepEqual(a.Interface(), b.Interface()) {
+			continue
+		}
+		name, _, _ := strings.Cut(first.Type().Field(i).Tag.Get("json"), ",")
+		diff = append(diff, ParameterDifference{param.Name(name), a.Interface(), b.Interface()})
+	}
+	return diff
 }
 
 // Selection is which examples Max takes.
