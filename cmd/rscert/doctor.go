@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -98,10 +99,10 @@ type placeReport struct {
 }
 
 func doctor(ctx context.Context, s streams, opts doctorOptions) error {
-	memory, _ := onnx.AvailableMemory()
+	available, _ := memory.Available()
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Cores: runtime.GOMAXPROCS(0), Memory: memory, GPUs: gpus(ctx), Looked: []placeReport{},
+		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range onnx.LibraryPlaces(opts.library) {
