@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 )
@@ -102,7 +103,7 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	}
 	c.Radius = c.radius(before, after, baseline.AverageRadius, this.AverageRadius)
 	change := new(big.Rat).Sub(this.SumOfRadii(0), baseline.SumOfRadii(0))
-	c.Radius.Change = summary.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
+	c.Radius.Change = decimal.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
 	return c, nil
 }
 

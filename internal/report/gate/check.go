@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 )
@@ -100,7 +101,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	near := summary.Float(v.Rat)
+	near := decimal.Float(v.Rat)
 	o.Value = &near
 	off := new(big.Rat).Sub(r.bound, v.Rat) // how much is missing
 	if r.atMost {
