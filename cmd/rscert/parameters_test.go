@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/parser"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // flagNames are the flags of all commands.
@@ -56,6 +60,24 @@ func TestParametersAreFlags(t *testing.T) {
 	})
 	if seen < 30 {
 		t.Errorf("%d names were found", seen)
+	}
+}
+
+// The command line spells the parameters of errors, hints and notes as flags.
+func TestSpellsParametersAsFlags(t *testing.T) {
+	err := hint.Add(badInput(fmt.Errorf("run: %w", param.Errorf("%s 0: want more", param.Sigma))), "give %s", param.Seed)
+	if got := errorText(err); got != "run: --sigma 0: want more" {
+		t.Error(got)
+	}
+	if got, _ := hint.Of(withSeeHelp(newRoot(streams{}, new(bool)), err)); got != "give --seed see 'rscert --help'" {
+		t.Error(got)
+	}
+	var said strings.Builder
+	console := streams{err: &said}.console(false)
+	console.Warn(param.Textf("%s is 0", param.N))
+	console.Note(param.Textf("%s is drawn", param.Seed))
+	if got := said.String(); got != "warning: --n is 0\n--seed is drawn\n" {
+		t.Error(got)
 	}
 }
 

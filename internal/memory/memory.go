@@ -18,10 +18,15 @@ func Limit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit / 2
 	}
-	if bytes, ok := Available(); ok {
-		return int64(min(most, bytes/4))
+	return limit(Available())
+}
+
+// limit is Limit with so much memory available.
+func limit(bytes uint64, known bool) int64 {
+	if !known {
+		return most
 	}
-	return most
+	return int64(min(most, bytes/4))
 }
 
 // Check returns an error if bytes are more than Limit, or negative: more than can be counted.

@@ -50,6 +50,9 @@ func TestLimit(t *testing.T) {
 	if got := Limit(); got <= 0 || got > most {
 		t.Errorf("%d", got)
 	}
+	if a, b, c := limit(4<<20, true), limit(1<<40, true), limit(0, false); a != 1<<20 || b != most || c != most {
+		t.Errorf("of 4 MiB %d, of 1 TiB %d, of unknown memory %d", a, b, c)
+	}
 	if err := (&LimitError{5 << 19, 1 << 20}).Error(); !strings.HasPrefix(err, "needs 2.5 MiB of memory, and at most 1.0 MiB are") {
 		t.Error(err)
 	}
