@@ -115,7 +115,7 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "equal-width bins of the calibration error")
-	textListVar(f, &o.solvers, "solver", acce.Solvers[:1], "`solvers` to run")
+	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run")
 	f.BoolVar(&o.adaptive, "adaptive", false, "bound the calibration error with equal-count bins too")
 	f.Float64SliceVar(&o.radii, "radius", nil, "take the rows with these `radii` (default all, each for itself)")
 	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of answering only at these `confidences` or above")
@@ -132,7 +132,6 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	group(cmd, "What is computed")
 	addSearchFlags(cmd, &o.search)
 	group(cmd, "How admm and dece search")
-	choices(f, "solver", texts(acce.Solvers...)...)
 	return cmd
 }
 

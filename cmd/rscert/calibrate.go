@@ -67,7 +67,8 @@ Python puts it behind the model.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.method, "method", calibrator.Methods[0], "the `method`: "+calibrator.Names())
+	maps := calibrator.Choices()
+	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "the `method`: "+maps.String())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
 	group(cmd, "The map")
@@ -84,7 +85,6 @@ Python puts it behind the model.`,
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	choices(f, "method", texts(calibrator.Methods...)...)
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err != nil {
 		return err
 	}
-	c := calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
+	c := newCalibrationTask(all, table)
 	if o.apply != "" {
 		err = c.readMap(o.apply)
 	} else {
@@ -151,7 +151,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 		}
 	}
 	if c.test.Label != nil {
-		if r.Before, r.After, err = c.measure(o.measurement); err != nil {
+		if r.Before, r.After, err = c.measure(o.measurement, calibrator.Identity(c.test).Apply, c.found.Apply); err != nil {
 			return err
 		}
 	}
@@ -164,13 +164,52 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask is what a map is fitted on or applied to.
+// calibrationTask is what a map is fitted on or applied to, of calibrate and of temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *tabular.Table
 	rows             []int  // of testTable, those of test; nil for all
 	fitted           []bool // rows of all
 	found            calibrator.Map
+}
+
+// outputReader reads the outputs of a classifier.
+type outputReader func(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error)
+
+func newCalibrationTask(all calibrator.Data, table *tabular.Table) calibrationTask {
+	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
+}
+
+// holdOut returns what is fitted: all rows where a file of tests is named, else those that are not held out.
+func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
+	if o.file != "" {
+		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
+			return train, err
+		}
+		for i := range c.fitted {
+			c.fitted[i] = true
+		}
+		return c.all, nil
+	}
+	held, err := calib.Holdout(c.all.N(), o.share, o.seed)
+	if err != nil {
+		return train, badInput(fmt.Errorf("%s: %w", c.table.Path, err))
+	}
+	train, c.test = c.all.Split(held)
+	for i, h := range held {
+		c.fitted[i] = !h
+		if h {
+			c.rows = append(c.rows, i)
+		}
+	}
+	return train, nil
+}
+
+// split says which rows are fitted and which tested.
+type split struct {
+	file  string  // of tests; "": a part of the input
+	share float64 // of the rows that are held out
+	seed  uint64
 }
 
 func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
@@ -209,27 +248,9 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: a map is fitted to labels", c.table.Path)
 	}
-	train := c.all
-	if o.heldOut == "" {
-		held, err := calib.Holdout(c.all.N(), o.holdout, o.seed)
-		if err != nil {
-			return badInput(fmt.Errorf("%s: %w", c.table.Path, err))
-		}
-		train, c.test = c.all.Split(held)
-		for i, h := range held {
-			c.fitted[i] = !h
-			if h {
-				c.rows = append(c.rows, i)
-			}
-		}
-	} else {
-		var err error
-		if c.test, c.testTable, err = readOutputs(ctx, s, o.heldOut, o.quiet); err != nil {
-			return err
-		}
-		for i := range c.fitted {
-			c.fitted[i] = true
-		}
+	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.seed}, o.quiet)
+	if err != nil {
+		return err
 	}
 	found, err := o.method.Fit(train, o.fit)
 	if err != nil {
@@ -240,13 +261,12 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 }
 
 // measure computes the metrics of the tested rows before and after.
-func (c *calibrationTask) measure(m measurement) (before, after *calibration, err error) {
-	plain := calibrator.Identity(c.test)
+func (c *calibrationTask) measure(m measurement, plain, mapped func(values []float64) []float64) (before, after *calibration, err error) {
 	for _, step := range []struct {
-		to **calibration
-		m  calibrator.Map
-	}{{&before, plain}, {&after, c.found}} {
-		p, err := predictionsOf(step.m.Apply(c.test.Values), c.test)
+		to    **calibration
+		apply func(values []float64) []float64
+	}{{&before, plain}, {&after, mapped}} {
+		p, err := predictionsOf(step.apply(c.test.Values), c.test)
 		if err == nil {
 			var values calibration
 			values, _, err = m.measure(p)

@@ -35,16 +35,17 @@ func (c *calibrationTask) write(o calibrateOptions) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := c.writeProbabilities(&b); err != nil {
+	if err := c.writeProbabilities(&b, c.found.Apply(c.all.Values)); err != nil {
 		return err
 	}
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeProbabilities writes the CSV of --out.
-func (c *calibrationTask) writeProbabilities(out io.Writer) error {
+// writeProbabilities writes the CSV of --out: the probabilities p of all rows.
+func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
+	classes := c.all.Classes
 	var names []string
-	for k := range c.found.Classes {
+	for k := range classes {
 		names = append(names, "p"+strconv.Itoa(k))
 	}
 	if c.all.Label != nil {
@@ -52,9 +53,8 @@ func (c *calibrationTask) writeProbabilities(out io.Writer) error {
 	}
 	w := tabular.NewWriter(out)
 	w.Header(append(names, "fitted")...)
-	p := c.found.Apply(c.all.Values)
 	for i, fitted := range c.fitted {
-		for _, x := range p[i*c.found.Classes : (i+1)*c.found.Classes] {
+		for _, x := range p[i*classes : (i+1)*classes] {
 			w.Float(x)
 		}
 		if c.all.Label != nil {

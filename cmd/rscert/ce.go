@@ -71,7 +71,7 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	textListVar(f, &o.methods, "method", defaultBoundMethods(), "upper `bounds` to compute")
+	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "upper `bounds` to compute")
 	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only ascends or only descends: --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
@@ -83,7 +83,6 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 	f.StringVar(&o.curve, "curve", "", "CSV `file` for the calibration curve")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	choices(f, "method", texts(calib.BoundMethods...)...)
 	return cmd
 }
 

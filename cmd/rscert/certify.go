@@ -109,27 +109,20 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	integerVar(f, &p.N, "n", 100000, "estimation samples an example; the budget with --stop")
 	integerVar(f, &p.N0, "n0", 100, "selection samples an example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	f.TextVar(&p.Method, "method", runfolder.Method{}, fmt.Sprintf("from votes: %s (default margin); from scores: %s (default of --scores: betting)",
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("from votes: %s (default margin); from scores: %s (default of --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
-	f.TextVar(&p.Class, "class", certify.Predicted, "class to certify: "+names(certify.Classes()))
-	f.TextVar(&p.Margin, "margin", certify.SecondMargin, "margin to certify: "+described(certify.MarginKinds()))
+	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
+	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop early by a `rule`: radius>=R or precision=F")
 	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores, but for --confidence-radii; takes 4·n·m bytes an example")
-	f.TextVar(&p.Combine, "combine", certify.Directed, "how --scores bound a margin: "+names(certify.Combines()))
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bound a margin: "+names(certify.Combines()))
 	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
 	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these `radii` too (bounds.csv), by mean scores; takes half of alpha")
-	f.TextVar(&p.Confidence, "confidence", certify.ConfidenceTangent, "method of these bounds: "+names(certify.ConfidenceMethods()))
-	f.TextVar(&p.ConfidenceBound, "confidence-bound", certify.Betting, "bound of the means in standard and tangent")
-	f.TextVar(&p.Band, "band", certify.BandBinomial, "band of the distribution in cdf: "+names(certify.Bands()))
-	choices(f, "method", append(rowChoices(certify.VoteMethods()), rowChoices(certify.MeanBounds())...)...)
-	choices(f, "class", rowChoices(certify.Classes())...)
-	choices(f, "margin", rowChoices(certify.MarginKinds())...)
-	choices(f, "combine", rowChoices(certify.Combines())...)
-	choices(f, "confidence", rowChoices(certify.ConfidenceMethods())...)
-	choices(f, "confidence-bound", rowChoices(certify.MeanBounds())...)
-	choices(f, "band", rowChoices(certify.Bands())...)
+	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method of these bounds: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound of the means in standard and tangent")
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of the distribution in cdf: "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
 }
 
@@ -142,32 +135,27 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
-	f.TextVar(&o.Interpolation, "interpolation", dataset.Bilinear, "of --resize: bilinear or bicubic")
+	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "of --resize: "+dataset.Interpolations.String())
 	choices(f, "label-column", "first", "last", "none")
-	choices(f, "interpolation", texts(dataset.Interpolations()...)...)
 	group(cmd, "How the data are read")
 }
 
 // addModelFlags adds how the model is fed and run, and which examples it gets.
 func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
-	f.TextVar(&p.Outputs, "outputs", onnx.OutputsAuto, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
+	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
-	f.TextVar(&p.Layout, "layout", onnx.CHW, "order of the values of flat rows: chw or hwc")
+	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values of flat rows: "+onnx.Layouts.String())
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
-	choices(f, "outputs", texts(onnx.OutputsAuto, onnx.Logits, onnx.Probabilities)...)
-	choices(f, "layout", texts(onnx.CHW, onnx.HWC)...)
 	group(cmd, "How the model is fed")
-	f.TextVar(&p.Noise, "noise", runfolder.Lattice, "lattice (what is certified is what is run) or float (idealised, for comparison)")
+	choiceVar(f, &p.Noise, "noise", runfolder.Lattice, runfolder.NoiseKinds, runfolder.NoiseKinds.Described())
 	integerVar(f, &p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
-	f.TextVar(&p.Select, "select", runfolder.First, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
+	choiceVar(f, &p.Select, "select", runfolder.First, runfolder.Selections, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
 	p.Shard = runfolder.Whole
 	f.Var(shardFlag{&p.Shard}, "shard", "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k; auto: that of this task of a Slurm array or Indexed Job")
-	choices(f, "noise", texts(runfolder.Lattice, runfolder.Float)...)
-	choices(f, "select", texts(runfolder.Selections()...)...)
 	group(cmd, "Noise and examples")
 	addDeviceFlags(cmd, o)
 }
@@ -176,7 +164,7 @@ func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
 	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser in front of the model: what is certified is the pair (docs/denoiser.md)")
-	f.TextVar(&p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, "what the denoiser gives: "+onnx.DenoiserKinds())
+	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "what the denoiser gives: "+onnx.DenoiserKinds.Described())
 	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for data of 0 and 1; default: 0,1, of a diffusion model -1,1")
 	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "of a diffusion model: linear, cosine or a `file` with ᾱ of every timestep, a line each")
 }

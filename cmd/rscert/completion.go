@@ -1,14 +1,14 @@
 package main
 
 import (
-	"encoding"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // choicesKey is the annotation of flags that take one of some values, or a list of them.
@@ -32,20 +32,13 @@ func choicesOf(f *pflag.Flag) []string {
 	return known
 }
 
-// rowChoices are methods as choices.
-func rowChoices[M ~string](rows []certify.Row[M]) []string {
-	var all []string
-	for _, r := range rows {
-		all = append(all, string(r.Name)+"\t"+r.What)
-	}
-	return all
-}
-
-// texts are values as choices.
-func texts[T encoding.TextMarshaler](values ...T) []string {
-	var all []string
-	for _, v := range values {
-		all = append(all, textOf(v))
+// described are the values of a list as choices.
+func described[T fmt.Stringer](list choice.List[T]) []string {
+	all := list.Names()
+	for i, v := range list.Values() {
+		if what := list.What(v); what != "" {
+			all[i] += "\t" + what
+		}
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -29,24 +30,22 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// MarshalText implements encoding.TextMarshaler.
-func (m classMethod) MarshalText() ([]byte, error) {
-	if m.votes == "" {
-		return []byte(byScores), nil
+// classMethods are the scores, and the methods for votes.
+func classMethods() choice.List[classMethod] {
+	all := []classMethod{{}}
+	what := map[classMethod]string{{}: "the largest mean score"}
+	for _, r := range certify.VoteMethods() {
+		all = append(all, classMethod{r.Name})
+		what[classMethod{r.Name}] = r.What
 	}
-	return m.votes.MarshalText()
+	return choice.Of("class method", all...).Describe(func(m classMethod) string { return what[m] })
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (m *classMethod) UnmarshalText(text []byte) error {
-	if string(text) == byScores {
-		m.votes = ""
-		return nil
+func (m classMethod) String() string {
+	if m.votes == "" {
+		return byScores
 	}
-	if err := m.votes.UnmarshalText(text); err != nil {
-		return fmt.Errorf("%w, or %s", err, byScores)
-	}
-	return nil
+	return m.votes.String()
 }
 
 func newConfidence(s streams) *cobra.Command {
@@ -87,21 +86,17 @@ twentieth of the samples takes their place, and the others are in the mean.
 	f.SortFlags = false
 	p := &o.scores.Params
 	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "radii of the attack (L2), in the units of the data")
-	f.TextVar(&p.Confidence.Method, "method", certify.ConfidenceTangent, names(certify.ConfidenceMethods()))
-	f.TextVar(&p.Bound, "bound", certify.Betting, "bound on means: "+names(certify.MeanBounds()))
-	f.TextVar(&p.Confidence.Band, "band", certify.BandBinomial, "band of cdf: binomial (tight in the tails) or dkw (the papers')")
-	f.TextVar(&o.class, "class-method", classMethod{}, "how the class is certified: scores, or by votes: "+names(certify.VoteMethods())+";\nof a run, as it was run; else scores")
-	f.TextVar(&p.Combine, "combine", certify.Directed, "how scores certify the class: directed, projected or bonferroni")
+	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on means: "+names(certify.MeanBounds()))
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of cdf: binomial (tight in the tails) or dkw (the papers')")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "how the class is certified: scores, or by votes: "+names(certify.VoteMethods())+";\nof a run, as it was run; else scores")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how scores certify the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
 	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	choices(f, "method", rowChoices(certify.ConfidenceMethods())...)
-	choices(f, "bound", rowChoices(certify.MeanBounds())...)
-	choices(f, "band", rowChoices(certify.Bands())...)
-	choices(f, "combine", rowChoices(certify.Combines())...)
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/reliability"
@@ -25,18 +26,11 @@ const (
 	noCurve       curveKind = "none"
 )
 
-// MarshalText implements encoding.TextMarshaler.
-func (c curveKind) MarshalText() ([]byte, error) { return []byte(c), nil }
+var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describe(func(c curveKind) string {
+	return map[curveKind]string{kernelCurve: "at the smooth ECE's width"}[c]
+})
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (c *curveKind) UnmarshalText(text []byte) error {
-	switch k := curveKind(text); k {
-	case kernelCurve, isotonicCurve, noCurve:
-		*c = k
-		return nil
-	}
-	return fmt.Errorf("want kernel, isotonic or none, not %q", text)
-}
+func (c curveKind) String() string { return string(c) }
 
 // line is the curve through the diagram of d.
 func (c curveKind) line(d pictured) *reliability.Curve {

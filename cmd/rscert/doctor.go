@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -98,16 +99,16 @@ type placeReport struct {
 }
 
 func doctor(ctx context.Context, s streams, opts doctorOptions) error {
-	memory, _ := onnx.AvailableMemory()
+	available, _ := memory.Available()
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Cores: runtime.GOMAXPROCS(0), Memory: memory, GPUs: gpus(ctx), Looked: []placeReport{},
+		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range onnx.LibraryPlaces(opts.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
 		if p.Err != nil {
-			report.Error = p.Err.Error()
+			report.Error = errorText(p.Err)
 		}
 		e.Looked = append(e.Looked, report)
 	}
@@ -117,7 +118,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		err := library.CUDA()
 		e.Library.CUDA = err == nil
 		if err != nil {
-			e.Library.CUDAError = err.Error()
+			e.Library.CUDAError = errorText(err)
 		}
 		e.measure(ctx, library, onnx.CPU)
 		failed = library.Close()
@@ -147,8 +148,8 @@ func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device
 func (e *examination) addSpeed(s onnx.Speed) {
 	report := speedReport{Device: s.Device.String(), Precision: s.Precision, Rate: s.Rate}
 	if s.Err != nil {
-		report.Error = s.Err.Error()
-		report.Hint, _ = hint.Of(s.Err)
+		report.Error = errorText(s.Err)
+		report.Hint, _ = hint.Spelled(s.Err, asFlag)
 	}
 	e.Speeds = append(e.Speeds, report)
 }

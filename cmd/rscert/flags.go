@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // given returns value where its flag was set on the command line, and nil where value is the default.
@@ -61,64 +62,82 @@ func (n integer[T]) String() string {
 
 func (n integer[T]) Type() string { return "int" }
 
-// textList is the value of a flag that takes a list of names, comma-separated or by repeating the flag, each once.
-type textList[T encoding.TextMarshaler, P interface {
-	*T
-	encoding.TextUnmarshaler
-}] struct {
+// choiceValue is the value of a flag that takes one of a list of values, by its name.
+type choiceValue[T fmt.Stringer] struct {
+	value *T
+	list  choice.List[T]
+}
+
+// choiceVar adds a flag that takes one of a list.
+func choiceVar[T fmt.Stringer](f *pflag.FlagSet, value *T, flag string, initial T, list choice.List[T], usage string) {
+	*value = initial
+	f.Var(choiceValue[T]{value, list}, flag, usage)
+	choices(f, flag, described(list)...)
+}
+
+func (c choiceValue[T]) Set(s string) error {
+	v, err := c.list.Parse(s)
+	if err == nil {
+		*c.value = v
+	}
+	return err
+}
+
+func (c choiceValue[T]) String() string {
+	if c.value == nil { // pflag asks a zero value for its text
+		return ""
+	}
+	return (*c.value).String()
+}
+
+func (choiceValue[T]) Type() string { return "" } // that of pflag's TextVar: --help shows the name in the usage's backquotes
+
+// choiceList is the value of a flag that takes several of a list of values, comma-separated or by repeating the flag,
+// each once.
+type choiceList[T fmt.Stringer] struct {
 	values *[]T
+	list   choice.List[T]
 	set    bool // the default has been replaced
 }
 
-// textListVar adds a flag whose values are those of T, by their names.
-func textListVar[T encoding.TextMarshaler, P interface {
-	*T
-	encoding.TextUnmarshaler
-}](f *pflag.FlagSet, values *[]T, flag string, initial []T, usage string) {
+// choiceListVar adds a flag that takes several of a list.
+func choiceListVar[T fmt.Stringer](f *pflag.FlagSet, values *[]T, flag string, initial []T, list choice.List[T], usage string) {
 	*values = initial
-	f.Var(&textList[T, P]{values: values}, flag, usage)
+	f.Var(&choiceList[T]{values: values, list: list}, flag, usage)
+	choices(f, flag, described(list)...)
 }
 
-func (l *textList[T, P]) Set(s string) error {
-	var list []T
+func (l *choiceList[T]) Set(s string) error {
+	var chosen []T
 	if l.set {
-		list = *l.values
+		chosen = *l.values
 	}
 	for name := range strings.SplitSeq(s, ",") {
-		var value T
-		if err := P(&value).UnmarshalText([]byte(name)); err != nil {
+		value, err := l.list.Parse(name)
+		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list, func(v T) bool { return textOf(v) == textOf(value) }) {
-			return fmt.Errorf("%s is given twice", textOf(value))
+		if slices.ContainsFunc(chosen, func(v T) bool { return v.String() == value.String() }) {
+			return fmt.Errorf("%s is given twice", value)
 		}
-		list = append(list, value)
+		chosen = append(chosen, value)
 	}
-	*l.values, l.set = list, true
+	*l.values, l.set = chosen, true
 	return nil
 }
 
-func (l *textList[T, P]) String() string {
+func (l *choiceList[T]) String() string {
 	if l.values == nil { // pflag asks a zero value for its text
 		return "[]"
 	}
 	var names []string
 	for _, v := range *l.values {
-		names = append(names, textOf(v))
+		names = append(names, v.String())
 	}
 	return "[" + strings.Join(names, ",") + "]"
 }
 
-func (*textList[T, P]) Type() string { return listType }
+func (*choiceList[T]) Type() string { return listType }
 
 // listType is the Type of lists, which --help shows.
 const listType = "strings"
-
-// textOf is the name of v, which has one.
-func textOf(v encoding.TextMarshaler) string {
-	text, err := v.MarshalText()
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}

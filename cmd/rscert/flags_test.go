@@ -174,7 +174,7 @@ func TestTextList(t *testing.T) {
 	} {
 		var edges []calib.Edge
 		cmd := &cobra.Command{Use: "x"}
-		textListVar(cmd.Flags(), &edges, "edges", []calib.Edge{calib.UpperClosed}, "")
+		choiceListVar(cmd.Flags(), &edges, "edges", []calib.Edge{calib.UpperClosed}, calib.Edges, "")
 		cmd.Flags().Int("k", 5, "")
 		err := cmd.ParseFlags(test.args)
 		if test.err != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
@@ -37,18 +38,11 @@ const (
 	annotateNone   annotations = "none"
 )
 
-// MarshalText implements encoding.TextMarshaler.
-func (a annotations) MarshalText() ([]byte, error) { return []byte(a), nil }
+var annotationKinds = choice.Of("annotations", annotateGitHub, annotateNone, annotateAuto).Describe(func(a annotations) string {
+	return map[annotations]string{annotateAuto: "github where GITHUB_ACTIONS=true"}[a]
+})
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (a *annotations) UnmarshalText(text []byte) error {
-	switch k := annotations(text); k {
-	case annotateAuto, annotateGitHub, annotateNone:
-		*a = k
-		return nil
-	}
-	return fmt.Errorf("want auto, github or none, not %q", text)
-}
+func (a annotations) String() string { return string(a) }
 
 // github reports whether workflow commands are written.
 func (a annotations) github() bool {
@@ -84,8 +78,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
 	f.Var(requirementList{&o.required}, "require", "a `requirement`, such as certified-accuracy@0.5>=0.60: exit code 3 where it is not met; repeatable (docs/gate.md)")
 	f.StringVar(&o.junit, "junit", "", "write each requirement as a test to this JUnit XML `file`")
-	o.annotations = annotateAuto
-	f.TextVar(&o.annotations, "annotations", annotateAuto, "mark each requirement for a CI `system` on stderr: github, none or auto (github where GITHUB_ACTIONS=true)")
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "mark each requirement for a CI `system` on stderr: "+annotationKinds.Described())
 }
 
 // given reports whether anything is required.
@@ -133,9 +126,9 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 	outcomes, err := work()
 	if err != nil {
 		if o.annotations.github() && o.given() {
-			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(err.Error())))
+			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(errorText(err))))
 		}
-		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), err)))
+		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
 	}
 	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/cluster"
 	"github.com/rscert/rscert/internal/hint"
 )
@@ -17,8 +18,20 @@ import (
 type kubernetesOptions struct {
 	cluster.IndexedJob
 	merge  bool
-	format string
+	format manifestFormat
 }
+
+// manifestFormat is how a manifest is written.
+type manifestFormat string
+
+const (
+	yamlManifest manifestFormat = "yaml"
+	jsonManifest manifestFormat = "json"
+)
+
+var manifestFormats = choice.Of("format", yamlManifest, jsonManifest)
+
+func (m manifestFormat) String() string { return string(m) }
 
 func newKubernetes(s streams) *cobra.Command {
 	var o kubernetesOptions
@@ -63,8 +76,7 @@ takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 	f.IntVar(&o.GPUs, "gpus", 0, "of a pod: nvidia.com/gpu")
 	f.IntVar(&o.FSGroup, "fs-group", 0, "give the volume to this group: 65532 for the image of packaging/docker, which does not run as root")
 	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
-	f.StringVar(&o.format, "format", "yaml", "of the manifest: yaml or json")
-	choices(f, "format", "yaml", "json")
+	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "of the manifest: "+manifestFormats.String())
 	return cmd
 }
 
@@ -87,7 +99,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		}
 		manifest = o.Manifest()
 	}
-	if o.format == "json" { // not --json, whose documents name a schema in a member that Kubernetes would refuse
+	if o.format == jsonManifest { // not --json, whose documents name a schema in a member that Kubernetes would refuse
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
@@ -125,8 +137,6 @@ func (o kubernetesOptions) validate() error {
 		return badInputf("--mount %q: want a path that begins with /", o.Mount)
 	case !quantity.MatchString(o.Memory):
 		return badInputf("--memory %q: want a number of bytes, as in 4Gi", o.Memory)
-	case o.format != "yaml" && o.format != "json":
-		return badInputf("--format %q: want yaml or json", o.format)
 	case o.CPUs < 1 || o.GPUs < 0 || o.AtOnce < 0 || o.Retries < 0 || o.FSGroup < 0:
 		return badInput(errors.New("want --cpus of at least 1, --gpus, --at-once, --retries and --fs-group of at least 0"))
 	}

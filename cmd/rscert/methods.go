@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // names lists methods for the help of a flag: betting (default), hoeffding, ….
@@ -21,13 +22,21 @@ func names[M ~string](rows []certify.Row[M]) string {
 	return strings.Join(all, ", ")
 }
 
-// described is names with what each method does.
-func described[M ~string](rows []certify.Row[M]) string {
-	var all []string
+// named is a method by its name.
+type named interface {
+	~string
+	fmt.Stringer
+}
+
+// methods are methods as choices. No name leaves the choice to the evidence.
+func methods[M named](rows []certify.Row[M]) choice.List[M] {
+	var all []M
+	what := map[M]string{}
 	for _, r := range rows {
-		all = append(all, fmt.Sprintf("%s (%s)", r.Name, r.What))
+		all = append(all, r.Name)
+		what[r.Name] = r.What
 	}
-	return strings.Join(all, " or ")
+	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
 }
 
 // listed is one line a method, for the help of a command.

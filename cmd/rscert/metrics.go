@@ -85,24 +85,20 @@ valid for every number of independent examples.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "number of bins")
-	f.TextVar(&o.edge, "edge", calib.UpperClosed, "`edge` that belongs to a bin: upper, (lo,hi], or lower, [lo,hi)")
+	choiceVar(f, &o.edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that belongs to a bin: upper, (lo,hi], or lower, [lo,hi)")
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
 	integerVar(f, &o.seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "take the rows with this radius")
-	f.TextVar(&quantity, "quantity", calib.TopLabelQuantity,
+	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"the `calibration` to report: top-label, or class-1 of two classes (the default of score, label)")
-	f.TextVar(&of, "probabilities", voteShares,
+	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
 		"of a run: vote-shares, or mean-scores (the default where the run bounds them)")
-	choices(f, "probabilities", texts(voteShares, meanScores)...)
-	choices(f, "edge", texts(calib.UpperClosed, calib.LowerClosed)...)
-	choices(f, "quantity", texts(calib.TopLabelQuantity, calib.ClassOneQuantity)...)
 	group(cmd, "What is measured")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
 	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
-	f.TextVar(&o.diagram.curve, "curve", kernelCurve,
-		"the diagram's `curve`: kernel (at the smooth ECE's width), isotonic or none")
-	choices(f, "curve", texts(kernelCurve, isotonicCurve, noCurve)...)
+	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
+		"the diagram's `curve`: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded test errors, clean and,\n"+
 		"with --attack or columns adversarial_confidence and adversarial_correct, robust")

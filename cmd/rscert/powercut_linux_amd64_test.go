@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rscert/rscert/internal/powercut"
+	"github.com/rscert/rscert/cmd/rscert/internal/powercut"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 

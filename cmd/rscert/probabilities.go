@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // probabilities says which numbers of a run are taken for the smoothed classifier's
@@ -14,18 +15,9 @@ const (
 	meanScores probabilities = "mean-scores" // of the class chosen
 )
 
-// MarshalText implements encoding.TextMarshaler.
-func (p probabilities) MarshalText() ([]byte, error) { return []byte(p), nil }
+var probabilityKinds = choice.Of("probabilities", voteShares, meanScores)
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (p *probabilities) UnmarshalText(text []byte) error {
-	switch q := probabilities(text); q {
-	case voteShares, meanScores:
-		*p = q
-		return nil
-	}
-	return fmt.Errorf("want %s or %s, not %q", voteShares, meanScores, text)
-}
+func (p probabilities) String() string { return string(p) }
 
 // words is the name in a sentence.
 func (p probabilities) words() string { return strings.ReplaceAll(string(p), "-", " ") }

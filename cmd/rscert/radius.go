@@ -61,11 +61,11 @@ stopped early are certified by their share of alpha at that number of samples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	textListVar(f, &o.methods, "method", nil, "methods, comma-separated; of a run, as it was run; else margin, or betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, comma-separated; of a run, as it was run; else margin, or betting for scores")
 	targetFlags(cmd, &o.target)
-	f.TextVar(&o.target.Margin, "margin", certify.SecondMargin, "margin to certify: "+described(certify.MarginKinds()))
+	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
-	f.TextVar(&o.combine, "combine", certify.Directed, "how scores bound a margin: "+names(certify.Combines()))
+	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how scores bound a margin: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "temperature of saved scores, relative to the one they were saved with")
 	integerVar(f, &o.n0, "n0", 0, "take the first `k` scores for the selection, where the file has none")
 	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` of the table; default: round ones")
@@ -73,17 +73,13 @@ stopped early are certified by their share of alpha at that number of samples.`,
 	f.StringVar(&o.out, "out", "", "write the certificates of the one method to this JSON lines `file`")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	choices(f, "method", append(rowChoices(certify.VoteMethods()), rowChoices(certify.MeanBounds())...)...)
-	choices(f, "margin", rowChoices(certify.MarginKinds())...)
-	choices(f, "combine", rowChoices(certify.Combines())...)
 	return cmd
 }
 
 // targetFlags adds the conditions that radius and confidence take from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	f.TextVar(&t.Class, "class", certify.Predicted, "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
-	choices(f, "class", rowChoices(certify.Classes())...)
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
 	f.Float64Var(&t.Sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	cmd.SetFlagErrorFunc(explainFlag)
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.format, "format", tables.Text, "`format` of the tables: text, markdown, latex, csv or json")
+	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON: --format json")
 	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
 	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in their order; default: those of their folders or files")
@@ -100,7 +99,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
-	f.TextVar(&o.curve, "curve", curves.Accuracy, "`name` of the curve: "+strings.Join(curves.Names(), ", "))
+	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "the curve's title")
 	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
@@ -127,7 +126,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	}
 	switch {
 	case o.drop.Given() && o.baseline == "":
-		return badInputf("--max-drop %v: there is no --baseline", textOf(o.drop))
+		return badInputf("--max-drop %v: there is no --baseline", o.drop)
 	case len(o.names) > 0 && len(o.names) != len(paths):
 		return badInputf("--names: %d names for %d runs", len(o.names), len(paths))
 	}
@@ -186,7 +185,7 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	for k, plot := range o.plots {
 		content, err := o.curve.Draw(formats[k], runs, o.look)
 		if err != nil {
-			return badInput(fmt.Errorf("--curve %s: %w", textOf(o.curve), err))
+			return badInput(fmt.Errorf("--curve %s: %w", o.curve, err))
 		}
 		if err := durable.WriteFile(plot, content); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/run"
@@ -52,15 +53,21 @@ func (s streams) progress(quiet bool) progress.Options {
 
 // console is where a run talks to the user. Warnings are never quiet.
 func (s streams) console(quiet bool) run.Console {
-	note := func(line string) { fmt.Fprintln(s.err, quote.Line(line)) }
+	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {
-		note = func(string) {}
+		note = func(param.Text) {}
 	}
 	return run.Console{
-		Warn: func(line string) { fmt.Fprintf(s.err, "warning: %s\n", quote.Line(line)) },
+		Warn: func(t param.Text) { fmt.Fprintf(s.err, "warning: %s\n", quote.Line(t.Spell(asFlag))) },
 		Note: note, Progress: s.progress(quiet),
 	}
 }
+
+// asFlag is how the command line spells a parameter.
+func asFlag(n param.Name) string { return "--" + string(n) }
+
+// errorText is the text of err with its parameters as flags.
+func errorText(err error) string { return param.Spell(err, asFlag) }
 
 // badInput marks err, when not nil, as wrong usage or input: exit code 2.
 func badInput(err error) error { return run.BadInput(err) }
@@ -136,8 +143,8 @@ func execute(args []string, s streams) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = interruption(err)
 	}
-	fmt.Fprintf(s.err, "rscert: %v\n", quote.Error(err))
-	if advice, ok := hint.Of(err); ok {
+	fmt.Fprintf(s.err, "rscert: %s\n", quote.Line(errorText(err)))
+	if advice, ok := hint.Spelled(err, asFlag); ok {
 		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(advice))
 	}
 	return exitCode(err)
@@ -146,7 +153,7 @@ func execute(args []string, s streams) int {
 // withSeeHelp adds to the hint of err where the command is explained.
 func withSeeHelp(cmd *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
-	if meant, ok := hint.Of(err); ok {
+	if meant, ok := hint.Spelled(err, asFlag); ok {
 		see = meant + " " + see
 	}
 	return hint.Add(err, "%s", see)
@@ -157,7 +164,7 @@ var errInterrupted = errors.New("interrupted")
 
 // interruption is errInterrupted with the hint of err.
 func interruption(err error) error {
-	if advice, ok := hint.Of(err); ok {
+	if advice, ok := hint.Spelled(err, asFlag); ok {
 		return hint.Add(errInterrupted, "%s", advice)
 	}
 	return errInterrupted

@@ -46,7 +46,8 @@ docs/gpu.md. It does not fetch the driver.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name := os.Getenv("RSCERT_ONNXRUNTIME_FROM"); name != "" && !cmd.Flags().Changed("from") {
-				if err := o.From.UnmarshalText([]byte(name)); err != nil {
+				var err error
+				if o.From, err = setup.Sources.Parse(name); err != nil {
 					return badInputf("$RSCERT_ONNXRUNTIME_FROM: %w", err)
 				}
 			}
@@ -58,7 +59,7 @@ docs/gpu.md. It does not fetch the driver.`,
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
 	f.BoolVar(&o.withCUDA, "with-cuda", false, "fetch NVIDIA's libraries as well, 1.1 GB; for --device cuda")
-	f.TextVar(&o.From, "from", o.From, "`source`: pip, download or npm (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
+	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source`: "+setup.Sources.String()+" (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
 	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy to fetch instead")
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")

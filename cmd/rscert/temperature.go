@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
@@ -63,33 +63,14 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
 	return cmd
 }
 
-// logitSet are logits [n×classes], row-major, and labels.
-type logitSet struct {
-	table   *tabular.Table
-	logits  []float64
-	classes int
-	label   []int
-}
-
-func readLogits(ctx context.Context, s streams, path string, quiet bool) (logitSet, error) {
+// readLogits reads logits [N×m] and labels.
+func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
 	t, err := readTable(ctx, s, path, quiet, predictions.LogitColumns())
 	if err != nil {
-		return logitSet{}, err
+		return calibrator.Data{}, nil, err
 	}
 	logits, classes, label, err := predictions.Logits(t)
-	return logitSet{t, logits, classes, label}, badInput(err)
-}
-
-// pick returns the rows i with keep[i] == value.
-func (l logitSet) pick(keep []bool, value bool) logitSet {
-	out := logitSet{table: l.table, classes: l.classes}
-	for i, k := range keep {
-		if k == value {
-			out.logits = append(out.logits, l.logits[i*l.classes:(i+1)*l.classes]...)
-			out.label = append(out.label, l.label[i])
-		}
-	}
-	return out
+	return calibrator.Data{Input: calibrator.Logits, Values: logits, Columns: classes, Classes: classes, Label: label}, t, badInput(err)
 }
 
 // temperatureReport is what --json prints.
@@ -116,34 +97,6 @@ func (o temperatureOptions) check() error {
 	return o.measurement.check()
 }
 
-// splitLogits is what a temperature is fitted on and tested on.
-type splitLogits struct {
-	all, fit, test logitSet
-	held           []bool // rows of all that are not fitted
-}
-
-func readSplit(ctx context.Context, s streams, path string, o temperatureOptions) (d splitLogits, err error) {
-	if d.all, err = readLogits(ctx, s, path, o.quiet); err != nil {
-		return d, err
-	}
-	d.fit, d.held = d.all, make([]bool, len(d.all.label))
-	if o.test != "" {
-		if d.test, err = readLogits(ctx, s, o.test, o.quiet); err != nil {
-			return d, err
-		}
-		if d.test.classes != d.all.classes {
-			return d, badInputf("%s: %d classes, %s has %d",
-				d.test.table.Path, d.test.classes, d.all.table.Path, d.all.classes)
-		}
-		return d, nil
-	}
-	if d.held, err = calib.Holdout(len(d.all.label), o.holdout, o.seed); err != nil {
-		return d, badInput(fmt.Errorf("%s: %w", d.all.table.Path, err))
-	}
-	d.fit, d.test = d.all.pick(d.held, false), d.all.pick(d.held, true)
-	return d, nil
-}
-
 func runTemperature(ctx context.Context, s streams, path string, o temperatureOptions) error {
 	if err := checkOutput("out", o.out, path, o.test); err != nil {
 		return err
@@ -151,28 +104,38 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if err := o.check(); err != nil {
 		return err
 	}
-	d, err := readSplit(ctx, s, path, o)
+	all, table, err := readLogits(ctx, s, path, o.quiet)
 	if err != nil {
 		return err
 	}
-	found, err := calib.FitTemperature(d.fit.logits, d.fit.classes, d.fit.label)
+	c := newCalibrationTask(all, table)
+	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.seed}, o.quiet)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.all.table.Path, err)
-	}
-	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: d.all.classes,
-		Fitted: len(d.fit.label), Tested: len(d.test.label), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
-	if r.Before, err = d.test.measure(1, o.measurement); err != nil {
 		return err
+	}
+	if c.test.Classes != all.Classes {
+		return badInputf("%s: %d classes, %s has %d", c.testTable.Path, c.test.Classes, table.Path, all.Classes)
+	}
+	found, err := calib.FitTemperature(train.Values, train.Classes, train.Label)
+	if err != nil {
+		return fmt.Errorf("%s: %w", table.Path, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if r.After, err = d.test.measure(found.Temperature, o.measurement); err != nil {
+	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.Classes,
+		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
+	at := func(temperature float64) func([]float64) []float64 {
+		return func(logits []float64) []float64 { return calib.Softmax(logits, all.Classes, temperature) }
+	}
+	before, after, err := c.measure(o.measurement, at(1), at(found.Temperature))
+	if err != nil {
 		return err
 	}
+	r.Before, r.After = *before, *after
 	if o.out != "" {
 		var b bytes.Buffer
-		if err := d.all.writeProbabilities(&b, found.Temperature, d.held); err != nil {
+		if err := c.writeProbabilities(&b, at(found.Temperature)(all.Values)); err != nil {
 			return err
 		}
 		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
@@ -183,36 +146,6 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return report.WriteJSON(s.out, "temperature", r)
 	}
 	return r.print(s)
-}
-
-// measure computes the metrics at a temperature.
-func (l logitSet) measure(temperature float64, m measurement) (calibration, error) {
-	p, err := calib.TopLabel(calib.Softmax(l.logits, l.classes, temperature), l.classes, l.label)
-	if err != nil {
-		return calibration{}, badInput(predictions.LocateRow(l.table, err))
-	}
-	c, _, err := m.measure(p)
-	return c, err
-}
-
-// writeProbabilities writes the CSV of --out.
-func (l logitSet) writeProbabilities(out io.Writer, temperature float64, held []bool) error {
-	var names []string
-	for k := range l.classes {
-		names = append(names, "p"+strconv.Itoa(k))
-	}
-	w := tabular.NewWriter(out)
-	w.Header(append(names, "label", "fitted")...)
-	p := calib.Softmax(l.logits, l.classes, temperature)
-	for i, y := range l.label {
-		for _, x := range p[i*l.classes : (i+1)*l.classes] {
-			w.Float(x)
-		}
-		w.Int(y)
-		w.Bool(!held[i])
-		w.EndRow()
-	}
-	return w.Flush()
 }
 
 // noMaximum says why the likelihood has no maximum.

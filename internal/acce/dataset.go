@@ -1,10 +1,9 @@
 package acce
 
 import (
-	"fmt"
-
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predictions"
 )
 
@@ -55,10 +54,10 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	case err != nil:
 		return predictions.LocateRow(s.table, err)
 	case d.Alpha != 0 && d.Alpha < stated:
-		return fmt.Errorf("--alpha %v: the bounds of %s fail with probability up to %v", d.Alpha, s.table.Path, stated)
+		return param.Errorf("%s %v: the bounds of %s fail with probability up to %v", param.Alpha, d.Alpha, s.table.Path, stated)
 	case d.Alpha == 0 && stated == 0 && !d.Optional:
-		return hint.New("--delta needs --alpha, the failure probability of each bound in the file",
-			"it is the --alpha that 'rscert confidence' was given")
+		return hint.Add(param.Errorf("%s needs %s, the failure probability of each bound in the file", param.Delta, param.Alpha),
+			"it is the %s that 'rscert confidence' was given", param.Alpha)
 	}
 	s.alpha = max(d.Alpha, stated)
 	return nil

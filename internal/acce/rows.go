@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/tabular"
 )
@@ -72,9 +73,9 @@ func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64, same b
 func locateExamples(t *tabular.Table, err error) error {
 	switch {
 	case errors.Is(err, calib.ErrNoIndex):
-		return hint.New(t.Path+": no column index", "--same-examples finds the examples of all radii by their index")
+		return hint.Add(errors.New(t.Path+": no column index"), "%s finds the examples of all radii by their index", param.SameExamples)
 	case errors.Is(err, calib.ErrNoSameExample):
-		return hint.Add(fmt.Errorf("%s: %w", t.Path, err), "choose smaller radii by --radius")
+		return hint.Add(fmt.Errorf("%s: %w", t.Path, err), "choose smaller radii by %s", param.Radius)
 	}
 	return predictions.LocateRow(t, err)
 }
@@ -82,9 +83,12 @@ func locateExamples(t *tabular.Table, err error) error {
 // UncountedError says that a table leaves out examples that were sampled, and that nobody says how many.
 type UncountedError struct{ path string }
 
-func (e *UncountedError) Error() string {
-	return e.path + ": --delta needs --examples: " +
-		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
+func (e *UncountedError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with its parameters spelled.
+func (e *UncountedError) Spell(s param.Spelling) string {
+	return param.Textf("%s: %s needs %s: the file leaves examples out (gaps in index, or fewer rows at some radii)",
+		e.path, param.Delta, param.Examples).Spell(s)
 }
 
 // Hint is what the user can do about it.

@@ -3,11 +3,10 @@ package acce
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Solver is a way to find a large calibration error under attack.
@@ -39,22 +38,11 @@ var Solvers = []Solver{
 // Value is what the solver found; nil if it did not run.
 func (s Solver) Value(r Result) *float64 { return *s.value(&r) }
 
-// MarshalText gives the name.
-func (s Solver) MarshalText() ([]byte, error) { return []byte(s.Name), nil }
+func (s Solver) String() string { return s.Name }
 
-// UnmarshalText takes a name.
-func (s *Solver) UnmarshalText(text []byte) error {
-	k := slices.IndexFunc(Solvers, func(s Solver) bool { return s.Name == string(text) })
-	if k < 0 {
-		var names []string
-		for _, s := range Solvers {
-			names = append(names, s.Name)
-		}
-		last := len(names) - 1
-		return fmt.Errorf("%q: want %s or %s", text, strings.Join(names[:last], ", "), names[last])
-	}
-	*s = Solvers[k]
-	return nil
+// SolverChoices are Solvers as a user chooses them.
+func SolverChoices() choice.List[Solver] {
+	return choice.Of("solver", Solvers...).Describe(func(s Solver) string { return s.What })
 }
 
 // Progress is told how far a search is: the steps done since its last call, and the calibration error at them. It may

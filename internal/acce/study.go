@@ -2,13 +2,12 @@ package acce
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -65,11 +64,11 @@ func NewStudy(t *tabular.Table, o Options) (*Study, error) {
 		return nil, err
 	}
 	if o.SameExamples && len(o.Thresholds) > 0 {
-		return nil, errors.New("--tau is about all examples: it cannot be with --same-examples")
+		return nil, param.Errorf("%s is about all examples: it cannot be with %s", param.Tau, param.SameExamples)
 	}
 	for _, tau := range o.Thresholds {
 		if !(tau >= 0 && tau <= 1) {
-			return nil, fmt.Errorf("--tau %v: want numbers from 0 to 1", tau)
+			return nil, param.Errorf("%s %v: want numbers from 0 to 1", param.Tau, tau)
 		}
 	}
 	if err := s.settleDataset(rows); err != nil {

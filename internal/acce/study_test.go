@@ -31,7 +31,8 @@ func solvers(t *testing.T, names ...string) []Solver {
 	t.Helper()
 	out := make([]Solver, len(names))
 	for k, name := range names {
-		if err := out[k].UnmarshalText([]byte(name)); err != nil {
+		var err error
+		if out[k], err = SolverChoices().Parse(name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,12 +123,11 @@ func TestSolverKeys(t *testing.T) {
 		if s.Value(Result{}) != nil {
 			t.Errorf("%s: a value of an empty result", s.Name)
 		}
-		if name, err := s.MarshalText(); err != nil || string(name) != s.Name || s.What == "" || s.Column == "" {
+		if s.String() != s.Name || s.What == "" || SolverChoices().What(s) != s.What || s.Column == "" {
 			t.Errorf("row %+v", s)
 		}
 	}
-	var s Solver
-	if err := s.UnmarshalText([]byte("best")); err == nil || err.Error() != `"best": want exact, admm, dece or brier` {
+	if _, err := SolverChoices().Parse("best"); err == nil || err.Error() != `"best": want exact, admm, dece or brier` {
 		t.Errorf("error %v", err)
 	}
 	if _, results = solve(t, example, Options{Bins: 1, Solvers: solvers(t, "exact")}); results[0].ACCE.ADMM != nil {
@@ -250,7 +250,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 
 // Whether the rows are all examples that were sampled decides whether a statement holds.
 func TestCountSampled(t *testing.T) {
-	const leavesOut = "stdin: --delta needs --examples: " +
+	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
 	const changes = "want the same positive whole number in every row"
 	for _, test := range []struct {
@@ -360,9 +360,9 @@ func TestTableSaysTheDataset(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for want, o := range map[string]Options{
-		"--delta needs --alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
-		"--tau NaN: want":       {Bins: 1, Thresholds: []float64{math.NaN()}},
-		"cannot be with":        {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+		"delta needs alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
+		"tau NaN: want":     {Bins: 1, Thresholds: []float64{math.NaN()}},
+		"cannot be with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
 	} {
 		text := example
 		if o.SameExamples {
@@ -373,7 +373,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 		}
 	}
 	if _, err := NewStudy(readText(t, rows), Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Alpha: 0.05}}); err == nil ||
-		err.Error() != "--alpha 0.05: the bounds of stdin fail with probability up to 0.1" {
+		err.Error() != "alpha 0.05: the bounds of stdin fail with probability up to 0.1" {
 		t.Errorf("an alpha below the table's: %v", err)
 	}
 }

@@ -2,7 +2,8 @@ package admm
 
 import (
 	"cmp"
-	"fmt"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Start says from which confidences a search begins.
@@ -14,23 +15,16 @@ const (
 	FromBrier              // those with the largest Brier score
 )
 
-var startNames = []string{FromClean: "clean", FromBrier: "brier"}
+// Starts are all there are.
+var Starts = choice.Of("start", FromClean, FromBrier)
 
-func (s Start) String() string { return startNames[s] }
+func (s Start) String() string { return [...]string{FromClean: "clean", FromBrier: "brier"}[s] }
 
 // MarshalText gives the name.
 func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText takes a name.
-func (s *Start) UnmarshalText(text []byte) error {
-	for k, name := range startNames {
-		if string(text) == name {
-			*s = Start(k)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want clean or brier", text)
-}
+func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
 // Steps is the number of steps of a run; the paper's always converged in fewer.
 const Steps = 3000

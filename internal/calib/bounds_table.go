@@ -1,10 +1,6 @@
 package calib
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "github.com/rscert/rscert/internal/choice"
 
 // Assumption is what a bound on the calibration error needs: without one no bound from finite data exists.
 type Assumption int
@@ -54,19 +50,12 @@ func nadarayaWatson(kind NadarayaWatsonKind) func(*Sample, BoundParams) (Bound, 
 	return func(s *Sample, p BoundParams) (Bound, error) { return NadarayaWatson(s, p.CrossFit, p.Bandwidth, kind) }
 }
 
+func (m BoundMethod) String() string { return m.Name }
+
 // MarshalText gives the name.
 func (m BoundMethod) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
 
-// UnmarshalText takes a name.
-func (m *BoundMethod) UnmarshalText(text []byte) error {
-	k := slices.IndexFunc(BoundMethods, func(m BoundMethod) bool { return m.Name == string(text) })
-	if k < 0 {
-		var names []string
-		for _, m := range BoundMethods {
-			names = append(names, m.Name)
-		}
-		return fmt.Errorf("%q: want %s", text, strings.Join(names, ", "))
-	}
-	*m = BoundMethods[k]
-	return nil
+// BoundChoices are BoundMethods as a user chooses them.
+func BoundChoices() choice.List[BoundMethod] {
+	return choice.Of("bound", BoundMethods...).Describe(func(m BoundMethod) string { return m.What })
 }

@@ -1,24 +1,29 @@
 package calib
 
-import "fmt"
+import (
+	"fmt"
 
-var edgeNames = [...]string{UpperClosed: "upper", LowerClosed: "lower"}
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// Edges are all there are.
+var Edges = choice.Of("edge", UpperClosed, LowerClosed)
+
+func (e Edge) String() string {
+	switch e {
+	case UpperClosed:
+		return "upper"
+	case LowerClosed:
+		return "lower"
+	}
+	return fmt.Sprintf("edge %d", int(e))
+}
 
 // MarshalText names the edge: upper or lower.
 func (e Edge) MarshalText() ([]byte, error) {
-	if e < 0 || int(e) >= len(edgeNames) {
-		return nil, fmt.Errorf("edge %d does not exist", int(e))
-	}
-	return []byte(edgeNames[e]), nil
+	_, err := Edges.Parse(e.String())
+	return []byte(e.String()), err
 }
 
 // UnmarshalText takes what MarshalText gives.
-func (e *Edge) UnmarshalText(text []byte) error {
-	for k, name := range edgeNames {
-		if string(text) == name {
-			*e = Edge(k)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want upper or lower", text)
-}
+func (e *Edge) UnmarshalText(text []byte) error { return Edges.Unmarshal(text, e) }

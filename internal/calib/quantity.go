@@ -1,6 +1,10 @@
 package calib
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/choice"
+)
 
 // Quantity says what the confidence of predictions is the probability of.
 type Quantity int
@@ -11,24 +15,19 @@ const (
 	ClassOneQuantity                 // that the label is 1, of two classes
 )
 
-var quantityNames = []string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}
+// Quantities are all there are.
+var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
 
 // String is the quantity's name, as in "top-label calibration".
-func (q Quantity) String() string { return quantityNames[q] }
+func (q Quantity) String() string {
+	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (q *Quantity) UnmarshalText(text []byte) error {
-	for k, name := range quantityNames {
-		if string(text) == name {
-			*q = Quantity(k)
-			return nil
-		}
-	}
-	return fmt.Errorf("want top-label or class-1, not %q", text)
-}
+func (q *Quantity) UnmarshalText(text []byte) error { return Quantities.Unmarshal(text, q) }
 
 // ClassOne makes predictions of the probabilities of class 1, of two classes. The label that the classifier gives is
 // the more probable one, 0 where they tie. Errors about a row are *RowError.

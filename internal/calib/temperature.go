@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/rscert/rscert/internal/certify"
 )
 
 // What FitTemperature returns where the likelihood has no maximum: softmax of
@@ -157,24 +159,10 @@ func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope
 	return nll / n, slope / n, curvature / n
 }
 
-// Softmax returns the probabilities softmax(z/T) of logits [n×classes].
+// Softmax returns the probabilities softmax(z/T) of logits [n×classes] (certify.Softmax).
 func Softmax(logits []float64, classes int, temperature float64) []float64 {
 	out := make([]float64, len(logits))
-	for from := 0; from < len(logits); from += classes {
-		z, p := logits[from:from+classes], out[from:from+classes]
-		top := z[0]
-		for _, x := range z {
-			top = max(top, x)
-		}
-		sum := 0.0
-		for k, x := range z {
-			p[k] = math.Exp((x - top) / temperature)
-			sum += p[k]
-		}
-		for k := range p {
-			p[k] /= sum
-		}
-	}
+	certify.Softmax(logits, out, classes, temperature)
 	return out
 }
 

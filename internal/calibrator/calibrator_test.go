@@ -50,8 +50,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 func fit(t *testing.T, name string, d Data) Map {
 	t.Helper()
-	var m Method
-	if err := m.UnmarshalText([]byte(name)); err != nil {
+	m, err := Choices().Parse(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	f, err := m.Fit(d, Options{L2: 1e-3, Bins: 7})

@@ -10,6 +10,8 @@ package calibrator
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Method is a row of the table of methods.
@@ -41,27 +43,9 @@ type Options struct {
 // String is the method's name.
 func (m Method) String() string { return m.Name }
 
-// MarshalText implements encoding.TextMarshaler.
-func (m Method) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (m *Method) UnmarshalText(text []byte) error {
-	for _, known := range Methods {
-		if known.Name == string(text) {
-			*m = known
-			return nil
-		}
-	}
-	return fmt.Errorf("want %s, not %q", Names(), text)
-}
-
-// Names are the names of all methods, as a list in text.
-func Names() string {
-	var names []string
-	for _, m := range Methods {
-		names = append(names, m.Name)
-	}
-	return strings.Join(names, ", ")
+// Choices are Methods as a user chooses them.
+func Choices() choice.List[Method] {
+	return choice.Of("method", Methods...).Describe(func(m Method) string { return m.What })
 }
 
 // Fit fits the method's map on d.

@@ -396,6 +396,11 @@ func TestSoftmax(t *testing.T) {
 			t.Errorf("exp(%v) = %v, want %v", x, got, want)
 		}
 	}
+	for x := -700.0; x > -745; x -= 0.37 { // from −708.4 on subnormal
+		if got, want := expNegative(x), math.Exp(x); math.Abs(got-want) > 1e-15*want+0x1p-1074 {
+			t.Errorf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
 	if expNegative(math.Inf(-1)) != 0 {
 		t.Error("exp(−∞) is not 0")
 	}

@@ -10,7 +10,7 @@ import "math"
 //
 // The exponential is this package's own: math.Exp is written in assembly for
 // some platforms, and scores must be the same bytes on all.
-func Softmax(logits, probs []float32, m int, temperature float64) {
+func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64) {
 	var room [64]float64
 	e := room[:]
 	if m > len(e) {
@@ -31,7 +31,7 @@ func Softmax(logits, probs []float32, m int, temperature float64) {
 			sum += e[j]
 		}
 		for j, v := range e[:m] {
-			probs[j] = float32(v / sum)
+			probs[j] = F(v / sum)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func ClearNone(probs []float32, m int) {
 	}
 }
 
-// expNegative is eˣ for x ≤ 0 to a relative 1e-15, 0 below −700.
+// expNegative is eˣ for x ≤ 0 to a relative 1e-15, where eˣ is a normal float64, and 0 below −745.
 //
 // With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2 (ln 2 in two parts, the first with
 // trailing zeros so that k·ln2Hi is exact), |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!;
@@ -64,7 +64,7 @@ func ClearNone(probs []float32, m int) {
 // keep compilers from fusing a product into a sum, which would change the last
 // bit on some platforms.
 func expNegative(x float64) float64 {
-	if x < -700 {
+	if x < -745 {
 		return 0
 	}
 	const ln2Hi, ln2Lo = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33 // their sum is ln 2 (FreeBSD e_exp.c)
@@ -78,6 +78,9 @@ func expNegative(x float64) float64 {
 		float64((pair(1.0/24, 1.0/120)+float64(pair(1.0/720, 1.0/5040)*r2))*r4) +
 		float64((pair(1.0/40320, 1.0/362880)+float64(pair(1.0/3628800, 1.0/39916800)*r2)+
 			float64(pair(1.0/479001600, 1.0/6227020800)*r4))*float64(r4*r4))
+	if k < -1022 {
+		return math.Ldexp(p, int(k))
+	}
 	return p * math.Float64frombits(uint64(1023+int64(k))<<52)
 }
 

@@ -20,6 +20,8 @@ type StopRule struct {
 // stopKind is the text before a rule's value.
 type stopKind string
 
+func (k stopKind) String() string { return string(k) }
+
 const (
 	// stopAtRadius: it is decided whether the radius is at least value.
 	stopAtRadius stopKind = "radius>="

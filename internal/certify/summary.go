@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/decimal"
 )
 
 // ChooseFirst says what certificates of several methods from the same samples do not promise together.
@@ -28,7 +29,7 @@ type Summary struct {
 	// examples whose certified class is the label and whose radius is at least so.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020):
-	// examples without a correct certificate count as 0.
+	// examples without a correct certificate count as 0. It is the average of the radii as they are written, rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta at most Failures of the certificates are
 	// wrong (binomial.FailureQuantile), so that the true certified accuracy at any of the
@@ -100,6 +101,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	}
 	s.allowFailures(len(certs))
 	counts := make([]int, len(radii))
+	var correct []float64 // radii
 	for _, c := range certs {
 		s.Samples += c.N
 		s.Quantisation = max(s.Quantisation, c.Quantisation)
@@ -112,14 +114,14 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 		if !c.Correct {
 			continue
 		}
-		s.AverageRadius += c.Radius / float64(len(certs))
+		correct = append(correct, c.Radius)
 		for k, r := range radii {
 			if c.Radius >= r {
 				counts[k]++
 			}
 		}
 	}
-	s.AverageRadius = min(s.AverageRadius, math.MaxFloat64)
+	s.AverageRadius = decimal.MeanDown(decimal.Sum(correct), max(1, len(certs)))
 	for k, r := range radii {
 		s.Certified = append(s.Certified, CertifiedAccuracy{r, float64(counts[k]) / float64(max(1, len(certs)))})
 	}

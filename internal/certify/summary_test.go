@@ -2,7 +2,9 @@ package certify
 
 import (
 	"math"
+	"math/big"
 	"reflect"
+	"strconv"
 	"testing"
 )
 
@@ -28,8 +30,32 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("no certificates: %+v", s)
 	}
 	unbounded := []Certificate{{Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}, {Correct: true, Radius: math.MaxFloat64}}
-	if s := Summarize(unbounded, nil); math.IsInf(s.AverageRadius, 0) {
-		t.Errorf("average radius %v, want a finite number", s.AverageRadius)
+	if s := Summarize(unbounded, nil); s.AverageRadius != math.MaxFloat64 {
+		t.Errorf("average radius %v, want the number that stands for +∞", s.AverageRadius)
+	}
+}
+
+// The average is that of the decimals in certificates.jsonl, never above it: 0.1 + 0.2 + 0.3 over 3 is 0.2, and the sum
+// of the floats 0.6000000000000001. Of 0.1, 0.1 and 0.2 it is 2/15, between two floats.
+func TestAverageRadiusIsExact(t *testing.T) {
+	for _, tt := range []struct {
+		radii []float64
+		want  *big.Rat
+	}{
+		{[]float64{0.1, 0.2, 0.3}, big.NewRat(1, 5)},
+		{[]float64{0.1, 0.1, 0.2}, big.NewRat(2, 15)},
+		{[]float64{0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, big.NewRat(3, 10)},
+	} {
+		var certs []Certificate
+		for _, r := range tt.radii {
+			certs = append(certs, Certificate{Correct: true, Radius: r})
+		}
+		got := Summarize(certs, nil).AverageRadius
+		written, _ := new(big.Rat).SetString(strconv.FormatFloat(got, 'g', -1, 64))
+		next, _ := new(big.Rat).SetString(strconv.FormatFloat(math.Nextafter(got, 1), 'g', -1, 64))
+		if written.Cmp(tt.want) > 0 || next.Cmp(tt.want) <= 0 {
+			t.Errorf("%v: %v, want the largest float at most %v", tt.radii, got, tt.want)
+		}
 	}
 }
 
@@ -87,7 +113,7 @@ func TestSummarizeClasses(t *testing.T) {
 	got := SummarizeClasses(certs, []float64{0, 0.3, 0.4})
 	want := []ClassSummary{
 		{Class: 0, Examples: 2, Abstained: 1, Certified: []CertifiedAccuracy{{0, 0.5}, {0.3, 0}, {0.4, 0}}, AverageRadius: 0.1},
-		{Class: 3, Examples: 3, Abstained: 0, Certified: []CertifiedAccuracy{{0, 2. / 3}, {0.3, 2. / 3}, {0.4, 1. / 3}}, AverageRadius: 0.5/3 + 0.3/3},
+		{Class: 3, Examples: 3, Abstained: 0, Certified: []CertifiedAccuracy{{0, 2. / 3}, {0.3, 2. / 3}, {0.4, 1. / 3}}, AverageRadius: 0.26666666666666666},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

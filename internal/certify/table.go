@@ -3,7 +3,8 @@ package certify
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // A Row says of one method what a user needs to choose it.
@@ -22,13 +23,19 @@ type Row[M ~string] struct {
 //
 // A method's zero value means that it is not given: it is "" as text, and the default
 // where one is needed.
-type table[M ~string, F any] struct {
+type table[M named, F any] struct {
 	kind    string // in errors
 	entries []entry[M, F]
 }
 
+// named is a method by its name.
+type named interface {
+	~string
+	fmt.Stringer
+}
+
 // entry is a Row and, where a kind has one, the function that carries the method out.
-type entry[M ~string, F any] struct {
+type entry[M named, F any] struct {
 	name   M
 	sound  bool
 	what   string
@@ -44,11 +51,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	if i := slices.IndexFunc(t.entries, func(e entry[M, F]) bool { return e.name == name }); i >= 0 {
 		return t.entries[i], nil
 	}
-	var known []string
-	for _, e := range t.entries {
-		known = append(known, string(e.name))
-	}
-	return entry[M, F]{}, fmt.Errorf("unknown %s %q (one of %s)", t.kind, name, strings.Join(known, ", "))
+	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
 // do returns the function of name, which has been checked.
@@ -60,14 +63,17 @@ func (t *table[M, F]) do(name M) F {
 	return e.do
 }
 
-// parse reads a name, or nothing: not given.
-func (t *table[M, F]) parse(text []byte, to *M) error {
-	_, err := t.find(M(text))
-	if err == nil {
-		*to = M(text)
+// list are the names, as a choice.
+func (t *table[M, F]) list() choice.List[M] {
+	var known []M
+	for _, e := range t.entries {
+		known = append(known, e.name)
 	}
-	return err
+	return choice.Of(t.kind, known...).Optional()
 }
+
+// parse reads a name, or nothing: not given.
+func (t *table[M, F]) parse(text []byte, to *M) error { return t.list().Unmarshal(text, to) }
 
 // complete puts the default into a name that is not given, and checks one that is.
 func (t *table[M, F]) complete(name *M) error {

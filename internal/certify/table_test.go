@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // names are all methods of a table.
@@ -64,7 +66,7 @@ func checkText[M interface {
 		t.Errorf("the table has %s, want %s", got, want)
 	}
 	read := rows[0].Name
-	if err := P(&read).UnmarshalText([]byte("cohen")); err == nil || !strings.Contains(err.Error(), strings.Join(known, ", ")) || read != rows[0].Name {
+	if err := P(&read).UnmarshalText([]byte("cohen")); err == nil || !strings.Contains(err.Error(), `"cohen": want `+choice.Or(known)) || read != rows[0].Name {
 		t.Errorf("an unknown name: %v, want one that lists the known", err)
 	}
 	if err := P(&read).UnmarshalText(nil); err != nil || read != "" {
@@ -230,7 +232,7 @@ func TestArithmetic(t *testing.T) {
 			t.Errorf("%v is read as %v (%v)", a, read, err)
 		}
 	}
-	if err := new(Arithmetic).UnmarshalText([]byte("float")); err == nil || !strings.Contains(err.Error(), "idealised, exact") {
+	if err := new(Arithmetic).UnmarshalText([]byte("float")); err == nil || !strings.Contains(err.Error(), `arithmetic "float": want idealised or exact`) {
 		t.Errorf("an unknown arithmetic: %v", err)
 	}
 }

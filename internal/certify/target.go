@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"strings"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // A Target is what is certified, and how surely, whatever the evidence: votes or scores.
@@ -179,20 +179,12 @@ const (
 	Exact
 )
 
-var arithmeticNames = []string{Idealised: "idealised", Exact: "exact"}
+var arithmetics = choice.Of("arithmetic", Idealised, Exact)
 
-func (a Arithmetic) String() string { return arithmeticNames[a] }
+func (a Arithmetic) String() string { return [...]string{Idealised: "idealised", Exact: "exact"}[a] }
 
 // MarshalText returns the name.
 func (a Arithmetic) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads the name of an Arithmetic.
-func (a *Arithmetic) UnmarshalText(text []byte) error {
-	for i, name := range arithmeticNames {
-		if string(text) == name {
-			*a = Arithmetic(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown arithmetic %q (one of %s)", text, strings.Join(arithmeticNames, ", "))
-}
+func (a *Arithmetic) UnmarshalText(text []byte) error { return arithmetics.Unmarshal(text, a) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -75,7 +76,7 @@ func (a *Array) Create() error {
 	}
 	if err := os.Mkdir(a.Folder(), 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return hint.New(fmt.Sprintf("%s: exists already", a.Folder()), "go on with it by --resume, or choose another --out")
+			return hint.Add(fmt.Errorf("%s: exists already", a.Folder()), "go on with it by %s, or choose another %s", param.Resume, param.Out)
 		}
 		return err
 	}
@@ -116,16 +117,16 @@ func Load(out string) (*Array, error) {
 // Same returns an error that names what the array was begun with and other is not: its shards would not fit.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
-		what        string
+		what        any
 		then, today string
 	}{
-		{"--shards", fmt.Sprint(a.Shards), fmt.Sprint(other.Shards)},
-		{"--seed", fmt.Sprint(a.Seed), fmt.Sprint(other.Seed)},
+		{param.Shards, fmt.Sprint(a.Shards), fmt.Sprint(other.Shards)},
+		{param.Seed, fmt.Sprint(a.Seed), fmt.Sprint(other.Seed)},
 		{"the certify flags", strings.Join(a.Certify, " "), strings.Join(other.Certify, " ")},
 	} {
 		if c.then != c.today {
-			return hint.New(fmt.Sprintf("cannot resume %s: %s: was %s, now %s", a.Folder(), c.what, c.then, c.today),
-				"resume with what the array was begun with, or choose another --out")
+			return hint.Add(param.Errorf("cannot resume %s: %s: was %s, now %s", a.Folder(), c.what, c.then, c.today),
+				"resume with what the array was begun with, or choose another %s", param.Out)
 		}
 	}
 	return nil

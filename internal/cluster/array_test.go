@@ -94,7 +94,7 @@ func TestRecord(t *testing.T) {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(*Array){
-		"--shards": func(b *Array) { b.Shards = 5 }, "--seed": func(b *Array) { b.Seed++ }, "certify flags": func(b *Array) { b.Certify = []string{"--n=8"} },
+		"shards: was": func(b *Array) { b.Shards = 5 }, "seed: was": func(b *Array) { b.Seed++ }, "certify flags": func(b *Array) { b.Certify = []string{"--n=8"} },
 	} {
 		b := *a
 		change(&b)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -28,10 +29,10 @@ func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
 	_, kubernetes := lookup(kubernetesIndex)
 	switch {
 	case slurm && kubernetes:
-		return runfolder.Shard{}, hint.New(fmt.Sprintf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: --shard i/k")
+		return runfolder.Shard{}, hint.Add(fmt.Errorf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: %s i/k", param.Shard)
 	case !slurm && !kubernetes:
-		return runfolder.Shard{}, hint.New(fmt.Sprintf("neither %s nor %s is set: this is no task of a job array", slurmTask, kubernetesIndex),
-			"name the shard: --shard i/k")
+		return runfolder.Shard{}, hint.Add(fmt.Errorf("neither %s nor %s is set: this is no task of a job array", slurmTask, kubernetesIndex),
+			"name the shard: %s i/k", param.Shard)
 	}
 	e := environment{lookup: lookup}
 	var s runfolder.Shard

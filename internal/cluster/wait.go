@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -204,7 +205,7 @@ func (w *Watch) verdict(a *Array, shards []watched) error {
 	}
 	first := failed[0]
 	err := fmt.Errorf("%d of %d shards failed: %s; shard %d: %s%s", len(failed), a.Shards, ranges(failed), first, shards[first].task, a.lastWords(first))
-	return hint.Add(err, "the logs are in %s; mend it and go on with --resume", a.Folder()+"/log")
+	return hint.Add(err, "the logs are in %s; mend it and go on with %s", a.Folder()+"/log", param.Resume)
 }
 
 // lastWords is what rscert said last in the log of a shard's last task, as ": …".
@@ -249,5 +250,5 @@ func (a *Array) Interrupted(err error) error {
 	for _, job := range a.Jobs {
 		ids = append(ids, job.ID)
 	}
-	return hint.Add(err, "the tasks go on: wait for them with --resume --wait, or end them with 'scancel %s'", strings.Join(ids, " "))
+	return hint.Add(err, "the tasks go on: wait for them with %s %s, or end them with 'scancel %s'", param.Resume, param.Wait, strings.Join(ids, " "))
 }

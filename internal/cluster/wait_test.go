@@ -119,7 +119,7 @@ func TestWatchGivesUp(t *testing.T) {
 	if err == nil || err.Error() != "2 of 3 shards failed: 0,2; shard 0: failed, signal 9: no memory" {
 		t.Errorf("%v", err)
 	}
-	if advice, _ := hint.Of(err); !strings.HasSuffix(advice, "--resume") {
+	if advice, _ := hint.Of(err); !strings.HasSuffix(advice, "go on with resume") {
 		t.Errorf("hint %q", advice)
 	}
 	if want := [][]int{{0, 1, 2}, {0}}; !reflect.DeepEqual(q.submitted, want) {

@@ -3,87 +3,40 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"regexp"
-	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes the manifest as people edit it: the fields of its JSON, in their order.
+// YAML writes the manifest as people edit it: the fields of its JSON, which is YAML too, in their order.
 func (m Manifest) YAML() (string, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(m); err != nil {
+	text, err := json.Marshal(m)
+	if err != nil {
 		return "", err
 	}
-	d := json.NewDecoder(&text)
-	d.UseNumber()
-	var b strings.Builder
-	token, err := d.Token()
-	if err == nil {
-		err = writeYAML(&b, d, token, "", "")
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return "", err
 	}
-	return b.String(), err
+	asBlocks(&document)
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(&document); err != nil {
+		return "", err
+	}
+	return out.String(), e.Close()
 }
 
-// writeYAML writes the value that token begins. Its first line comes after lead, further ones after indent.
-func writeYAML(b *strings.Builder, d *json.Decoder, token json.Token, lead, indent string) error {
-	delimiter, nested := token.(json.Delim)
-	if !nested {
-		fmt.Fprintf(b, "%s %s\n", strings.TrimSuffix(lead, " "), scalar(token))
-		return nil
-	}
-	for first := true; d.More(); first = false {
-		begin := indent
-		if first && strings.HasSuffix(lead, "- ") {
-			begin = lead
-		} else if first {
-			b.WriteString(lead)
-			if lead != "" {
-				b.WriteString("\n")
-			}
-		}
-		inner := indent + "  "
-		if delimiter == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return err
-			}
-			begin += scalar(key) + ":"
-		} else {
-			begin += "- "
-		}
-		value, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if err := writeYAML(b, d, value, begin, inner); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token() // the end
-	return err
-}
+// word is a string that reads the same without quotes. The encoder quotes what a reader would take for no string.
+var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 
-var (
-	plainScalar = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
-	otherKind   = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`) // that YAML 1.1 takes for no string
-)
-
-// scalar is a string, a number or a truth value in YAML, of which JSON's are a part.
-func scalar(token json.Token) string {
-	s, text := token.(string)
-	if !text {
-		return fmt.Sprint(token)
+// asBlocks takes JSON's braces, brackets and needless quotes off a node and those below it.
+func asBlocks(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode || word.MatchString(n.Value) {
+		n.Style = 0
 	}
-	if plainScalar.MatchString(s) && !otherKind.MatchString(s) {
-		return s
+	for _, below := range n.Content {
+		asBlocks(below)
 	}
-	var quoted bytes.Buffer
-	e := json.NewEncoder(&quoted)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
-	}
-	return strings.TrimSpace(quoted.String())
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Options say what a path alone does not: the flags of certify that are about the data. Their zero value reads a
@@ -81,7 +83,7 @@ const (
 )
 
 // Interpolations are all of them.
-func Interpolations() []Interpolation { return []Interpolation{Bilinear, Bicubic} }
+var Interpolations = choice.Of("interpolation", Bilinear, Bicubic)
 
 func (i Interpolation) String() string {
 	if i == Bicubic {
@@ -94,12 +96,4 @@ func (i Interpolation) String() string {
 func (i Interpolation) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads a name.
-func (i *Interpolation) UnmarshalText(text []byte) error {
-	for _, known := range Interpolations() {
-		if string(text) == known.String() {
-			*i = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want bilinear or bicubic", text)
-}
+func (i *Interpolation) UnmarshalText(text []byte) error { return Interpolations.Unmarshal(text, i) }

@@ -3,7 +3,8 @@ package hint
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Hinted is an error with a hint.
@@ -15,7 +16,7 @@ type Hinted interface {
 // Error is an error to which a hint was added.
 type Error struct {
 	err  error
-	hint string
+	hint param.Text
 }
 
 func (e *Error) Error() string { return e.err.Error() }
@@ -23,21 +24,30 @@ func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
 // Hint says what to do about the error.
-func (e *Error) Hint() string { return e.hint }
+func (e *Error) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 
 // New returns an error with a hint.
-func New(problem, hint string) error { return &Error{errors.New(problem), hint} }
+func New(problem, hint string) error { return Add(errors.New(problem), "%s", hint) }
 
-// Add adds a hint to err, which goes before one that err has.
+// Add adds a hint to err, which goes before one that err has. The arguments may name parameters.
 func Add(err error, format string, args ...any) error {
-	return &Error{err, fmt.Sprintf(format, args...)}
+	return &Error{err, param.Textf(format, args...)}
 }
 
 // Of returns the outermost hint of err and whether it has one.
-func Of(err error) (hint string, ok bool) {
+func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
+
+// Spelled is Of with the parameters that the hint names spelled.
+func Spelled(err error, s param.Spelling) (hint string, ok bool) {
 	var h Hinted
 	if !errors.As(err, &h) {
 		return "", false
+	}
+	if named, ok := h.(interface{ SpellHint(param.Spelling) string }); ok {
+		return named.SpellHint(s), true
 	}
 	return h.Hint(), true
 }

@@ -5,12 +5,29 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // typed has a hint of its own.
 type typed struct{ error }
 
 func (typed) Hint() string { return "own" }
+
+// A hint names its parameters as the caller spells them, whoever wraps the error.
+func TestSpelled(t *testing.T) {
+	err := fmt.Errorf("run: %w", Add(fs.ErrNotExist, "go on with %s", param.Resume))
+	for want, spelling := range map[string]param.Spelling{
+		"go on with resume": param.Plain, "go on with --resume": func(n param.Name) string { return "--" + string(n) },
+	} {
+		if got, ok := Spelled(err, spelling); !ok || got != want {
+			t.Errorf("hint %q, want %q", got, want)
+		}
+	}
+	if got, _ := Spelled(typed{err}, func(param.Name) string { return "x" }); got != "own" {
+		t.Errorf("a hint without parameters is %q", got)
+	}
+}
 
 func TestOf(t *testing.T) {
 	for _, tt := range []struct {

@@ -3,38 +3,30 @@
 package memory
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"runtime/debug"
-	"strconv"
 )
 
 // most is the limit where nothing is known of the machine: more than data sets need that are not read from the disk.
 // Who has a larger one says so by GOMEMLIMIT.
 const most = 2 << 30
 
-// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 2 GiB, or a quarter of the
-// memory that Linux calls available if that is less, because the garbage collector lets as much again pile up. It does
-// not know of containers' limits; GOMEMLIMIT does.
+// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 2 GiB, or a quarter of
+// Available if that is less, because the garbage collector lets as much again pile up.
 func Limit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit / 2
 	}
-	info, _ := os.ReadFile("/proc/meminfo") // other systems have none
-	return min(most, available(info)/4)
+	return limit(Available())
 }
 
-// available is the memory that /proc/meminfo (proc(5)) calls so, in bytes.
-func available(info []byte) int64 {
-	_, after, _ := bytes.Cut(info, []byte("MemAvailable:"))
-	line, _, _ := bytes.Cut(after, []byte("kB"))
-	kibibytes, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 53)
-	if err != nil {
-		return math.MaxInt64
+// limit is Limit with so much memory available.
+func limit(bytes uint64, known bool) int64 {
+	if !known {
+		return most
 	}
-	return kibibytes << 10
+	return int64(min(most, bytes/4))
 }
 
 // Check returns an error if bytes are more than Limit, or negative: more than can be counted.

@@ -1,5 +1,7 @@
 package onnx
 
+import "github.com/rscert/rscert/internal/memory"
+
 // chooseBatch is the number of samples of a Run, for models with inputs of
 // sampleLen values that are run by so many workers at once: what fills the
 // device, within the memory.
@@ -8,9 +10,9 @@ func chooseBatch(sampleLen, workers int, p *provider) int {
 	// Half the memory for all workers. Layers of an image classifier hold up to
 	// about 64 values for each of the input's: 64 channels at half the width and
 	// height, for each of 3 colours, in and out, with room to spare.
-	if memory, ok := AvailableMemory(); ok && !p.ownMemory {
+	if room, ok := memory.Available(); ok && !p.ownMemory {
 		sample := 64 * 4 * uint64(sampleLen)
-		batch = min(batch, powerOfTwo(int(max(memory/2/uint64(workers)/sample, 1))))
+		batch = min(batch, powerOfTwo(int(max(room/2/uint64(workers)/sample, 1))))
 	}
 	return batch
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
@@ -22,14 +23,18 @@ type DenoiserKind string
 
 // The kinds of denoisers.
 const (
-	DenoisedImage    DenoiserKind = "image"   // the image, from the image with noise
-	PredictedNoise   DenoiserKind = "epsilon" // the noise, of a diffusion model
-	PredictedImage   DenoiserKind = "x0"      // the image, of a diffusion model
-	denoiserKindList              = "image (it gives the image), epsilon (a diffusion model that gives the noise) or x0 (one that gives the image)"
+	DenoisedImage  DenoiserKind = "image"   // the image, from the image with noise
+	PredictedNoise DenoiserKind = "epsilon" // the noise, of a diffusion model
+	PredictedImage DenoiserKind = "x0"      // the image, of a diffusion model
 )
 
-// DenoiserKinds describes the kinds.
-func DenoiserKinds() string { return denoiserKindList }
+// DenoiserKinds are all there are.
+var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
+	return map[DenoiserKind]string{DenoisedImage: "it gives the image", PredictedNoise: "a diffusion model that gives the noise",
+		PredictedImage: "one that gives the image"}[k]
+})
+
+func (k DenoiserKind) String() string { return string(k) }
 
 // Diffusion reports whether the denoiser is a diffusion model, with a schedule and a timestep.
 func (k DenoiserKind) Diffusion() bool { return k == PredictedNoise || k == PredictedImage }
@@ -38,14 +43,7 @@ func (k DenoiserKind) Diffusion() bool { return k == PredictedNoise || k == Pred
 func (k DenoiserKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
 // UnmarshalText reads a kind.
-func (k *DenoiserKind) UnmarshalText(text []byte) error {
-	switch kind := DenoiserKind(text); kind {
-	case DenoisedImage, PredictedNoise, PredictedImage:
-		*k = kind
-		return nil
-	}
-	return fmt.Errorf("%q: want %s", text, denoiserKindList)
-}
+func (k *DenoiserKind) UnmarshalText(text []byte) error { return DenoiserKinds.Unmarshal(text, k) }
 
 // Denoiser says how a denoiser and a classifier work together.
 type Denoiser struct {

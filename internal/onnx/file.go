@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
@@ -99,8 +100,8 @@ const modelCopies = 3
 
 // roomForModels is how many bytes of models the memory has room for.
 func roomForModels() int64 {
-	if memory, ok := AvailableMemory(); ok {
-		return int64(memory / modelCopies)
+	if room, ok := memory.Available(); ok {
+		return int64(room / modelCopies)
 	}
 	return math.MaxInt64
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Layout is the order of the values of a flat image.
@@ -14,16 +16,8 @@ const (
 	HWC               // pixel by pixel, its channels side by side
 )
 
-// ParseLayout reads "chw" or "hwc".
-func ParseLayout(s string) (Layout, error) {
-	switch s {
-	case "chw":
-		return CHW, nil
-	case "hwc":
-		return HWC, nil
-	}
-	return CHW, fmt.Errorf("unknown layout %q: want chw or hwc", s)
-}
+// Layouts are all there are.
+var Layouts = choice.Of("layout", CHW, HWC)
 
 func (l Layout) String() string {
 	if l == HWC {

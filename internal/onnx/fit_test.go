@@ -111,19 +111,19 @@ func dims(shape string) []Dim {
 
 func TestParseLayoutAndOutputs(t *testing.T) {
 	for _, l := range []Layout{CHW, HWC} {
-		if got, err := ParseLayout(l.String()); got != l || err != nil {
+		if got, err := Layouts.Parse(l.String()); got != l || err != nil {
 			t.Errorf("%v: %v, %v", l, got, err)
 		}
 	}
 	for _, k := range []OutputKind{OutputsAuto, Logits, Probabilities} {
-		if got, err := ParseOutputKind(k.String()); got != k || err != nil {
+		if got, err := OutputKinds.Parse(k.String()); got != k || err != nil {
 			t.Errorf("%v: %v, %v", k, got, err)
 		}
 	}
-	if _, err := ParseLayout("nchw"); err == nil {
+	if _, err := Layouts.Parse("nchw"); err == nil {
 		t.Error("layout nchw")
 	}
-	if _, err := ParseOutputKind("softmax"); err == nil {
+	if _, err := OutputKinds.Parse("softmax"); err == nil {
 		t.Error("outputs softmax")
 	}
 }

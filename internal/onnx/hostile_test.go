@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -276,7 +277,7 @@ func TestHostileSizes(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
-	if _, known := AvailableMemory(); known {
+	if _, known := memory.Available(); known {
 		if err := checkMemory(TensorInfo{}, 1<<30, 1<<20); err == nil || !strings.Contains(err.Error(), "is too large: trying it takes 8589934752 MiB") {
 			t.Errorf("2^52 bytes: error %v", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // OutputKind says what a classifier's outputs are.
@@ -17,15 +19,8 @@ const (
 	Probabilities                   // the outputs are the confidence
 )
 
-// ParseOutputKind reads "auto", "logits" or "probabilities".
-func ParseOutputKind(s string) (OutputKind, error) {
-	for k := OutputsAuto; k <= Probabilities; k++ {
-		if s == k.String() {
-			return k, nil
-		}
-	}
-	return OutputsAuto, fmt.Errorf("unknown outputs %q: want auto, logits or probabilities", s)
-}
+// OutputKinds are all there are.
+var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities)
 
 func (k OutputKind) String() string {
 	return [...]string{"auto", "logits", "probabilities"}[k]

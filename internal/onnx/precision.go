@@ -1,6 +1,6 @@
 package onnx
 
-import "fmt"
+import "github.com/rscert/rscert/internal/choice"
 
 // Precision is the type of number that a device computes a model's layers in.
 // It is part of the classifier: what holds for the model as computed in one
@@ -17,7 +17,7 @@ const (
 )
 
 // Precisions are all there are.
-var Precisions = []Precision{F32, BF16, F16, TF32}
+var Precisions = choice.Of("precision", F32, BF16, F16, TF32)
 
 func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "tf32"}[p] }
 
@@ -25,15 +25,7 @@ func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "t
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
-func (p *Precision) UnmarshalText(text []byte) error {
-	for _, known := range Precisions {
-		if string(text) == known.String() {
-			*p = known
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown precision %q: want f32, bf16, f16 or tf32", text)
-}
+func (p *Precision) UnmarshalText(text []byte) error { return Precisions.Unmarshal(text, p) }
 
 // unit is half the distance of 1 from the next number of the precision.
 func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }

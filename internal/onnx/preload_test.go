@@ -292,7 +292,7 @@ func TestDeviceCheck(t *testing.T) {
 			t.Errorf("%+v: error %v, hint %q", c, err, advice)
 		}
 	}
-	for _, s := range ConvSearches {
+	for _, s := range ConvSearches.Values() {
 		var read ConvSearch
 		if err := read.UnmarshalText([]byte(s.String())); err != nil || read != s {
 			t.Errorf("%v is read as %v: %v", s, read, err)

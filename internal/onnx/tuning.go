@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/hint"
 )
 
@@ -23,7 +24,7 @@ const (
 )
 
 // ConvSearches are all there are.
-var ConvSearches = []ConvSearch{HeuristicSearch, ExhaustiveSearch, DefaultSearch}
+var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, DefaultSearch)
 
 func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
 
@@ -31,15 +32,7 @@ func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustiv
 func (s ConvSearch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
-func (s *ConvSearch) UnmarshalText(text []byte) error {
-	for _, known := range ConvSearches {
-		if string(text) == known.String() {
-			*s = known
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown search %q: want heuristic, exhaustive or default", text)
-}
+func (s *ConvSearch) UnmarshalText(text []byte) error { return ConvSearches.Unmarshal(text, s) }
 
 // checkTuning refuses settings that the provider does not have.
 func (p *provider) checkTuning(t Tuning) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/tabular"
 )
 
@@ -17,7 +18,7 @@ func LocateRadius(t *tabular.Table, err error) error {
 	case errors.Is(err, calib.ErrNoneCertified):
 		return fmt.Errorf("%s: %w", t.Path, err)
 	case errors.Is(err, calib.ErrNoRadii):
-		return fmt.Errorf("%s: --radius is given, but there is no column radius", t.Path)
+		return param.Errorf("%s: %s is given, but there is no column radius", t.Path, param.Radius)
 	case errors.As(err, &none):
 		return hint.New(fmt.Sprintf("%s: %v", t.Path, err), fmt.Sprintf("the radii are %v", none.Found))
 	}
@@ -47,9 +48,9 @@ func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
 		return nil, LocateRadius(t, &calib.NoRadiusError{Radius: *wanted, Found: values(groups)})
 	}
 	if len(groups) > 1 {
-		return nil, hint.New(
-			fmt.Sprintf("%s: has the rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
-			"each example is there once a radius; choose one with --radius")
+		return nil, hint.Add(
+			fmt.Errorf("%s: has the rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
+			"each example is there once a radius; choose one with %s", param.Radius)
 	}
 	return t, nil
 }
@@ -93,7 +94,7 @@ func SelectCertified(t *tabular.Table) (*tabular.Table, error) {
 		}
 	}
 	if len(certified) == 0 {
-		return nil, hint.New(t.Path+": no class is certified at the radius", "choose a smaller one with --radius")
+		return nil, hint.Add(errors.New(t.Path+": no class is certified at the radius"), "choose a smaller one with %s", param.Radius)
 	}
 	return t.Select(certified), nil
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // show is how many bytes of a name or a field are printed: about a line.
@@ -79,3 +81,6 @@ type quoted struct{ error }
 
 func (q quoted) Error() string { return Line(q.error.Error()) }
 func (q quoted) Unwrap() error { return q.error }
+
+// Spell is Error with its parameters spelled.
+func (q quoted) Spell(s param.Spelling) string { return Line(param.Spell(q.error, s)) }

@@ -10,6 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -54,14 +55,14 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	}
 	r.warnOfMove()
 	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
-		console.notef("seed: %d; --seed %d repeats the noise", r.plan.Seed, r.plan.Seed)
+		console.notef("seed: %d; %s %d repeats the noise", r.plan.Seed, param.Seed, r.plan.Seed)
 	}
 	outcome, err := r.finish(ctx)
 	if closeErr := r.folder.Close(); err == nil {
 		err = closeErr
 	}
 	if _, advised := hint.Of(err); err != nil && !advised && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
-		err = hint.Add(err, "%d of %d examples are in %s; go on with --resume", len(r.certs), len(r.positions), p.Out)
+		err = hint.Add(err, "%d of %d examples are in %s; go on with %s", len(r.certs), len(r.positions), p.Out, param.Resume)
 	}
 	return outcome, err
 }
@@ -111,7 +112,7 @@ func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
 		in.close()
 		whole := p.Parameters
 		whole.Shard = runfolder.Whole
-		return nil, badInputf("--shard %s: has none of the %d examples", p.Shard, len(whole.Positions(in.data.Len())))
+		return nil, badInputf("%s %s: has none of the %d examples", param.Shard, p.Shard, len(whole.Positions(in.data.Len())))
 	}
 	return &running{plan: p, console: console, inputs: in, positions: positions}, nil
 }
@@ -257,7 +258,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 		return BadInput(err)
 	}
 	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
-		return badInputf("--temperature %v: %s returns probabilities; a temperature is applied to logits", p.Temperature, p.Model)
+		return badInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
 	}
 	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
 		return err
@@ -329,7 +330,7 @@ func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 	var mismatch *runfolder.MismatchError
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
-		return nil, hint.Add(BadInput(err), "go on with it by --resume, or choose another --out")
+		return nil, hint.Add(BadInput(err), "go on with it by %s, or choose another %s", param.Resume, param.Out)
 	case errors.As(err, &damage), errors.As(err, &mismatch):
 		return nil, BadInput(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -85,8 +86,8 @@ type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {
 	return Console{
-		Warn:     func(text string) { s.warnings = append(s.warnings, text) },
-		Note:     func(text string) { s.notes = append(s.notes, text) },
+		Warn:     func(t param.Text) { s.warnings = append(s.warnings, t.Spell(param.Plain)) },
+		Note:     func(t param.Text) { s.notes = append(s.notes, t.Spell(param.Plain)) },
 		Progress: quiet,
 	}
 }
@@ -424,14 +425,14 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	p.Out = rebuild(t, r, func(records []runfolder.Record) []runfolder.Record { return records[:2] })
 	ctx, cancel := context.WithCancel(t.Context())
 	console := new(said).console()
-	console.Note = func(text string) {
-		if strings.HasPrefix(text, "resuming") {
+	console.Note = func(text param.Text) {
+		if strings.HasPrefix(text.Spell(param.Plain), "resuming") {
 			cancel()
 		}
 	}
 	_, err := Certify(ctx, p, console)
 	advice, _ := hint.Of(err)
-	if want := fmt.Sprintf("2 of 3 examples are in %s; go on with --resume", p.Out); !errors.Is(err, context.Canceled) || advice != want {
+	if want := fmt.Sprintf("2 of 3 examples are in %s; go on with resume", p.Out); !errors.Is(err, context.Canceled) || advice != want {
 		t.Errorf("error %v, want the hint %q", err, want)
 	}
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
@@ -529,31 +530,31 @@ func TestStoppedVotes(t *testing.T) {
 // What a plan cannot be is refused before anything is opened, and named.
 func TestPlansThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
-		"--model is missing":                            func(p *Plan) { p.Model = "" },
-		"--data is missing":                             func(p *Plan) { p.Data = "" },
-		"--out is missing":                              func(p *Plan) { p.Out = "" },
-		"--temperature 0: ":                             func(p *Plan) { p.Scores, p.Temperature = true, 0 },
-		"--temperature +Inf: ":                          func(p *Plan) { p.Scores, p.Temperature = true, math.Inf(1) },
-		"--sigma 0: ":                                   func(p *Plan) { p.Sigma = 0 },
-		"--sigma NaN: ":                                 func(p *Plan) { p.Sigma = math.NaN() },
-		"--n 0: ":                                       func(p *Plan) { p.N = 0 },
-		"--n0 0: the predicted class":                   func(p *Plan) { p.N0 = 0 },
-		"--n0 -1: ":                                     func(p *Plan) { p.N0, p.Class = -1, certify.Label },
-		"--n 2147483648, ":                              func(p *Plan) { p.N = 1 << 31 },
-		"--n 60, --n0 2147483648":                       func(p *Plan) { p.N0 = 1 << 31 },
-		"--skip 0: ":                                    func(p *Plan) { p.Skip = 0 },
-		"--max -1: ":                                    func(p *Plan) { p.Max = -1 },
-		"--batch -1: ":                                  func(p *Plan) { p.Batch = -1 },
-		"--threads -1: ":                                func(p *Plan) { p.Threads = -1 },
-		"--threads 1025: ":                              func(p *Plan) { p.Threads = 1025 },
-		"--method bonferroni is for votes":              func(p *Plan) { p.Scores, p.Method = true, runfolder.ByVotes(certify.Bonferroni) },
-		"--method hoeffding is for scores":              func(p *Plan) { p.Method = runfolder.ByScores(certify.Hoeffding) },
-		"--stop radius>=1: only votes":                  func(p *Plan) { p.Scores = true; _ = p.Stop.UnmarshalText([]byte("radius>=1")) },
-		"alpha 2 is outside":                            func(p *Plan) { p.Alpha = 2 },
-		"--shard 3/4: has none of the 3 examples":       func(p *Plan) { p.Shard = runfolder.Shard{I: 3, K: 4} },
-		"--mean has 2 values; the model's input has 3":  func(p *Plan) { p.Mean = []float64{0.5, 0.5} },
-		"--std [0]: want numbers":                       func(p *Plan) { p.Std = []float64{0} },
-		"--std [-1 1 1]: want numbers":                  func(p *Plan) { p.Std, p.Noise = []float64{-1, 1, 1}, runfolder.Float },
+		"model is missing":                      func(p *Plan) { p.Model = "" },
+		"data is missing":                       func(p *Plan) { p.Data = "" },
+		"out is missing":                        func(p *Plan) { p.Out = "" },
+		"temperature 0: ":                       func(p *Plan) { p.Scores, p.Temperature = true, 0 },
+		"temperature +Inf: ":                    func(p *Plan) { p.Scores, p.Temperature = true, math.Inf(1) },
+		"sigma 0: ":                             func(p *Plan) { p.Sigma = 0 },
+		"sigma NaN: ":                           func(p *Plan) { p.Sigma = math.NaN() },
+		"n 0: ":                                 func(p *Plan) { p.N = 0 },
+		"n0 0: the predicted class":             func(p *Plan) { p.N0 = 0 },
+		"n0 -1: ":                               func(p *Plan) { p.N0, p.Class = -1, certify.Label },
+		"n 2147483648, ":                        func(p *Plan) { p.N = 1 << 31 },
+		"n 60, n0 2147483648":                   func(p *Plan) { p.N0 = 1 << 31 },
+		"skip 0: ":                              func(p *Plan) { p.Skip = 0 },
+		"max -1: ":                              func(p *Plan) { p.Max = -1 },
+		"batch -1: ":                            func(p *Plan) { p.Batch = -1 },
+		"threads -1: ":                          func(p *Plan) { p.Threads = -1 },
+		"threads 1025: ":                        func(p *Plan) { p.Threads = 1025 },
+		"method bonferroni is for votes":        func(p *Plan) { p.Scores, p.Method = true, runfolder.ByVotes(certify.Bonferroni) },
+		"method hoeffding is for scores":        func(p *Plan) { p.Method = runfolder.ByScores(certify.Hoeffding) },
+		"stop radius>=1: only votes":            func(p *Plan) { p.Scores = true; _ = p.Stop.UnmarshalText([]byte("radius>=1")) },
+		"alpha 2 is outside":                    func(p *Plan) { p.Alpha = 2 },
+		"shard 3/4: has none of the 3 examples": func(p *Plan) { p.Shard = runfolder.Shard{I: 3, K: 4} },
+		"mean has 2 values; the model's input has 3":    func(p *Plan) { p.Mean = []float64{0.5, 0.5} },
+		"std [0]: want numbers":                         func(p *Plan) { p.Std = []float64{0} },
+		"std [-1 1 1]: want numbers":                    func(p *Plan) { p.Std, p.Noise = []float64{-1, 1, 1}, runfolder.Float },
 		"no-such.onnx":                                  func(p *Plan) { p.Model = "no-such.onnx" },
 		"no-such.csv":                                   func(p *Plan) { p.Data = "no-such.csv" },
 		"no-such-library":                               func(p *Plan) { p.Library = "no-such-library.so" },
@@ -652,7 +653,7 @@ func TestSeeds(t *testing.T) {
 	}
 	var s said
 	p := quick(t, "d.csv", func(p *Plan) { p.FixedSeed, p.Shard = nil, runfolder.Shard{I: 1, K: 2} })
-	if err := p.chooseSeed(s.console()); err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], "--shard 1/2 without --seed") {
+	if err := p.chooseSeed(s.console()); err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], "shard 1/2 without seed") {
 		t.Errorf("warnings %q (%v)", s.warnings, err)
 	}
 	zero := uint64(0)
@@ -734,13 +735,13 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]SavedScores{
-		"--n0 5000: want a part":   {e, params, n, 1, ""},
-		"--n0 -1: want a part":     {e, params, -1, 1, ""},
-		"--temperature 0: ":        {e, params, n0, 0, ""},
-		`--temperature \+Inf: `:    {e, params, n0, math.Inf(1), ""},
-		"no array scores0":         {e, params, 0, 1, ""},
-		"alpha 0 is outside":       {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1, ""},
-		"--n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, ""},
+		"n0 5000: want a part":   {e, params, n, 1, ""},
+		"n0 -1: want a part":     {e, params, -1, 1, ""},
+		"temperature 0: ":        {e, params, n0, 0, ""},
+		`temperature \+Inf: `:    {e, params, n0, math.Inf(1), ""},
+		"no array scores0":       {e, params, 0, 1, ""},
+		"alpha 0 is outside":     {e, certify.ScoreParams{Target: certify.Target{Sigma: 1}}, n0, 1, ""},
+		"n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, ""},
 	} {
 		err := CertifyScores(t.Context(), q, quiet, take)
 		var bad InputError
@@ -826,7 +827,7 @@ func TestRecertification(t *testing.T) {
 	}
 	_, err = Recertification{Evidence: find(t, labels), Target: certify.Target{Alpha: 0.1, Sigma: 1, Class: certify.Predicted}}.Certify(t.Context(), quiet)
 	advice, _ := hint.Of(err)
-	if !errors.Is(err, certify.ErrNoSelection) || !strings.Contains(advice, "--class label") {
+	if !errors.Is(err, certify.ErrNoSelection) || !strings.Contains(advice, "class label") {
 		t.Errorf("votes without selection: error %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -82,7 +83,7 @@ func duration(seconds float64) string {
 func (r *running) drawNoisy(path string) error {
 	shape := r.inputs.data.Shape()
 	if !drawable(shape) {
-		return badInputf("--check-image %s: examples of shape %v are no images of 1 or 3 channels", path, shape)
+		return badInputf("%s %s: examples of shape %v are no images of 1 or 3 channels", param.CheckImage, path, shape)
 	}
 	example, err := r.inputs.data.Example(r.positions[0])
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 )
 
@@ -43,17 +44,17 @@ type RadiusConfidence struct {
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {
-		return Confidence{}, badInputf("--radii is missing")
+		return Confidence{}, badInputf("%s is missing", param.Radii)
 	}
 	class := string(q.Votes)
 	switch {
 	case q.Votes == "":
 		class = p.Bound.String() + "+" + p.Combine.String()
 		if !p.Combine.Sound() {
-			return Confidence{}, badInputf("--combine %s is not sound: it cannot certify the class", p.Combine)
+			return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.Combine, p.Combine)
 		}
 	case !q.Votes.Sound():
-		return Confidence{}, badInputf("--class-method %s is not sound: it cannot certify the class", q.Votes)
+		return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
 	}
 	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Sigma: p.Sigma, Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {

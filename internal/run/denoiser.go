@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/diffusion"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -41,13 +42,13 @@ func (p Plan) validateDenoiser() error {
 		return nil
 	}
 	if r := p.DenoiserRange; len(r) != 2 || !(r[0] < r[1]) || math.IsInf(float64(float32(r[1]-r[0])), 0) {
-		return badInputf("--denoiser-range %v: want two numbers, LOW,HIGH", r)
+		return badInputf("%s %v: want two numbers, LOW,HIGH", param.DenoiserRange, r)
 	}
-	for _, flag := range []struct {
-		name   string
+	for _, of := range []struct {
+		name   param.Name
 		values []float64
-	}{{"mean", p.Mean}, {"std", p.Std}} {
-		if err := checkChannelValues(flag.name, flag.values); err != nil {
+	}{{param.Mean, p.Mean}, {param.Std, p.Std}} {
+		if err := checkChannelValues(of.name, of.values); err != nil {
 			return err
 		}
 	}
@@ -89,11 +90,11 @@ func (in *inputs) chooseTimestep(p Plan) error {
 	}
 	schedule, err := diffusion.Open(p.DiffusionSchedule)
 	if err != nil {
-		return BadInput(fmt.Errorf("--diffusion-schedule: %w", err))
+		return BadInput(param.Errorf("%s: %w", param.DiffusionSchedule, err))
 	}
 	d := in.denoiser
 	if d.Timestep, err = schedule.Timestep((p.DenoiserRange[1] - p.DenoiserRange[0]) * p.Sigma); errors.Is(err, diffusion.ErrBeyond) {
-		return badInputf("--sigma %v: in the denoiser's range %v, %w", p.Sigma, p.DenoiserRange, err)
+		return badInputf("%s %v: in the denoiser's range %v, %w", param.Sigma, p.Sigma, p.DenoiserRange, err)
 	} else if err != nil {
 		return BadInput(err)
 	}

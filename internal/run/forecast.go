@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 )
 
@@ -133,8 +134,8 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	}
 	k, ok := shardsFor(f.Examples, f.StartSeconds, perExample, deadline)
 	if !ok {
-		return hint.Add(badInputf("--deadline: one example alone takes %s", duration(f.StartSeconds+perExample)),
-			"shards split the examples: take a longer deadline, fewer samples (--n, --stop) or a faster device")
+		return hint.Add(badInputf("%s: one example alone takes %s", param.Deadline, duration(f.StartSeconds+perExample)),
+			"shards split the examples: take a longer deadline, fewer samples (%s, %s) or a faster device", param.N, param.Stop)
 	}
 	f.Deadline, f.Shards = deadline, k
 	f.ShardSeconds = f.StartSeconds + math.Ceil(float64(f.Examples)/float64(k))*perExample

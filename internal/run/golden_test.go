@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -64,7 +65,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := goldenPlan(change)
 			p.Out = filepath.Join(t.TempDir(), "run")
-			quiet := Console{Warn: func(string) {}, Note: func(string) {}, Progress: progress.Options{Quiet: true}}
+			quiet := Console{Warn: func(param.Text) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
 			if _, err := Certify(t.Context(), p, quiet); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // givesBytes reports whether the model gets 255·x, the bytes that the data are, rounded and clamped in its graph: a
@@ -28,7 +29,7 @@ func givesBytes(ctx context.Context, p Plan, in *inputs) (bool, error) {
 		return true, nil
 	}
 	return false, hint.Add(badInputf("%s takes bytes (uint8), and the %s of %s", p.Model, lattice, p.Data),
-		"store the data as bytes (uint8), or say by --mean and --std what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255")
+		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 
 // changes are what is done between the data and the model's file, for the record.

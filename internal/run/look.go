@@ -7,6 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -154,14 +155,14 @@ func (r *running) warn(l Look) {
 	if r.inputs.model.Classes() == 2 {
 		low = 0.6
 	}
-	advice := "such a model certifies little; train it with noise, or put a denoiser in front (--denoiser)"
+	advice := param.Textf("such a model certifies little; train it with noise, or put a denoiser in front (%s)", param.Denoiser)
 	if r.inputs.denoiser != nil {
-		advice = "the denoiser takes little of it away: was it trained for this σ and for values as --denoiser-range says?"
+		advice = param.Textf("the denoiser takes little of it away: was it trained for this σ and for values as %s says?", param.DenoiserRange)
 	}
 	switch {
 	case l.Clean < low:
-		r.console.warnf("the model is right on %.1f %% of %d examples without noise, near chance: do --mean and --std, --layout, the labels and their order fit the model?",
-			100*l.Clean, l.Examples)
+		r.console.warnf("the model is right on %.1f %% of %d examples without noise, near chance: do %s and %s, %s, the labels and their order fit the model?",
+			100*l.Clean, l.Examples, param.Mean, param.Std, param.Layout)
 	case l.Noisy < l.Clean/2:
 		r.console.warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of σ = %v: %s",
 			100*l.Clean, l.Examples, 100*l.Noisy, r.plan.Sigma, advice)
@@ -186,9 +187,9 @@ func (r *running) warnOfValues() {
 			data.Low, data.High, r.plan.Sigma)
 	}
 	if data.Kind == dataset.ByteLattice && r.inputs.file.Learned() && len(r.plan.Std) == 0 {
-		r.console.warnf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give --std %v (1/255)", 1/255.)
+		r.console.warnf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
 	}
 	if most := r.inputs.noise.largest(r.plan); most > muchInput {
-		r.console.warnf("the model gets values up to %.3g: do --mean and --std fit data from %v to %v?", most, data.Low, data.High)
+		r.console.warnf("the model gets values up to %.3g: do %s and %s fit data from %v to %v?", most, param.Mean, param.Std, data.Low, data.High)
 	}
 }

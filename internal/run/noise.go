@@ -9,6 +9,7 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -50,11 +51,11 @@ func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noi
 		n.float, err = newNormalisation(p, a, d)
 		return n, err
 	}
-	mean, err := channels("mean", p.Mean, 0, a)
+	mean, err := channels(param.Mean, p.Mean, 0, a)
 	if err != nil {
 		return nil, err
 	}
-	std, err := channels("std", p.Std, 1, a)
+	std, err := channels(param.Std, p.Std, 1, a)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +81,17 @@ func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
 	}
 	if !ok {
 		if n.quantise, err = smoothing.NewQuantiser(sigma, n.data.Low, n.data.High); err != nil {
-			return fmt.Errorf("--sigma %v: %w", sigma, err)
+			return param.Errorf("%s %v: %w", param.Sigma, sigma, err)
 		}
 		n.low, n.high = float64(n.data.Low), float64(n.data.High)
 		lattice = n.quantise.Lattice()
 	}
 	n.step = lattice.Step
 	if n.table, err = smoothing.NewGaussian(sigma, lattice.Step); err != nil {
-		return fmt.Errorf("--sigma %v: %w", sigma, err)
+		return param.Errorf("%s %v: %w", param.Sigma, sigma, err)
 	}
 	if n.lattice, err = smoothing.NewLatticeNoise(lattice, n.table, mean, std); err != nil {
-		return fmt.Errorf("--mean %v --std %v: %w", mean, std, err)
+		return param.Errorf("%s %v %s %v: %w", param.Mean, mean, param.Std, std, err)
 	}
 	return nil
 }
@@ -180,21 +181,21 @@ func (n *noise) String() string {
 }
 
 // channels checks the values of --mean or --std: one, or one a channel.
-func channels(flag string, values []float64, absent float64, a onnx.Arrangement) ([]float64, error) {
+func channels(of param.Name, values []float64, absent float64, a onnx.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
 	}
 	if len(values) != 1 && len(values) != a.Channels {
-		return nil, badInputf("--%s has %d values; the model's input has %d channels", flag, len(values), a.Channels)
+		return nil, badInputf("%s has %d values; the model's input has %d channels", of, len(values), a.Channels)
 	}
-	return values, checkChannelValues(flag, values)
+	return values, checkChannelValues(of, values)
 }
 
 // checkChannelValues checks the values of --mean or --std by themselves.
-func checkChannelValues(flag string, values []float64) error {
+func checkChannelValues(of param.Name, values []float64) error {
 	for _, v := range values {
-		if x := float32(v); x-x != 0 || (flag == "std" && !(x > 0)) {
-			return badInputf("--%s %v: want numbers within float32, for --std above 0", flag, values)
+		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {
+			return badInputf("%s %v: want numbers within float32, for %s above 0", of, values, param.Std)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -166,7 +167,7 @@ func TestChannels(t *testing.T) {
 		{"mean", []float64{math.NaN()}, false}, {"mean", []float64{1e39}, false}, {"mean", []float64{1, 2, math.Inf(1)}, false},
 		{"std", []float64{0}, false}, {"std", []float64{1, 1, -1}, false}, {"std", []float64{1e-46}, false}, {"std", []float64{0.5, 1, 2}, true},
 	} {
-		got, err := channels(tt.flag, tt.values, 7, a)
+		got, err := channels(param.Name(tt.flag), tt.values, 7, a)
 		if (err == nil) != tt.ok {
 			t.Errorf("--%s %v: error %v", tt.flag, tt.values, err)
 		}

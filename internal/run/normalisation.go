@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Noise outside these standard deviations is lost to float32, or is infinite.
@@ -20,22 +21,22 @@ type normalisation struct {
 
 func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation, err error) {
 	n.Arrangement = a
-	if n.mean, err = spread("mean", p.Mean, 0, a, inputLen); err != nil {
+	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
 		return n, err
 	}
-	if n.std, err = spread("std", p.Std, 1, a, inputLen); err != nil {
+	if n.std, err = spread(param.Std, p.Std, 1, a, inputLen); err != nil {
 		return n, err
 	}
 	n.scale = noiseScale(p.Sigma, n.std)
 	if low, high := slices.Min(n.scale), slices.Max(n.scale); low < minScale || high > maxScale {
-		return n, badInputf("--sigma %v over --std %v: noise of %v to %v at the model's input is beyond float32", p.Sigma, p.Std, low, high)
+		return n, badInputf("%s %v over %s %v: noise of %v to %v at the model's input is beyond float32", param.Sigma, p.Sigma, param.Std, p.Std, low, high)
 	}
 	return n, nil
 }
 
-// spread gives each value of the model's input its channel's value of a flag.
-func spread(flag string, values []float64, absent float64, a onnx.Arrangement, inputLen int) ([]float32, error) {
-	values, err := channels(flag, values, absent, a)
+// spread gives each value of the model's input its channel's value of a parameter.
+func spread(of param.Name, values []float64, absent float64, a onnx.Arrangement, inputLen int) ([]float32, error) {
+	values, err := channels(of, values, absent, a)
 	if err != nil {
 		return nil, err
 	}

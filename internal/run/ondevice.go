@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -19,22 +20,10 @@ const (
 	NoiseOnDevice NoiseOn = "device"
 )
 
-// NoiseOns returns all there are.
-func NoiseOns() []NoiseOn { return []NoiseOn{NoiseOnAuto, NoiseOnHost, NoiseOnDevice} }
+// NoiseOns are all there are.
+var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice)
 
-// MarshalText writes the name.
-func (n NoiseOn) MarshalText() ([]byte, error) { return []byte(n), nil }
-
-// UnmarshalText reads "auto", "host" or "device".
-func (n *NoiseOn) UnmarshalText(text []byte) error {
-	for _, place := range NoiseOns() {
-		if string(text) == string(place) {
-			*n = place
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want auto, host or device", text)
-}
+func (n NoiseOn) String() string { return string(n) }
 
 // placeNoise has the models make the noise themselves if the plan says so. Where one of them cannot, or is found to
 // give other bits, the noise is made here, and why says what happened.

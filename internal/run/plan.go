@@ -7,13 +7,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -52,13 +52,14 @@ type Plan struct {
 
 // Console is where long work says how far it is and what its user should know.
 type Console struct {
-	Warn     func(string) // of what may make results other than meant
-	Note     func(string) // of what is going on
+	Warn     func(param.Text) // of what may make results other than meant
+	Note     func(param.Text) // of what is going on
 	Progress progress.Options
 }
 
-func (c Console) warnf(format string, args ...any) { c.Warn(fmt.Sprintf(format, args...)) }
-func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
+// The arguments of a warning and a note may name parameters.
+func (c Console) warnf(format string, args ...any) { c.Warn(param.Textf(format, args...)) }
+func (c Console) notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
 
 // Notef notes what is going on, as fmt.Sprintf formats it.
 func (c Console) Notef(format string, args ...any) { c.notef(format, args...) }
@@ -77,7 +78,7 @@ func BadInput(err error) error {
 }
 
 func badInputf(format string, args ...any) error {
-	return BadInput(fmt.Errorf(format, args...))
+	return BadInput(param.Errorf(format, args...))
 }
 
 // Idle is a flag that plays no part without another.
@@ -125,9 +126,12 @@ const maxThreads = 1024
 
 // validate checks what does not depend on model and data.
 func (p Plan) validate() error {
-	for _, required := range []struct{ name, value string }{{"model", p.Model}, {"data", p.Data}, {"out", p.Out}} {
+	for _, required := range []struct {
+		name  param.Name
+		value string
+	}{{param.Model, p.Model}, {param.Data, p.Data}, {param.Out, p.Out}} {
 		if required.value == "" {
-			return hint.Add(badInputf("--%s is missing", required.name), "see 'rscert certify --help'")
+			return hint.Add(badInputf("%s is missing", required.name), "see 'rscert certify %s'", param.Help)
 		}
 	}
 	for _, err := range []error{p.validateSamples(), p.validateMethod(), p.validateDenoiser()} {
@@ -149,25 +153,25 @@ func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 func (p Plan) validateSamples() error {
 	switch {
 	case !positive(p.Sigma):
-		return badInputf("--sigma %v: want a number above 0", p.Sigma)
+		return badInputf("%s %v: want a number above 0", param.Sigma, p.Sigma)
 	case p.N < 1:
-		return badInputf("--n %d: want at least 1", p.N)
+		return badInputf("%s %d: want at least 1", param.N, p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):
-		return badInputf("--n0 %d: the predicted class needs at least 1 selection sample", p.N0)
+		return badInputf("%s %d: the predicted class needs at least 1 selection sample", param.N0, p.N0)
 	case p.N >= smoothing.MaxSamples || p.N0 >= smoothing.MaxSamples:
-		return badInputf("--n %d, --n0 %d: want at most %d", p.N, p.N0, smoothing.MaxSamples)
+		return badInputf("%s %d, %s %d: want at most %d", param.N, p.N, param.N0, p.N0, smoothing.MaxSamples)
 	case p.Skip < 1:
-		return badInputf("--skip %d: want at least 1", p.Skip)
+		return badInputf("%s %d: want at least 1", param.Skip, p.Skip)
 	case p.Max < 0:
-		return badInputf("--max %d: want at least 0", p.Max)
+		return badInputf("%s %d: want at least 0", param.Max, p.Max)
 	case certify.CheckRadii(p.Radii) != nil:
-		return badInputf("--radii %w", certify.CheckRadii(p.Radii))
+		return badInputf("%s %w", param.Radii, certify.CheckRadii(p.Radii))
 	case p.Batch < 0:
-		return badInputf("--batch %d: want at least 0", p.Batch)
+		return badInputf("%s %d: want at least 0", param.Batch, p.Batch)
 	case p.Device.Check(p.Precision, p.tuning()) != nil:
 		return BadInput(p.Device.Check(p.Precision, p.tuning()))
 	case p.Threads < 0 || p.Threads > maxThreads:
-		return badInputf("--threads %d: want 0 to %d", p.Threads, maxThreads)
+		return badInputf("%s %d: want 0 to %d", param.Threads, p.Threads, maxThreads)
 	}
 	return nil
 }
@@ -177,17 +181,17 @@ func (p Plan) validateMethod() error {
 	method, byVotes := p.Method.Votes()
 	switch {
 	case !p.Scores && !byVotes:
-		return hint.Add(badInputf("--method %s is for scores", p.Method), "add --scores")
+		return hint.Add(badInputf("%s %s is for scores", param.Method, p.Method), "add %s", param.Scores)
 	case !p.Scores:
 		return nil
 	case !positive(p.Temperature):
-		return badInputf("--temperature %v: want a number above 0", p.Temperature)
+		return badInputf("%s %v: want a number above 0", param.Temperature, p.Temperature)
 	case byVotes && len(p.ConfidenceRadii) == 0:
-		return badInputf("--method %s is for votes, not for --scores", p.Method)
+		return badInputf("%s %s is for votes, not for %s", param.Method, p.Method, param.Scores)
 	case byVotes && !method.Sound():
-		return badInputf("--method %s is not sound: it cannot certify the class whose confidence is bounded", p.Method)
+		return badInputf("%s %s is not sound: it cannot certify the class whose confidence is bounded", param.Method, p.Method)
 	case p.Stop.Given():
-		return badInputf("--stop %s: only votes can be stopped early, not scores", p.Stop)
+		return badInputf("%s %s: only votes can be stopped early, not scores", param.Stop, p.Stop)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scorefile"
@@ -86,7 +87,7 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	}
 	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return v.Certifiable(q.Target.Class) })
 	if errors.Is(err, certify.ErrNoSelection) {
-		err = hint.Add(err, "certify the label by --class label")
+		err = hint.Add(err, "certify the label by %s label", param.Class)
 	}
 	return votes, BadInput(err)
 }
@@ -135,7 +136,7 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
-		return badInputf("--temperature %v: want a number above 0", q.Temperature)
+		return badInputf("%s %v: want a number above 0", param.Temperature, q.Temperature)
 	}
 	q.Params.ClassByVotes = q.Votes != ""
 	certifier, err := certify.NewScoreCertifier(q.Params)
@@ -175,7 +176,7 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
 			return hint.Add(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
-				"take the first k samples for it with --n0 k, or certify --class label")
+				"take the first k samples for it with %s k, or certify %s label", param.N0, param.Class)
 		}
 		if err != nil {
 			return BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
@@ -190,9 +191,9 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
 	switch path := q.Evidence.Path; {
 	case q.N0 < 0 || q.N0 >= s.N:
-		return e, badInputf("--n0 %d: want a part of the %d samples of %s", q.N0, s.N, path)
+		return e, badInputf("%s %d: want a part of the %d samples of %s", param.N0, q.N0, s.N, path)
 	case q.N0 > 0 && s.N0 > 0:
-		return e, badInputf("--n0 %d: %s has selection samples of its own, %d an example", q.N0, path, s.N0)
+		return e, badInputf("%s %d: %s has selection samples of its own, %d an example", param.N0, q.N0, path, s.N0)
 	case q.N0 > 0:
 		e.N0, e.N = q.N0, s.N-q.N0
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -33,7 +34,7 @@ func (p *Plan) chooseSeed(console Console) error {
 		return err
 	}
 	if p.Shard.K > 1 {
-		console.warnf("--shard %s without --seed: each shard draws its own; give all the same to join them as one run", p.Shard)
+		console.warnf("%s %s without %s: each shard draws its own; give all the same to join them as one run", param.Shard, p.Shard, param.Seed)
 	}
 	return nil
 }

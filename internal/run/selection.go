@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -29,7 +30,7 @@ func (p *Plan) chooseSelection(data *dataset.Dataset, console Console) error {
 	}
 	if data.SortedByLabel() && (data.Len()-1)/p.Skip+1 > p.Max {
 		p.Select = runfolder.Spread
-		console.notef("examples: %d spread over all of %d, which stand class by class; --select first takes the first ones", p.Max, data.Len())
+		console.notef("examples: %d spread over all of %d, which stand class by class; %s first takes the first ones", p.Max, data.Len(), param.Select)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -53,7 +54,7 @@ func Find(path string) (*Evidence, error) {
 	}
 	run, err := Read(e.dir)
 	if missing(err) {
-		return nil, hint.New(fmt.Sprintf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify --out' wrote")
+		return nil, hint.Add(fmt.Errorf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify %s' wrote", param.Out)
 	}
 	if err != nil {
 		return nil, err
@@ -260,10 +261,10 @@ func (e *Evidence) finished(path string) error {
 		return nil
 	}
 	if _, err := scorefile.StatPart(path); err == nil {
-		return hint.New(fmt.Sprintf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … --resume'")
+		return hint.Add(fmt.Errorf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … %s'", param.Resume)
 	}
-	return hint.New(fmt.Sprintf("%s: has no %s", e.Path, ScoresFile),
-		"keep all scores with 'rscert certify --save-scores', or certify in one run with --scores and --confidence-radii")
+	return hint.Add(fmt.Errorf("%s: has no %s", e.Path, ScoresFile),
+		"keep all scores with 'rscert certify %s', or certify in one run with %s and %s", param.SaveScores, param.Scores, param.ConfidenceRadii)
 }
 
 // Quantisation is what rounding the example that Next went to takes off every radius.
@@ -335,8 +336,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}
 	p := e.Run.Parameters
 	if len(p.ConfidenceRadii) == 0 {
-		return Bounds{}, hint.New(fmt.Sprintf("%s: the run has no bounds on the confidence", e.Path),
-			"give certify --confidence-radii, or make bounds with 'rscert confidence'")
+		return Bounds{}, hint.Add(fmt.Errorf("%s: the run has no bounds on the confidence", e.Path),
+			"give certify %s, or make bounds with 'rscert confidence'", param.ConfidenceRadii)
 	}
 	certsPath := filepath.Join(e.dir, CertificatesFile)
 	certs, err := e.Run.readOwnCertificates(certsPath)
@@ -361,8 +362,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			return Bounds{}, err
 		}
 		if n, _ := p.boundsOf(certs.values, rows); n < len(certs.values) {
-			return Bounds{}, hint.New(fmt.Sprintf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
-				"'rscert certify … --resume' samples it again")
+			return Bounds{}, hint.Add(fmt.Errorf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
+				"'rscert certify … %s' samples it again", param.Resume)
 		}
 		all = rows.header == boundsHeader
 	}
@@ -412,13 +413,13 @@ func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
-		return 0, 0, fmt.Errorf("--alpha %v: want a number between 0 and 1", *alpha)
+		return 0, 0, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, *alpha)
 	case examples < 0:
-		return 0, 0, fmt.Errorf("--examples %d: want at least 1", examples)
+		return 0, 0, param.Errorf("%s %d: want at least 1", param.Examples, examples)
 	case alpha != nil && *alpha < b.Alpha:
-		return 0, 0, fmt.Errorf("--alpha %v: the run's bounds fail with probability up to %v", *alpha, b.Alpha)
+		return 0, 0, param.Errorf("%s %v: the run's bounds fail with probability up to %v", param.Alpha, *alpha, b.Alpha)
 	case examples != 0 && examples < b.Examples:
-		return 0, 0, fmt.Errorf("--examples %d: the run has sampled %d", examples, b.Examples)
+		return 0, 0, param.Errorf("%s %d: the run has sampled %d", param.Examples, examples, b.Examples)
 	}
 	if alpha != nil {
 		b.Alpha = *alpha
@@ -454,13 +455,13 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {
 	case g.Sigma == nil && e.Run == nil:
-		return t, hint.New("--sigma is missing", fmt.Sprintf("%s does not say the σ of its noise", e.Path))
+		return t, hint.Add(param.Errorf("%s is missing", param.Sigma), "%s does not say the σ of its noise", e.Path)
 	case g.Sigma != nil && e.Run != nil && *g.Sigma != t.Sigma:
-		return t, fmt.Errorf("--sigma %v: the run's noise has σ = %v", *g.Sigma, t.Sigma)
+		return t, param.Errorf("%s %v: the run's noise has σ = %v", param.Sigma, *g.Sigma, t.Sigma)
 	}
 	set(&t.Sigma, g.Sigma)
 	if !(t.Sigma > 0) || math.IsInf(t.Sigma, 1) {
-		return t, fmt.Errorf("--sigma %v: want a number above 0", t.Sigma)
+		return t, param.Errorf("%s %v: want a number above 0", param.Sigma, t.Sigma)
 	}
 	return t, nil
 }

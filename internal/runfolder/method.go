@@ -1,10 +1,8 @@
 package runfolder
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Method is the way a run certifies the class of an example: from its votes or from
@@ -34,20 +32,20 @@ func (m Method) String() string { return string(m.votes) + string(m.scores) }
 // MarshalText writes the method's name, nothing for the zero value.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads the name of a method for votes or for scores.
-func (m *Method) UnmarshalText(text []byte) error {
-	*m = Method{}
-	if m.votes.UnmarshalText(text) == nil || m.scores.UnmarshalText(text) == nil {
-		return nil
+// Methods are all methods: first those from votes, then those from scores.
+func Methods() choice.List[Method] {
+	var all []Method
+	what := map[Method]string{}
+	for _, r := range certify.VoteMethods() {
+		all = append(all, ByVotes(r.Name))
+		what[ByVotes(r.Name)] = r.What
 	}
-	return fmt.Errorf("unknown method %.40q (from votes: %s; from scores: %s)", text, names(certify.VoteMethods()), names(certify.MeanBounds()))
+	for _, r := range certify.MeanBounds() {
+		all = append(all, ByScores(r.Name))
+		what[ByScores(r.Name)] = r.What
+	}
+	return choice.Of("method", all...).Optional().Describe(func(m Method) string { return what[m] })
 }
 
-// names lists the names of methods.
-func names[M ~string](rows []certify.Row[M]) string {
-	var all []string
-	for _, r := range rows {
-		all = append(all, string(r.Name))
-	}
-	return strings.Join(all, ", ")
-}
+// UnmarshalText reads the name of a method for votes or for scores.
+func (m *Method) UnmarshalText(text []byte) error { return Methods().Unmarshal(text, m) }

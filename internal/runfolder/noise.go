@@ -1,9 +1,8 @@
 package runfolder
 
 import (
-	"fmt"
-
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -18,20 +17,18 @@ const (
 	Float NoiseKind = "float"
 )
 
+// NoiseKinds are all there are. Format 1 does not say which.
+var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
+	return map[NoiseKind]string{Lattice: "what is certified is what is run", Float: "idealised, for comparison"}[k]
+})
+
 func (k NoiseKind) String() string { return string(k) }
 
 // MarshalText writes the name.
 func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
 // UnmarshalText reads "lattice" or "float".
-func (k *NoiseKind) UnmarshalText(text []byte) error {
-	switch kind := NoiseKind(text); kind {
-	case Lattice, Float, "": // format 1 does not say
-		*k = kind
-		return nil
-	}
-	return fmt.Errorf("%.40q: want lattice or float", text)
-}
+func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
 // Noise is what the noise of a run was, beside σ and the seed.
 type Noise struct {

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Parameters are the flags of certify that determine the results, by their names.
@@ -57,6 +60,26 @@ func (p Parameters) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence}.TangentSamples(p.N0, p.N)
 }
 
+// ParameterDifference is a parameter that two runs do not share.
+type ParameterDifference struct {
+	Name          param.Name
+	First, Second any
+}
+
+// Differences are the parameters in which p and other differ, in the order of run.json.
+func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
+	first, second := reflect.ValueOf(p), reflect.ValueOf(other)
+	for i := range first.NumField() {
+		a, b := first.Field(i), second.Field(i)
+		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 || reflect.DeepEqual(a.Interface(), b.Interface()) {
+			continue
+		}
+		name, _, _ := strings.Cut(first.Type().Field(i).Tag.Get("json"), ",")
+		diff = append(diff, ParameterDifference{param.Name(name), a.Interface(), b.Interface()})
+	}
+	return diff
+}
+
 // Selection is which examples Max takes.
 type Selection uint8
 
@@ -66,7 +89,7 @@ const (
 )
 
 // Selections are all of them.
-func Selections() []Selection { return []Selection{First, Spread} }
+var Selections = choice.Of("selection", First, Spread)
 
 func (s Selection) String() string {
 	if s == Spread {
@@ -79,15 +102,7 @@ func (s Selection) String() string {
 func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name.
-func (s *Selection) UnmarshalText(text []byte) error {
-	for _, known := range Selections() {
-		if string(text) == known.String() {
-			*s = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: want first or spread", text)
-}
+func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
 // Shard is part I of K of a run: the examples whose turn is I modulo K.
 type Shard struct{ I, K int }

@@ -25,6 +25,7 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Schema is the version of the folder's format that this package writes.
@@ -308,11 +309,14 @@ func (e *MismatchError) Error() string {
 }
 
 // Hint says what to do.
-func (e *MismatchError) Hint() string {
+func (e *MismatchError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (e *MismatchError) SpellHint(s param.Spelling) string {
 	if e.gaps {
 		return "sample the shards that are missing, then merge all of them"
 	}
-	return "resume with what the folder was begun with, or choose another --out"
+	return "resume with what the folder was begun with, or choose another " + s(param.Out)
 }
 
 // compatible returns a MismatchError unless a run with now would give the same
@@ -356,7 +360,7 @@ const (
 const NoiseOnFlag = "--noise-on"
 
 // aspect is that of a parameter.
-func aspect(name string) Aspect {
+func aspect(name param.Name) Aspect {
 	switch name {
 	case "skip", "max", "select", "shard", "save-scores":
 		return OfExtent
@@ -386,15 +390,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if !slices.Equal(r.Model.Changes, other.Model.Changes) {
 		differs(OfResults, "what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
-	first, second := reflect.ValueOf(r.Parameters), reflect.ValueOf(other.Parameters)
-	for i := range first.NumField() {
-		name := first.Type().Field(i).Tag.Get("json")
-		name, _, _ = strings.Cut(name, ",")
-		a, b := first.Field(i), second.Field(i)
-		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
-			continue
-		}
-		differs(aspect(name), "--"+name, a.Interface(), b.Interface())
+	for _, d := range r.Parameters.Differences(other.Parameters) {
+		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // as compare --json has always written it
 	}
 	differs(OfComputation, "the folder's format", r.Schema, other.Schema)
 	differs(OfComputation, "rscert", r.Version, other.Version)

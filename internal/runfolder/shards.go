@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Shards are finished run folders of one run, no two of which have an example in common.
@@ -145,8 +146,8 @@ func (p shardFolder) matches(other shardFolder) error {
 	if len(diff) == 0 {
 		return nil
 	}
-	return hint.New(fmt.Sprintf("%s is no shard of the run of %s: %s", other.dir, p.dir, strings.Join(diff, "; ")),
-		"shards of one run have the same parameters, one --seed among them")
+	return hint.Add(fmt.Errorf("%s is no shard of the run of %s: %s", other.dir, p.dir, strings.Join(diff, "; ")),
+		"shards of one run have the same parameters, one %s among them", param.Seed)
 }
 
 // check reads the shard's lines, which must be all there and intact.

@@ -460,7 +460,7 @@ func TestGivenConditions(t *testing.T) {
 		{"a file", foreign, Given{Sigma: some(0.5)}, certify.Target{Alpha: 0.001, Sigma: 0.5}, ""},
 		{"a file, all given", foreign, Given{some(0.1), some(0.5), some(3), &class, &first},
 			certify.Target{Alpha: 0.1, Sigma: 0.5, Lipschitz: 3, Class: class, Margin: first}, ""},
-		{"a file without sigma", foreign, Given{}, certify.Target{}, "--sigma is missing"},
+		{"a file without sigma", foreign, Given{}, certify.Target{}, "sigma is missing"},
 		{"sigma 0", foreign, Given{Sigma: some(0)}, certify.Target{}, "want a number above 0"},
 		{"sigma ∞", foreign, Given{Sigma: some(math.Inf(1))}, certify.Target{}, "want a number above 0"},
 	} {

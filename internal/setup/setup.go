@@ -18,6 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 )
 
@@ -79,8 +80,8 @@ func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched
 	if p.Wheel.Project != "" {
 		what = p.Wheel.Project + " " + p.Version
 	}
-	return false, hint.New(fmt.Sprintf("no %s could be fetched: tried %s", what, strings.Join(tried, ", ")),
-		fmt.Sprintf("install pip or npm, check the network or proxy, name a copy with --url, or a library with $%s", onnx.LibraryEnv))
+	return false, hint.Add(fmt.Errorf("no %s could be fetched: tried %s", what, strings.Join(tried, ", ")),
+		"install pip or npm, check the network or proxy, name a copy with %s, or a library with $%s", param.URL, onnx.LibraryEnv)
 }
 
 func (o Options) sources() []Source {

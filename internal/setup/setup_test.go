@@ -264,7 +264,7 @@ func TestDownload(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "tried pip (not there), download (failed), npm (not there)") || !strings.Contains(notes, "404") {
 		t.Errorf("%v, notes %s", err, notes)
 	}
-	if advice, _ := hint.Of(err); !strings.Contains(advice, "--url") {
+	if advice, _ := hint.Of(err); !strings.Contains(advice, "a copy with url") {
 		t.Errorf("hint %q", advice)
 	}
 }

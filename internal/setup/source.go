@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -29,19 +30,8 @@ var sourceNames = map[Source]string{anySource: "", FromPip: "pip", FromDownload:
 
 func (s Source) String() string { return sourceNames[s] }
 
-// MarshalText is String.
-func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads pip, download or npm; nothing means all of them.
-func (s *Source) UnmarshalText(text []byte) error {
-	for _, source := range []Source{anySource, FromPip, FromDownload, FromNPM} {
-		if source.String() == string(text) {
-			*s = source
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown source %q: want pip, download or npm", text)
-}
+// Sources are those that a user can choose; none stands for all of them in turn.
+var Sources = choice.Of("source", FromPip, FromDownload, FromNPM).Optional()
 
 // get fetches a file that holds the build.
 func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) {

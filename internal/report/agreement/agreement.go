@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -124,9 +125,12 @@ func (e *IncomparableError) Error() string {
 }
 
 // Hint says what the comparison is for.
-func (*IncomparableError) Hint() string {
-	return "compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same " +
-		"--seed and flags; 'rscert report RUN --baseline RUN' compares models"
+func (e *IncomparableError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (*IncomparableError) SpellHint(s param.Spelling) string {
+	return param.Textf("compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same "+
+		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
 }
 
 // Compare compares two runs example by example. Where both saved their scores, it compares them sample by sample and
@@ -222,8 +226,8 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 		rest = rest[i:]
 	}
 	if len(pairs) == 0 {
-		return nil, hint.New(fmt.Sprintf("%s and %s have no example in common", first.Path, second.Path),
-			"certify the same examples: --skip, --max, --select and --shard choose them")
+		return nil, hint.Add(fmt.Errorf("%s and %s have no example in common", first.Path, second.Path),
+			"certify the same examples: %s, %s, %s and %s choose them", param.Skip, param.Max, param.Select, param.Shard)
 	}
 	a.Examples = len(pairs)
 	a.First.Only, a.Second.Only = a.First.Examples-len(pairs), a.Second.Examples-len(pairs)

@@ -17,6 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report/summary"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Curve is a chart by its name.
@@ -30,22 +32,10 @@ const (
 	Radii       Curve = "radii"
 )
 
-// Names are the names of all of them.
-func Names() []string {
-	return []string{string(Accuracy), string(Calibration), string(Reliability), string(Radii)}
-}
+// Curves are all of them.
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
 
-// MarshalText gives the name.
-func (c Curve) MarshalText() ([]byte, error) { return []byte(c), nil }
-
-// UnmarshalText takes a name.
-func (c *Curve) UnmarshalText(text []byte) error {
-	if !slices.Contains(Names(), string(text)) {
-		return fmt.Errorf("%.40q: want one of %s", text, strings.Join(Names(), ", "))
-	}
-	*c = Curve(text)
-	return nil
-}
+func (c Curve) String() string { return string(c) }
 
 // DefaultSize is the size of a chart of so many runs in centimetres.
 func (c Curve) DefaultSize(runs int) picture.Size {

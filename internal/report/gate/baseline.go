@@ -10,8 +10,9 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
-	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // Comparison is how a run differs from a baseline on the same examples.
@@ -62,11 +63,18 @@ type RadiusChange struct {
 // IncomparableError says what two runs differ in that a comparison of them would mistake for the model's doing.
 type IncomparableError struct {
 	Run, Baseline string
-	Differences   []string
+	Differences   []param.Text
 }
 
-func (e *IncomparableError) Error() string {
-	return fmt.Sprintf("%s cannot be compared with the baseline %s: %s", e.Run, e.Baseline, strings.Join(e.Differences, "; "))
+func (e *IncomparableError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with its parameters spelled.
+func (e *IncomparableError) Spell(s param.Spelling) string {
+	var all []string
+	for _, d := range e.Differences {
+		all = append(all, d.Spell(s))
+	}
+	return fmt.Sprintf("%s cannot be compared with the baseline %s: %s", e.Run, e.Baseline, strings.Join(all, "; "))
 }
 
 // Hint says what to do.
@@ -95,7 +103,7 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	}
 	c.Radius = c.radius(before, after, baseline.AverageRadius, this.AverageRadius)
 	change := new(big.Rat).Sub(this.SumOfRadii(0), baseline.SumOfRadii(0))
-	c.Radius.Change = summary.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
+	c.Radius.Change = decimal.Float(change.Quo(change, big.NewRat(int64(c.Examples), 1)))
 	return c, nil
 }
 
@@ -162,28 +170,38 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ: another model may be read in
+// another way, and these change neither what is certified nor how surely.
+var mayDiffer = map[param.Name]bool{
+	// How the model's file is read: of another model, in another way.
+	"outputs": true, "scores-output": true, "layout": true,
+	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
+	"seed": true,                                             // other noise of the same law
+	"skip": true, "max": true, "select": true, "shard": true, // the examples are compared one by one
+	"save-scores": true,                                         // what is kept
+	"confidence":  true, "confidence-bound": true, "band": true, // only the bounds on the confidence, which are not compared
+	"prefer-nhwc": true, "conv-search": true, // the order of sums in one precision
+	// Compared below, as the certificates say them.
+	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
+}
+
 // differences names what the runs differ in, the model aside.
-func differences(baseline, this summary.Summary) (d []string) {
-	differ := func(what string, then, now any) {
+func differences(baseline, this summary.Summary) (d []param.Text) {
+	differ := func(what any, then, now any) {
 		if !reflect.DeepEqual(then, now) {
-			d = append(d, fmt.Sprintf("%s: %s there, %s here", what, show(then), show(now)))
+			d = append(d, param.Textf("%s: %s there, %s here", what, show(then), show(now)))
 		}
 	}
 	a, b := baseline.Conditions, this.Conditions
 	if baseline.Run != nil && this.Run != nil {
 		if x, y := a.Data.SHA256, b.Data.SHA256; x != y {
-			d = append(d, fmt.Sprintf("data: %s (SHA-256 %.12s…) there, %s (%.12s…) here", a.Data.File, x, b.Data.File, y))
+			d = append(d, param.Textf("data: %s (SHA-256 %.12s…) there, %s (%.12s…) here", a.Data.File, x, b.Data.File, y))
 		}
 		differ("how the data are read", baseline.Run.Data.Options, this.Run.Data.Options)
-		p, q := baseline.Run.Parameters, this.Run.Parameters
-		for _, f := range []struct {
-			flag      string
-			then, now any
-		}{
-			{"--class", p.Class, q.Class}, {"--n", p.N, q.N}, {"--n0", p.N0, q.N0}, {"--stop", p.Stop, q.Stop},
-			{"--scores", p.Scores, q.Scores}, {"--combine", p.Combine, q.Combine}, {"--noise", runfolder.NoiseKind(p.Noise), q.Noise},
-		} {
-			differ(f.flag, f.then, f.now)
+		for _, p := range baseline.Run.Parameters.Differences(this.Run.Parameters) {
+			if !mayDiffer[p.Name] {
+				differ(p.Name, p.First, p.Second)
+			}
 		}
 	} else {
 		differ("kind of evidence", baseline.Kind, this.Kind)
@@ -210,20 +228,20 @@ func show(v any) string {
 }
 
 // exampleDifference names the first example that one run lacks or has another label for.
-func exampleDifference(baseline, this []summary.Row) []string {
+func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {
 		switch b, a := before[i], after[i]; {
 		case b.Index < a.Index:
-			return []string{fmt.Sprintf("examples: %d is there and not here", b.Index)}
+			return []param.Text{param.Textf("examples: %d is there and not here", b.Index)}
 		case b.Index > a.Index:
-			return []string{fmt.Sprintf("examples: %d is here and not there", a.Index)}
+			return []param.Text{param.Textf("examples: %d is here and not there", a.Index)}
 		case b.Label != a.Label:
-			return []string{fmt.Sprintf("labels: example %d has %d there and %d here", a.Index, b.Label, a.Label)}
+			return []param.Text{param.Textf("labels: example %d has %d there and %d here", a.Index, b.Label, a.Label)}
 		}
 	}
 	if len(before) != len(after) {
-		return []string{fmt.Sprintf("examples: %d there, %d here", len(before), len(after))}
+		return []param.Text{param.Textf("examples: %d there, %d here", len(before), len(after))}
 	}
 	return nil
 }
@@ -245,6 +263,8 @@ func (d *Drop) UnmarshalText(text []byte) error {
 	}
 	return err
 }
+
+func (d Drop) String() string { return d.text }
 
 // MarshalText is the share as it was written.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }

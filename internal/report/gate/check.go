@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -26,16 +28,22 @@ type NotKnownError struct {
 	err              error
 }
 
-func (e *NotKnownError) Error() string {
-	return fmt.Sprintf("%s: --require %s: %v", e.Run, e.Requirement, e.err)
+func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with its parameters spelled.
+func (e *NotKnownError) Spell(s param.Spelling) string {
+	return param.Textf("%s: %s %s: %w", e.Run, param.Require, e.Requirement, e.err).Spell(s)
 }
 
 func (e *NotKnownError) Unwrap() error { return e.err }
 
 // Hint says what to do.
-func (e *NotKnownError) Hint() string {
+func (e *NotKnownError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	if e.err == errNoBounds {
-		return "bound the confidence at this radius: rscert certify --confidence-radii"
+		return "bound the confidence at this radius: rscert certify " + s(param.ConfidenceRadii)
 	}
 	return "a requirement is on what the run holds: see 'rscert report " + e.Run + "'"
 }
@@ -70,8 +78,11 @@ func (e *UnfinishedError) Error() string {
 }
 
 // Hint says what to do.
-func (*UnfinishedError) Hint() string {
-	return "finish it with 'rscert certify … --resume', or merge all its shards"
+func (e *UnfinishedError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (*UnfinishedError) SpellHint(s param.Spelling) string {
+	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
 
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
@@ -90,7 +101,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	near := summary.Float(v.Rat)
+	near := decimal.Float(v.Rat)
 	o.Value = &near
 	off := new(big.Rat).Sub(r.bound, v.Rat) // how much is missing
 	if r.atMost {

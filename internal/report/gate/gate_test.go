@@ -7,11 +7,14 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -352,8 +355,13 @@ func TestIncomparable(t *testing.T) {
 		"method: margin there, bonferroni here":         func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Method = "bonferroni" }) },
 		"sound: true there, false here":                 func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
 		"arithmetic: exact there, idealised here":       func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Arithmetic = certify.Idealised }) },
-		"--n: 0 there, 5 here":                          func(s *summary.Source) { s.Run.Parameters.N = 5 },
-		"--class: nothing there, label here":            func(s *summary.Source) { s.Run.Parameters.Class = certify.Label },
+		"n: 0 there, 5 here":                            func(s *summary.Source) { s.Run.Parameters.N = 5 },
+		"class: nothing there, label here":              func(s *summary.Source) { s.Run.Parameters.Class = certify.Label },
+		"mean: [] there, [0.5] here":                    func(s *summary.Source) { s.Run.Parameters.Mean = []float64{0.5} },
+		"std: [] there, [0.25] here":                    func(s *summary.Source) { s.Run.Parameters.Std = []float64{0.25} },
+		"precision: f32 there, bf16 here":               func(s *summary.Source) { s.Run.Parameters.Precision = onnx.BF16 },
+		"temperature: 0 there, 2 here":                  func(s *summary.Source) { s.Run.Parameters.Temperature = 2 },
+		"confidence-radii: [] there, [0.5] here":        func(s *summary.Source) { s.Run.Parameters.ConfidenceRadii = []float64{0.5} },
 		"how the data are read":                         func(s *summary.Source) { s.Run.Data.Options = dataset.Options{FirstLabel: 1} },
 		"examples: 3 is there and not here":             func(s *summary.Source) { s.Certificates[3].Index, s.Votes[3].Index = 9, 9 },
 		"labels: example 2 has 1 there and 0 here": func(s *summary.Source) {
@@ -373,8 +381,25 @@ func TestIncomparable(t *testing.T) {
 	}
 	this := source("this", 4, 4, 0.5)
 	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // these may differ
+	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = onnx.Probabilities, true
+	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = onnx.DenoisedImage, []float64{}
 	if _, err := Compare(sum(t, source("base", 4, 4, 0.5)), sum(t, this)); err != nil {
 		t.Error(err)
+	}
+}
+
+// mayDiffer names parameters of run.json only: a parameter that is renamed is compared again.
+func TestMayDifferAreParameters(t *testing.T) {
+	known := map[param.Name]bool{}
+	parameters := reflect.TypeFor[runfolder.Parameters]()
+	for i := range parameters.NumField() {
+		name, _, _ := strings.Cut(parameters.Field(i).Tag.Get("json"), ",")
+		known[param.Name(name)] = true
+	}
+	for name := range mayDiffer {
+		if !known[name] {
+			t.Errorf("run.json has no parameter %s", name)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -130,7 +131,7 @@ func averageRadius(s summary.Summary, r Requirement) (value, error) {
 // calibrationAt finds what is known at the radius of a requirement.
 func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error) {
 	for _, c := range s.Calibration {
-		if c.Radius != nil && summary.Decimal(*c.Radius).Cmp(r.radius) == 0 {
+		if c.Radius != nil && decimal.Of(*c.Radius).Cmp(r.radius) == 0 {
 			return c, nil
 		}
 	}
@@ -143,9 +144,9 @@ func calibrationValue(point func(summary.Calibration) float64, certified func(su
 		if err != nil {
 			return value{}, err
 		}
-		v := value{summary.Decimal(point(c)), fmt.Sprintf("%d examples", c.N)}
+		v := value{decimal.Of(point(c)), fmt.Sprintf("%d examples", c.N)}
 		if r.certified {
-			v = value{summary.Decimal(certified(*c.Certified)), v.detail + mayBeWrong(c.Certified.Failures)}
+			v = value{decimal.Of(certified(*c.Certified)), v.detail + mayBeWrong(c.Certified.Failures)}
 		}
 		return v, nil
 	}
@@ -157,7 +158,7 @@ func thresholdedError(s summary.Summary, r Requirement) (value, error) {
 		return value{}, err
 	}
 	for _, t := range c.Thresholded {
-		if summary.Decimal(t.Tau).Cmp(r.tau) != 0 {
+		if decimal.Of(t.Tau).Cmp(r.tau) != 0 {
 			continue
 		}
 		v := value{t.Rat(0), fmt.Sprintf("%d of %d", t.Wrong, t.Wrong+t.Right)}

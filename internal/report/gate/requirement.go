@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Requirement is what a value has to be.
@@ -114,7 +114,7 @@ func parseExact(text string) (*big.Rat, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, _ := x.Float64(); summary.Decimal(f).Cmp(x) != 0 {
+	if f, _ := x.Float64(); decimal.Of(f).Cmp(x) != 0 {
 		return nil, fmt.Errorf("%s: has more digits than are kept", text)
 	}
 	return x, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/decimal"
 )
 
 // addBounds gives the rows their bounds on the confidence.
@@ -91,10 +92,10 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 // whose class is not certified among them, (Wrong + k)/(Wrong + Right) is the most.
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
-	t.Error = roundUp(t.Rat(0))
+	t.Error = decimal.Up(t.Rat(0))
 	if all != nil {
 		t.Failures = all.Failures
-		certified := roundUp(t.Rat(t.Failures))
+		certified := decimal.Up(t.Rat(t.Failures))
 		t.Certified = &certified
 	}
 	return t

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/tabular"
@@ -274,7 +275,7 @@ func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
 // example is its Decimal.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	near, _ := r.Float64()
-	tie := Decimal(near).Cmp(r) >= 0
+	tie := decimal.Of(near).Cmp(r) >= 0
 	return countRows(s.Rows, func(row Row) bool {
 		return row.Correct && (row.Radius > near || row.Radius == near && tie)
 	})
@@ -282,7 +283,7 @@ func (s Summary) CertifiedAt(r *big.Rat) int {
 
 // At is the point of the certified accuracy curve at a radius.
 func (s Summary) At(radius float64) CurvePoint {
-	n := s.CertifiedAt(Decimal(radius))
+	n := s.CertifiedAt(decimal.Of(radius))
 	p := CurvePoint{Radius: radius, Accuracy: newShare(n, s.Examples, s.Level)}
 	if s.Dataset != nil {
 		certified := shareLess(n, s.Dataset.Failures, s.Examples)
@@ -312,28 +313,16 @@ func (s Summary) SumOfRadii(omit int64) *big.Rat {
 		}
 	}
 	slices.Sort(radii)
-	sum := new(big.Rat)
-	for _, x := range radii[:max(0, len(radii)-int(omit))] {
-		sum.Add(sum, Decimal(x))
-	}
-	return sum
-}
-
-// averageOver is a sum of radii over so many examples, rounded down. One that stands for +∞ makes the average +∞, too.
-func averageOver(sum *big.Rat, examples int) float64 {
-	if Float(sum) == math.MaxFloat64 {
-		return math.MaxFloat64
-	}
-	return roundDown(new(big.Rat).Quo(sum, big.NewRat(int64(examples), 1)))
+	return decimal.Sum(radii[:max(0, len(radii)-int(omit))])
 }
 
 // betsSeed deals the examples of a betting interval; any seed that does not depend on them serves.
 const betsSeed = 1
 
 func (s Summary) averageRadius(source Source) Average {
-	a := Average{Value: averageOver(s.SumOfRadii(0), s.Examples), Largest: source.largestRadius(s.Conditions)}
+	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: source.largestRadius(s.Conditions)}
 	if s.Dataset != nil {
-		certified := averageOver(s.SumOfRadii(s.Dataset.Failures), s.Examples)
+		certified := decimal.MeanDown(s.SumOfRadii(s.Dataset.Failures), s.Examples)
 		a.Certified = &certified
 	}
 	if most := a.Largest; most != nil {
@@ -355,7 +344,7 @@ func (s Summary) classes() []Class {
 	var classes []Class
 	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
 		part := Summary{Rows: byLabel[label], Examples: len(byLabel[label]), Level: s.Level}
-		c := Class{Label: label, Examples: part.Examples, AverageRadius: averageOver(part.SumOfRadii(0), part.Examples)}
+		c := Class{Label: label, Examples: part.Examples, AverageRadius: decimal.MeanDown(part.SumOfRadii(0), part.Examples)}
 		c.Clean, c.Smoothed = accuracies(part.Rows, s.Level)
 		c.Abstained = newShare(countRows(part.Rows, abstained), part.Examples, s.Level)
 		for _, p := range s.Curve {

@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/decimal"
 )
 
 // newShare is count of so many, with its two-sided Clopper–Pearson interval: each end at half of 1 − level. The ends
@@ -31,5 +32,5 @@ func (s Share) Rat() *big.Rat { return big.NewRat(int64(s.Count), int64(s.Of)) }
 
 // shareLess is (count − failures)/of, from 0, rounded down.
 func shareLess(count int, failures int64, of int) float64 {
-	return roundDown(big.NewRat(max(0, int64(count)-failures), int64(of)))
+	return decimal.Down(big.NewRat(max(0, int64(count)-failures), int64(of)))
 }

@@ -3,7 +3,6 @@ package summary
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -288,23 +287,6 @@ func TestThresholdedOfNobody(t *testing.T) {
 	}
 	if r := (Thresholded{}).Rat(1); r.Cmp(big.NewRat(1, 1)) != 0 {
 		t.Errorf("nobody is answered, one may be: %v", r)
-	}
-}
-
-func TestRoundingIsOutward(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		x := big.NewRat(r.Int64N(1000), 1+r.Int64N(999))
-		if Decimal(roundDown(x)).Cmp(x) > 0 || Decimal(roundUp(x)).Cmp(x) < 0 {
-			t.Fatalf("%v: %v, %v", x, roundDown(x), roundUp(x))
-		}
-		f, _ := x.Float64()
-		if math.Abs(roundDown(x)-f) > 1e-13*(1+f) || math.Abs(roundUp(x)-f) > 1e-13*(1+f) {
-			t.Fatalf("%v: %v, %v", x, roundDown(x), roundUp(x))
-		}
-	}
-	if x := roundDown(big.NewRat(59, 100)); x != 0.59 {
-		t.Errorf("59/100 is %v", x)
 	}
 }
 

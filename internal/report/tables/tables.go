@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/onnx"
@@ -15,6 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
+
+	"github.com/rscert/rscert/internal/choice"
 )
 
 // Report is all that is printed, and the document of its JSON.
@@ -40,23 +41,9 @@ const (
 )
 
 // Formats are all of them.
-func Formats() []Format { return []Format{Text, Markdown, LaTeX, CSV, JSON} }
+var Formats = choice.Of("format", Text, Markdown, LaTeX, CSV, JSON)
 
-// MarshalText gives the name.
-func (f Format) MarshalText() ([]byte, error) { return []byte(f), nil }
-
-// UnmarshalText takes a name.
-func (f *Format) UnmarshalText(text []byte) error {
-	var names []string
-	for _, known := range Formats() {
-		if string(known) == string(text) {
-			*f = known
-			return nil
-		}
-		names = append(names, string(known))
-	}
-	return fmt.Errorf("%.40q: want one of %s", text, strings.Join(names, ", "))
-}
+func (f Format) String() string { return string(f) }
 
 // Write prints the report.
 func (r Report) Write(w io.Writer, f Format) error {

@@ -93,7 +93,7 @@ func TestCaveats(t *testing.T) {
 func TestConditionsInEveryFormat(t *testing.T) {
 	s := sum(t, source("run", func(_ int, c *certify.Certificate) { c.Precision = "bf16" }))
 	s.Conditions.Denoiser = &runfolder.Denoiser{File: "denoiser.onnx"}
-	for _, f := range Formats() {
+	for _, f := range Formats.Values() {
 		text := write(t, Report{Runs: []summary.Summary{s}}, f)
 		if !strings.Contains(text, "bf16") || !strings.Contains(text, "denoiser.onnx") {
 			t.Errorf("%s does not say it:\n%s", f, text)
@@ -132,14 +132,12 @@ func TestRounding(t *testing.T) {
 }
 
 func TestFormatText(t *testing.T) {
-	for _, f := range Formats() {
-		var read Format
-		if err := read.UnmarshalText([]byte(f)); err != nil || read != f {
+	for _, f := range Formats.Values() {
+		if read, err := Formats.Parse(string(f)); err != nil || read != f {
 			t.Errorf("%s: %v, %v", f, read, err)
 		}
 	}
-	var f Format
-	if err := f.UnmarshalText([]byte("html")); err == nil {
+	if _, err := Formats.Parse("html"); err == nil {
 		t.Error("html was taken")
 	}
 }

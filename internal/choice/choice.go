@@ -1,0 +1,101 @@
+// Package choice holds lists of values that a user chooses by name: the parser, the help of a flag, the completion of a
+// shell and the lists of tests all come from one List.
+package choice
+
+import (
+	"fmt"
+	"strings"
+)
+
+// List are the values of one kind, in the order of help.
+type List[T fmt.Stringer] struct {
+	kind     string // in errors about files
+	values   []T
+	what     func(T) string
+	optional bool
+}
+
+// Of lists values by their String. The kind names them in errors: "precision".
+func Of[T fmt.Stringer](kind string, values ...T) List[T] {
+	return List[T]{kind: kind, values: values}
+}
+
+// Describe returns l with a line of help for each value.
+func (l List[T]) Describe(what func(T) string) List[T] {
+	l.what = what
+	return l
+}
+
+// Optional returns l where no name at all stands for the zero value.
+func (l List[T]) Optional() List[T] {
+	l.optional = true
+	return l
+}
+
+// Values are all of them.
+func (l List[T]) Values() []T { return l.values }
+
+// Names are their names.
+func (l List[T]) Names() []string {
+	names := make([]string, len(l.values))
+	for i, v := range l.values {
+		names[i] = v.String()
+	}
+	return names
+}
+
+// What is the line of help for v, or "".
+func (l List[T]) What(v T) string {
+	if l.what == nil {
+		return ""
+	}
+	return l.what(v)
+}
+
+// String is the list in a sentence: "a, b or c".
+func (l List[T]) String() string { return Or(l.Names()) }
+
+// Described is String with each value's help in brackets.
+func (l List[T]) Described() string {
+	names := l.Names()
+	for i, v := range l.values {
+		if what := l.What(v); what != "" {
+			names[i] += " (" + what + ")"
+		}
+	}
+	return Or(names)
+}
+
+// Or joins names to "a, b or c".
+func Or(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Parse returns the value of a name. The error lists the names that there are.
+func (l List[T]) Parse(name string) (T, error) {
+	var none T
+	if name == "" && l.optional {
+		return none, nil
+	}
+	for _, v := range l.values {
+		if v.String() == name {
+			return v, nil
+		}
+	}
+	return none, fmt.Errorf("%.40q: want %s", name, l)
+}
+
+// Unmarshal is Parse as encoding.TextUnmarshaler has it, for files: its error names the kind. It leaves to as it is
+// where the name is unknown.
+func (l List[T]) Unmarshal(text []byte, to *T) error {
+	v, err := l.Parse(string(text))
+	if err != nil {
+		return fmt.Errorf("%s %w", l.kind, err)
+	}
+	*to = v
+	return nil
+}

@@ -1,0 +1,98 @@
+package memory
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Available is the memory, in bytes, that this process can still take without swapping: MemAvailable of Linux, within the
+// limits of the process's control groups (containers, pods, services). ok is false where the system does not say.
+func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
+
+// available is Available on a system with these files.
+func available(root fs.FS) (bytes uint64, ok bool) {
+	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
+	if !ok || kib > 1<<53 {
+		return 0, false
+	}
+	bytes = kib << 10
+	for _, h := range hierarchies {
+		for _, group := range h.groups(root) {
+			bytes = min(bytes, h.room(root, group))
+		}
+	}
+	return bytes, true
+}
+
+// hierarchy are the files of a version of control groups that account for memory.
+type hierarchy struct {
+	controller          string // its name in /proc/self/cgroup
+	mount               string
+	limit, usage, cache string // cache: the field of memory.stat that counts file pages the kernel takes back first
+}
+
+var hierarchies = []hierarchy{
+	{"", "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
+	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+}
+
+// groups are the folders of the process's group and of those above it, each of which has a limit. In a container they are
+// one, the mount itself.
+func (h hierarchy) groups(root fs.FS) []string {
+	folders := []string{h.mount}
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return folders
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
+		if len(parts) != 3 || !slices.Contains(strings.Split(parts[1], ","), h.controller) {
+			continue
+		}
+		for group := path.Clean("/" + parts[2]); group != "/"; group = path.Dir(group) {
+			folders = append(folders, h.mount+group)
+		}
+	}
+	return folders
+}
+
+// room is what a group may still take; all there is where it has no limit.
+func (h hierarchy) room(root fs.FS, group string) uint64 {
+	limit, limited := number(root, path.Join(group, h.limit))
+	if !limited {
+		return 1<<64 - 1
+	}
+	used, _ := number(root, path.Join(group, h.usage))
+	cache, _ := field(root, path.Join(group, "memory.stat"), h.cache)
+	used -= min(used, cache)
+	return limit - min(used, limit)
+}
+
+// number reads a file that holds one; "max" is none.
+func number(root fs.FS, name string) (uint64, bool) {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// field reads the number behind a name in a file of lines "name number".
+func field(root fs.FS, file, name string) (uint64, bool) {
+	text, err := fs.ReadFile(root, file)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) >= 2 && words[0] == name {
+			n, err := strconv.ParseUint(words[1], 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,108 @@
+// Package param lets errors, hints and warnings say which parameter they are about without knowing how a user gives it:
+// the command line spells seed as --seed, another front end as it likes.
+package param
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Name is a parameter by its name in run.json or, for those that no run records, by the name of its flag.
+type Name string
+
+// Spelling is how a front end writes parameters.
+type Spelling func(Name) string
+
+// Plain writes the name alone.
+func Plain(n Name) string { return string(n) }
+
+// speller is an error whose text names parameters.
+type speller interface {
+	error
+	Spell(Spelling) string
+}
+
+// Text is a text that names parameters: the arguments of its format that are of type Name, and those that the errors
+// among its arguments name.
+type Text struct {
+	format string
+	args   []any
+}
+
+// Textf returns a Text. The format is that of fmt.Errorf.
+func Textf(format string, args ...any) Text {
+	if false {
+		_ = fmt.Errorf(format, args...) // so that go vet checks the formats of callers
+	}
+	return Text{format, args}
+}
+
+// Spell is the text in a spelling.
+func (t Text) Spell(s Spelling) string { return t.wrap(s).Error() }
+
+// wrap is the text as an error that wraps the errors among its arguments.
+func (t Text) wrap(s Spelling) error {
+	args := make([]any, len(t.args))
+	for i, arg := range t.args {
+		switch a := arg.(type) {
+		case Name:
+			args[i] = s(a)
+		case Text:
+			args[i] = a.Spell(s)
+		case error:
+			args[i] = spelled{a, Spell(a, s)}
+		default:
+			args[i] = arg
+		}
+	}
+	return fmt.Errorf(t.format, args...)
+}
+
+// spelled is an error with another text.
+type spelled struct {
+	error
+	text string
+}
+
+func (e spelled) Error() string { return e.text }
+func (e spelled) Unwrap() error { return e.error }
+
+// namedError is an error whose text names parameters.
+type namedError struct {
+	text Text
+	err  error // the text, Plain
+}
+
+// Errorf is fmt.Errorf of a text that may name parameters. Its Error writes them Plain.
+func Errorf(format string, args ...any) error {
+	t := Textf(format, args...)
+	return &namedError{t, t.wrap(Plain)}
+}
+
+func (e *namedError) Error() string           { return e.err.Error() }
+func (e *namedError) Unwrap() error           { return e.err }
+func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
+
+// Spell is the text of err with its parameters spelled. Errors in between may add words around the text that they wrap.
+func Spell(err error, s Spelling) string {
+	if e, ok := err.(speller); ok { //nolint:errorlint // what it wraps follows below
+		return e.Spell(s)
+	}
+	text := err.Error()
+	for _, inner := range wrapped(err) {
+		if inner != nil {
+			text = strings.Replace(text, inner.Error(), Spell(inner, s), 1)
+		}
+	}
+	return text
+}
+
+func wrapped(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // one step down
+	case interface{ Unwrap() error }:
+		return []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return e.Unwrap()
+	}
+	return nil
+}
