@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // calibrateOptions are the flags of calibrate.
@@ -167,13 +167,13 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 // calibrationTask is what a map is fitted on or applied to.
 type calibrationTask struct {
 	all, test        calibrator.Data
-	table, testTable *tabular.Table
+	table, testTable *table.Table
 	rows             []int  // of testTable, those of test; nil for all
 	fitted           []bool // rows of all
 	found            calibrator.Map
 }
 
-func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
+func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
 	t, err := readTable(ctx, s, path, quiet, predictions.OutputColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err

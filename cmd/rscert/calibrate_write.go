@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // write writes the files that were asked for.
@@ -50,7 +50,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer) error {
 	if c.all.Label != nil {
 		names = append(names, "label")
 	}
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	w.Header(append(names, "fitted")...)
 	p := c.found.Apply(c.all.Values)
 	for i, fitted := range c.fitted {

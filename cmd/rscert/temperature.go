@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // temperatureOptions are the flags of temperature.
@@ -65,7 +65,7 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
 
 // logitSet are logits [n×classes], row-major, and labels.
 type logitSet struct {
-	table   *tabular.Table
+	table   *table.Table
 	logits  []float64
 	classes int
 	label   []int
@@ -201,7 +201,7 @@ func (l logitSet) writeProbabilities(out io.Writer, temperature float64, held []
 	for k := range l.classes {
 		names = append(names, "p"+strconv.Itoa(k))
 	}
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	w.Header(append(names, "label", "fitted")...)
 	p := calib.Softmax(l.logits, l.classes, temperature)
 	for i, y := range l.label {

@@ -7,7 +7,7 @@
 // Rows stream through: only the wanted columns are kept, 8 bytes a value, at most
 // memory.Limit in all. Rows that carry a checksum (package checksum) must match it.
 // Every error about content says where: "scores.csv:17: score: …".
-package tabular
+package table
 
 import (
 	"bufio"
