@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/rscert/rscert/internal/npy"
 	"github.com/rscert/rscert/internal/quote"
@@ -16,114 +15,113 @@ import (
 
 // readNpz reads the wanted arrays of an archive. A zip is read from its end, so
 // it is taken into memory first.
-func (t *Table) readNpz(r io.Reader, opt Options) error {
-	data, err := t.readWhole(r)
+func (r *reader) readNpz(src io.Reader) error {
+	data, err := r.holdFile(src)
 	if err != nil {
-		return fmt.Errorf("%s: %w", t.Path, err)
+		return err
 	}
-	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return fmt.Errorf("%s: %w", t.Path, err)
+		return err
 	}
-	var names []string
-	first := ""
-	for _, f := range zr.File {
-		name := strings.TrimSuffix(f.Name, ".npy")
-		names = append(names, name)
-		matrix := slices.Contains(opt.Matrices, name)
-		if !matrix && !slices.Contains(opt.Required, name) && !slices.Contains(opt.Optional, name) {
+	for _, f := range archive.File {
+		name := npy.ArrayName(f)
+		r.header = append(r.header, name)
+		matrix := slices.Contains(r.opt.Matrices, name)
+		if !matrix && !slices.Contains(r.opt.Required, name) && !slices.Contains(r.opt.Optional, name) {
 			continue
 		}
-		fail := func(err error) error { return fmt.Errorf("%s: %s: %w", t.Path, quote.Name(name), err) }
-		if slices.Contains(names[:len(names)-1], name) {
-			return fail(errors.New("array appears twice"))
-		}
 		if f.CompressedSize64 > uint64(len(data)) {
-			return fail(errors.New("ends before its data"))
-		}
-		m, dims, err := t.readNpy(f)
-		if err != nil {
-			return fail(err)
-		}
-		if dims == 2 && !matrix {
-			return fail(errors.New("is a 2-D array, must be 1-D"))
-		}
-		if !opt.AllowNonFinite {
-			for i, x := range m.Data {
-				if math.IsNaN(x) || math.IsInf(x, 0) {
-					return fail(fmt.Errorf("row %d: %v %w", i/m.Cols, x, errNonFinite))
-				}
-			}
-		}
-		if first == "" {
-			first, t.N = name, m.Rows
-		}
-		if m.Rows != t.N {
-			return fail(fmt.Errorf("%d rows, %s has %d", m.Rows, first, t.N))
-		}
-		if matrix {
-			t.matrices[name] = m
+			err = errors.New("ends before its data")
 		} else {
-			t.columns[name] = m.Data
+			err = r.addArray(&column{name: name, matrix: matrix}, f)
 		}
-		t.names = append(t.names, name)
-	}
-	t.header = names
-	for _, name := range opt.Required {
-		_, vector := t.columns[name]
-		if _, matrix := t.matrices[name]; !vector && !matrix {
-			return fmt.Errorf("%s: no array %q (arrays: %s)", t.Path, name, listed(names))
+		if err != nil {
+			return fmt.Errorf("%s: %w", quote.Name(name), err)
 		}
 	}
-	if t.N == 0 {
-		return fmt.Errorf("%s: no rows", t.Path)
+	if name := r.missing(); name != "" {
+		return fmt.Errorf("no array %q (arrays: %s)", name, listed(r.header))
 	}
 	return nil
 }
 
-// readNpy reads a 1-D or 2-D array. The shape that is claimed must fit the sizes in the archive's
-// directory, which npy.Open compares with the bytes that are there.
-func (t *Table) readNpy(f *zip.File) (m Matrix, dims int, err error) {
-	r, err := npy.Open(f)
-	if err != nil {
-		return m, 0, err
+// addArray adds an array of as many rows as those before.
+func (r *reader) addArray(c *column, f *zip.File) (err error) {
+	if r.index[c.name] != nil {
+		return errors.New("array appears twice")
 	}
-	defer r.Close()
-	switch dims = len(r.Shape); dims {
-	case 1:
-		m.Rows, m.Cols = r.Shape[0], 1
-	case 2:
-		m.Rows, m.Cols = r.Shape[0], r.Shape[1]
-	default:
-		return m, 0, fmt.Errorf("is a %d-D array, must be 1-D or 2-D", dims)
+	if c.Matrix, err = r.readArray(f, c.matrix); err != nil {
+		return err
 	}
-	total, ok := r.Len()
-	if !ok || m.Cols == 0 {
-		return m, 0, fmt.Errorf("shape %v is out of range", r.Shape)
-	}
-	if total > 0 {
-		if err := r.Check(int64(f.UncompressedSize64)); err != nil {
-			return m, 0, err
+	for i, x := range c.Data {
+		if err := r.checkFinite(x); err != nil {
+			return fmt.Errorf("row %d: %w", i/c.Cols, err)
 		}
 	}
+	if len(r.columns) > 0 && c.Rows != r.N {
+		return fmt.Errorf("%d rows, %s has %d", c.Rows, r.columns[0].name, r.N)
+	}
+	r.N = c.Rows
+	r.add(c)
+	return nil
+}
+
+// checkFinite returns an error for NaN and ±Inf where they are not allowed.
+func (r *reader) checkFinite(x float64) error {
+	if !r.opt.AllowNonFinite && (math.IsNaN(x) || math.IsInf(x, 0)) {
+		return fmt.Errorf("%v %w", x, errNonFinite)
+	}
+	return nil
+}
+
+// readArray reads a 1-D array or, as a matrix, a 2-D one. The shape that is claimed must fit the sizes in the archive's
+// directory, which npy.Open compares with the bytes that are there.
+func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
+	a, err := npy.Open(f)
+	if err != nil {
+		return m, err
+	}
+	defer a.Close()
+	switch dims := len(a.Shape); dims {
+	case 1:
+		m.Rows, m.Cols = a.Shape[0], 1
+	case 2:
+		m.Rows, m.Cols = a.Shape[0], a.Shape[1]
+	default:
+		return m, fmt.Errorf("is a %d-D array, must be 1-D or 2-D", dims)
+	}
+	total, ok := a.Len()
+	if !ok || m.Cols == 0 {
+		return m, fmt.Errorf("shape %v is out of range", a.Shape)
+	}
+	if total > 0 {
+		if err := a.Check(int64(f.UncompressedSize64)); err != nil {
+			return m, err
+		}
+	}
+	transposed := a.Fortran && len(a.Shape) == 2
 	copies := 1
-	if r.Fortran && dims == 2 {
+	if transposed {
 		copies = 2
 	}
-	if err := t.hold(int64(copies) * int64(total)); err != nil {
-		return m, 0, err
+	if err := r.hold(int64(copies) * int64(total)); err != nil {
+		return m, err
 	}
 	m.Data = make([]float64, total)
-	if n, err := npy.Read(r, m.Data); err != nil {
-		return m, 0, fmt.Errorf("ends after %d of %d values: %w", n, total, err)
+	if n, err := npy.Read(a, m.Data); err != nil {
+		return m, fmt.Errorf("ends after %d of %d values: %w", n, total, err)
 	}
-	if err := r.End(); err != nil {
-		return m, 0, err
+	if err := a.End(); err != nil {
+		return m, err
 	}
-	if r.Fortran && dims == 2 && total > 0 {
+	if len(a.Shape) == 2 && !matrix {
+		return m, errors.New("is a 2-D array, must be 1-D")
+	}
+	if transposed {
 		m.Data = transpose(m)
 	}
-	return m, dims, nil
+	return m, nil
 }
 
 func transpose(m Matrix) []float64 {

@@ -1,6 +1,7 @@
-package dataset
+package table
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +12,13 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// checkPages goes through the headers of all pages that will be read, before the Parquet library does: it reserves what
-// a header promises, up to 2 GiB, be the file ever so small, and takes the first row group's codec for all.
-func (t *parquetTable) checkPages(f contents) error {
-	groups := t.file.Metadata().RowGroups
+// CheckPages goes through the headers of all pages of the given leaf columns. It is to be called before they are read:
+// the Parquet library reserves what a header promises, up to 2 GiB, be the file ever so small, and takes the first row
+// group's codec for all.
+func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
+	groups := p.Metadata().RowGroups
 	for g, group := range groups {
-		for _, column := range []int{t.image, t.imagePath, t.label} {
-			if column < 0 {
-				continue
-			}
+		for _, column := range columns {
 			if column >= len(group.Columns) {
 				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
 			}
@@ -27,7 +26,7 @@ func (t *parquetTable) checkPages(f contents) error {
 			if first := groups[0].Columns[column].MetaData.Codec; chunk.Codec != first {
 				return fmt.Errorf("row group %d, column %d: compressed by %v, but in row group 0 by %v", g, column, chunk.Codec, first)
 			}
-			if err := t.checkChunk(f, chunk, group.NumRows); err != nil {
+			if err := p.checkChunk(ctx, chunk, group.NumRows); err != nil {
 				return fmt.Errorf("row group %d, column %d: %w", g, column, err)
 			}
 		}
@@ -36,31 +35,25 @@ func (t *parquetTable) checkPages(f contents) error {
 }
 
 // checkChunk walks over the pages of one column of a row group.
-func (t *parquetTable) checkChunk(f contents, chunk meta.ColumnMetaData, rows int64) error {
-	switch chunk.Codec {
-	case meta.Lz4, meta.Lz4Raw, meta.LZO: // of what is no LZ4 the library makes ever larger buffers
-		return fmt.Errorf(`compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
-			`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, chunk.Codec)
-	}
+func (p *Parquet) checkChunk(ctx context.Context, chunk meta.ColumnMetaData, rows int64) error {
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset != 0 {
 		at = chunk.DictionaryPageOffset
 	}
 	end := at + chunk.TotalCompressedSize
-	if at < 0 || chunk.TotalCompressedSize < 0 || end > f.size() || end < at {
-		return fmt.Errorf("bytes %d to %d, but the file has %d", at, end, f.size())
+	if at < 0 || chunk.TotalCompressedSize < 0 || end > p.Size() || end < at {
+		return fmt.Errorf("bytes %d to %d, but the file has %d", at, end, p.Size())
 	}
 	for at < end {
-		if err := t.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		header, n, err := pageHeader(f, at, end)
-		if err != nil {
-			return fmt.Errorf("damaged page at byte %d: %w", at, err)
+		header, n, err := pageHeader(p.src, at, end)
+		if err == nil {
+			err = checkPage(header, chunk.Codec, end-at-n, rows)
 		}
-		err = checkPage(header, chunk.Codec, end-at-n, rows)
-		if err == nil && chunk.Codec != meta.Uncompressed {
-			err = checkUnpacked(f, at+n, header, chunk.Codec)
+		if err == nil {
+			err = checkUnpacked(p.src, at+n, header, chunk.Codec)
 		}
 		if err != nil {
 			return fmt.Errorf("damaged page at byte %d: %w", at, err)
