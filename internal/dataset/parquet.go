@@ -143,7 +143,7 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 	return t.file.CheckPages(t.ctx, columns...)
 }
 
-// refuseLZ4 refuses what CheckPages does not unpack: of what is no LZ4 the Parquet library makes ever larger buffers.
+// refuseLZ4 says what to do with a codec in which images are not read.
 func (t *parquetTable) refuseLZ4(columns []int) error {
 	for g, group := range t.file.Metadata().RowGroups {
 		for _, k := range columns {
@@ -172,20 +172,7 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	columns = slices.Compact(columns)
 	all := quote.Name(strings.Join(columns, ", "))
-	t.image, t.imagePath, t.label = -1, -1, -1
-	for _, name := range slices.Concat(imageColumnNames, columns) {
-		if k, ok := byPath[name+".bytes"]; ok {
-			t.image = k
-			if p, ok := byPath[name+".path"]; ok {
-				t.imagePath = p
-			}
-		} else if k, ok := byPath[name]; ok && slices.Contains(imageColumnNames, name) && t.kind(k) == parquet.ByteArray {
-			t.image = k
-		}
-		if t.image >= 0 {
-			break
-		}
-	}
+	t.chooseImages(byPath, columns)
 	if t.image < 0 {
 		return fmt.Errorf(`no column of images among %s; of a table of numbers, pandas.read_parquet(FILE).to_csv("data.csv", index=False) makes CSV`, all)
 	}
@@ -208,6 +195,24 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	t.classes = t.classLabel(found[0])
 	return nil
+}
+
+// chooseImages takes the first column of images, and that of their paths beside it.
+func (t *parquetTable) chooseImages(byPath map[string]int, columns []string) {
+	t.image, t.imagePath = -1, -1
+	for _, name := range slices.Concat(imageColumnNames, columns) {
+		if k, ok := byPath[name+".bytes"]; ok {
+			t.image = k
+			if p, ok := byPath[name+".path"]; ok {
+				t.imagePath = p
+			}
+			return
+		}
+		if k, ok := byPath[name]; ok && slices.Contains(imageColumnNames, name) && t.kind(k) == parquet.ByteArray {
+			t.image = k
+			return
+		}
+	}
 }
 
 func (t *parquetTable) kind(column int) parquet.Kind {

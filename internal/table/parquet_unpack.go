@@ -11,13 +11,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	meta "github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
 )
 
 // checkUnpacked goes through the compressed bytes of a page and refuses more than its header promises: the Parquet
-// library unpacks to the end, whatever the header says. Nothing of it is kept. LZ4 is not checked.
+// library unpacks to the end, whatever the header says. Nothing of it is kept.
 func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
-	switch codec {
-	case meta.Uncompressed, meta.Lz4, meta.Lz4Raw, meta.LZO:
+	if codec == meta.Uncompressed {
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
@@ -48,6 +48,13 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	case meta.Snappy: // says it first, and the library holds it to that
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
+	case meta.Lz4Raw: // of what is no LZ4 the library makes ever larger buffers
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return 0, err
+		}
+		n, err := lz4.UncompressBlock(data, make([]byte, most+1))
+		return int64(n), err
 	case meta.Gzip:
 		out, err = gzip.NewReader(in)
 	case meta.Brotli:
