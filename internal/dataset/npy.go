@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -392,27 +393,17 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 		return nil, fmt.Errorf("%s: byte 0: %w", name, err)
 	}
 	length := int64(m.UncompressedSize64)
-	open := func() (io.ReadCloser, error) {
-		r, err := m.Open()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return r, nil
-	}
-	r, err := open()
+	r, err := m.Open()
 	if err != nil {
-		return nil, err
-	}
-	a, err := parseNPY(name, r, length)
-	r.Close()
-	if err != nil {
-		return nil, err
-	}
-	if r, err = open(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer r.Close()
-	whole := contextReader{ctx, r}
+	var header bytes.Buffer
+	a, err := parseNPY(name, io.TeeReader(r, &header), length)
+	if err != nil {
+		return nil, err
+	}
+	whole := contextReader{ctx, io.MultiReader(&header, r)}
 	if m.Method != zip.Store || a.Fortran {
 		held, err := hold(whole, length)
 		if err != nil {

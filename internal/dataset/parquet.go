@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -293,9 +292,6 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	var data []byte
 	err := table.Guard(func() error {
 		v, err := t.file.Value(group, t.image, row)
-		if errors.Is(err, table.ErrNoValue) {
-			return errors.Join(errChanged, err)
-		}
 		data = v.ByteArray()
 		return err
 	})
@@ -325,22 +321,11 @@ func (t *parquetTable) addPath(i int, v parquet.Value) error {
 }
 
 func (t *parquetTable) addLabel(v parquet.Value) error {
-	var c cell
-	switch v.Kind() {
-	case parquet.Int32, parquet.Int64:
-		c.number, c.text = float64(v.Int64()), v.String()
-	case parquet.Float:
-		c.number, c.text = float64(v.Float()), v.String()
-	case parquet.Double:
-		c.number, c.text = v.Double(), v.String()
-	case parquet.Boolean:
-		if v.Boolean() {
-			c.number = 1
-		}
-		c.text = v.String()
-	case parquet.ByteArray:
+	x, ok := table.Number(v)
+	c := cell{text: v.String(), number: x}
+	if v.Kind() == parquet.ByteArray {
 		c = textCell(string(v.ByteArray()))
-	default:
+	} else if !ok {
 		return fmt.Errorf("row %d: the label is missing, or neither a number nor a name", len(t.cells))
 	}
 	if t.limit -= int64(len(c.text)) + 48; t.limit < 0 {

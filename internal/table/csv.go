@@ -40,10 +40,7 @@ func (r *csvRows) readHeader(line []byte) error {
 			return err
 		}
 	}
-	if name := r.missing(); name != "" {
-		return fmt.Errorf("no column %q in the header (%s)", name, listed(names))
-	}
-	return nil
+	return r.require("no column %q in the header (%s)", names)
 }
 
 // separator is the first of comma, semicolon and tab, in this order, that the header has.

@@ -35,14 +35,11 @@ func (r *jsonRows) add(line []byte) error {
 	if r.N > 0 {
 		return nil
 	}
-	name, known := r.missing(), "none that is known"
-	if len(r.columns) > 0 {
-		known = listed(r.Names())
+	known := r.Names()
+	if known == nil {
+		known = []string{"none that is known"}
 	}
-	if name != "" {
-		return fmt.Errorf("no %q (known here: %s)", name, known)
-	}
-	return nil
+	return r.require("no %q (known here: %s)", known)
 }
 
 // addValue adds a value to the row, if its column is wanted.
@@ -166,44 +163,7 @@ const jsonSpace = " \t\r\n"
 func trimLeft(b []byte) []byte { return bytes.TrimLeft(b, jsonSpace) }
 func trimJSON(b []byte) []byte { return bytes.Trim(b, jsonSpace) }
 
-// plainValue reports whether b is true, false or a JSON number (RFC 8259, section 6).
+// plainValue reports whether b is true, false or a JSON number.
 func plainValue(b []byte) bool {
-	switch string(b) {
-	case "true", "false":
-		return true
-	}
-	if len(b) > 0 && b[0] == '-' {
-		b = b[1:]
-	}
-	whole := digits(b)
-	if whole == 0 || b[0] == '0' && whole > 1 {
-		return false
-	}
-	b = b[whole:]
-	if len(b) > 0 && b[0] == '.' {
-		fraction := digits(b[1:])
-		if fraction == 0 {
-			return false
-		}
-		b = b[1+fraction:]
-	}
-	if len(b) == 0 {
-		return true
-	}
-	if b[0] != 'e' && b[0] != 'E' {
-		return false
-	}
-	if b = b[1:]; len(b) > 0 && (b[0] == '+' || b[0] == '-') {
-		b = b[1:]
-	}
-	return len(b) > 0 && digits(b) == len(b)
-}
-
-// digits is how many digits b begins with.
-func digits(b []byte) int {
-	n := 0
-	for n < len(b) && '0' <= b[n] && b[n] <= '9' {
-		n++
-	}
-	return n
+	return len(b) > 0 && bytes.IndexByte([]byte(`"{[n`), b[0]) < 0 && json.Valid(b)
 }

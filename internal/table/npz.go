@@ -40,10 +40,7 @@ func (r *reader) readNpz(src io.Reader) error {
 			return fmt.Errorf("%s: %w", quote.Name(name), err)
 		}
 	}
-	if name := r.missing(); name != "" {
-		return fmt.Errorf("no array %q (arrays: %s)", name, listed(r.header))
-	}
-	return nil
+	return r.require("no array %q (arrays: %s)", r.header)
 }
 
 // addArray adds an array of as many rows as those before.

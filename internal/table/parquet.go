@@ -86,9 +86,6 @@ func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parq
 	}
 }
 
-// ErrNoValue says that a page ends before a row that it held when it was read first.
-var ErrNoValue = errors.New("no value in this row")
-
 // Value reads one value of a leaf column again.
 func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
@@ -103,7 +100,7 @@ func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	defer parquet.Release(page)
 	var one [1]parquet.Value
 	if n, err := page.Values().ReadValues(one[:]); n != 1 {
-		return v, errors.Join(ErrNoValue, err)
+		return v, errors.Join(errors.New("no value in this row"), err)
 	}
 	return one[0].Clone(), nil
 }
@@ -142,10 +139,7 @@ func (r *reader) addColumns(ctx context.Context, file *Parquet) error {
 			return err
 		}
 	}
-	if name := r.missing(); name != "" {
-		return fmt.Errorf("no column %q (columns: %s)", name, listed(r.header))
-	}
-	return nil
+	return r.require("no column %q (columns: %s)", r.header)
 }
 
 // addLeaf reads the values of a column.
@@ -163,14 +157,16 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	}
 	c.Data = make([]float64, 0, min(r.N, 1<<20)) // the number of rows is a claim
 	add := func(_ int, v parquet.Value) error {
-		x, err := parquetNumber(v)
-		if err == nil {
-			err = r.checkFinite(x)
-		}
-		if err == nil && len(c.Data) == r.N {
-			err = errors.New("more values than rows")
-		}
-		if err == nil {
+		x, ok := Number(v)
+		err := r.checkFinite(x)
+		switch {
+		case v.IsNull():
+			return errEmpty
+		case !ok:
+			return fmt.Errorf("want numbers, not %s", v.Kind())
+		case err == nil && len(c.Data) == r.N:
+			return errors.New("more values than rows")
+		case err == nil:
 			c.Data = append(c.Data, x)
 		}
 		return err
@@ -186,25 +182,23 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	return nil
 }
 
-// parquetNumber is a value as a number.
-func parquetNumber(v parquet.Value) (float64, error) {
+// Number is a value as a number, 1 for true; ok is false for what is none.
+func Number(v parquet.Value) (x float64, ok bool) {
 	switch v.Kind() {
 	case parquet.Boolean:
 		if v.Boolean() {
-			return 1, nil
+			x = 1
 		}
-		return 0, nil
 	case parquet.Int32:
-		return float64(v.Int32()), nil
+		x = float64(v.Int32())
 	case parquet.Int64:
-		return float64(v.Int64()), nil
+		x = float64(v.Int64())
 	case parquet.Float:
-		return float64(v.Float()), nil
+		x = float64(v.Float())
 	case parquet.Double:
-		return v.Double(), nil
+		x = v.Double()
+	default:
+		return 0, false
 	}
-	if v.IsNull() {
-		return 0, errEmpty
-	}
-	return 0, fmt.Errorf("want numbers, not %s", v.Kind())
+	return x, true
 }

@@ -139,20 +139,19 @@ func (r *reader) readLines(lines *lineReader) error {
 	if err == io.EOF {
 		return fmt.Errorf("%s: empty file", r.Path)
 	}
-	var row func(line []byte) error
-	switch {
-	case err != nil:
-	case line[0] == '{':
-		row = (&jsonRows{r}).add
-		err = r.addRow(lines, line, row)
-	default:
-		rows := csvRows{reader: r}
-		row = rows.add
-		err = rows.readHeader(line)
+	add := (&jsonRows{r}).add
+	if err == nil && line[0] != '{' {
+		rows := &csvRows{reader: r}
+		add = rows.add
+		if err = rows.readHeader(line); err == nil {
+			line, err = lines.next()
+		}
 	}
 	for err == nil {
-		if line, err = lines.next(); err == nil {
-			err = r.addRow(lines, line, row)
+		if err = add(line); err == nil {
+			r.lines.add(r.N, lines.line)
+			r.N++
+			line, err = lines.next()
 		}
 	}
 	switch {
@@ -161,15 +160,6 @@ func (r *reader) readLines(lines *lineReader) error {
 	case r.N == 0:
 		return fmt.Errorf("%s: %w", r.Path, errNoRows)
 	}
-	return nil
-}
-
-func (r *reader) addRow(lines *lineReader, line []byte, add func([]byte) error) error {
-	if err := add(line); err != nil {
-		return err
-	}
-	r.lines.add(r.N, lines.line)
-	r.N++
 	return nil
 }
 

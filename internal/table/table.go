@@ -164,14 +164,15 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// missing is the first required column that the file has not; empty if it has all.
-func (r *reader) missing() string {
+// require returns an error about the first required column that the file has not; format takes its name and those that
+// the file has.
+func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
-		if r.index[name] == nil {
-			return name
+		if r.index[name] == nil { // listed on one line, whatever the names hold, and not too long
+			return fmt.Errorf(format, name, quote.Name(strings.Join(has, ", ")))
 		}
 	}
-	return ""
+	return nil
 }
 
 // hold counts values that are about to be kept.
@@ -194,7 +195,3 @@ func (r *reader) holdFile(src io.Reader) ([]byte, error) {
 	r.held = int64(len(data))
 	return data, err
 }
-
-// listed joins names of a file for an error: on one line, whatever they hold,
-// and not too long.
-func listed(names []string) string { return quote.Name(strings.Join(names, ", ")) }
