@@ -174,7 +174,7 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 		}
 		return e.convert(dst, data, first)
 	}
-	for j, p := range e.places { // they are spread over the whole array, which is in memory
+	for j, p := range e.places { // the elements are spread over the whole array, which is in memory
 		if err := e.readAt(data[j*e.Width:(j+1)*e.Width], first+p); err != nil {
 			return err
 		}

@@ -45,9 +45,6 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 		files = append(files, f)
 		t := parquetTable{path: path, ctx: ctx}
 		if err := table.Guard(func() error { return t.open(f, opt) }); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if err := table.Guard(t.read); err != nil {
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
@@ -132,14 +129,14 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 	if rows := t.file.NumRows(); rows < 0 || rows > t.limit/rowOverhead {
 		return fmt.Errorf("%d rows: %w", rows, memory.Check(-1))
 	}
-	columns := []int{t.image, t.label}
-	if t.imagePath >= 0 {
-		columns = []int{t.image, t.imagePath, t.label}
-	}
+	columns := slices.DeleteFunc([]int{t.image, t.imagePath, t.label}, func(k int) bool { return k < 0 })
 	if err := t.refuseLZ4(columns); err != nil {
 		return err
 	}
-	return t.file.CheckPages(t.ctx, columns...)
+	if err := t.file.CheckPages(t.ctx, columns...); err != nil {
+		return err
+	}
+	return t.read()
 }
 
 // refuseLZ4 says what to do with a codec in which images are not read.
@@ -241,16 +238,13 @@ func (t *parquetTable) read() error {
 	for g := range t.file.RowGroups() {
 		rows := len(t.images)
 		err := t.file.Each(t.ctx, g, t.image, func(row int, v parquet.Value) error { return t.addImage(g, row, v) })
-		if err != nil {
-			return err
-		}
-		if t.imagePath >= 0 {
+		if err == nil && t.imagePath >= 0 {
 			err = t.file.Each(t.ctx, g, t.imagePath, func(row int, v parquet.Value) error { return t.addPath(rows+row, v) })
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = t.file.Each(t.ctx, g, t.label, func(_ int, v parquet.Value) error { return t.addLabel(v) })
 		}
-		if err := t.file.Each(t.ctx, g, t.label, func(_ int, v parquet.Value) error { return t.addLabel(v) }); err != nil {
+		if err != nil {
 			return err
 		}
 		if len(t.cells) != len(t.images) {

@@ -96,13 +96,13 @@ func (r *Reader) openArrays() error {
 		{"scores0", &r.scores0, 3, true, false},
 	} {
 		var err error
-		if *a.to, err = r.openArray(a.name, a.dims, a.float); err != nil {
-			return fmt.Errorf("%s: %w", a.name, err)
+		if *a.to, err = r.openArray(a.name, a.dims, a.float); *a.to != nil {
+			r.arrays = append(r.arrays, *a.to)
 		}
 		switch {
-		case *a.to != nil:
-			r.arrays = append(r.arrays, *a.to)
-		case a.required:
+		case err != nil:
+			return fmt.Errorf("%s: %w", a.name, err)
+		case *a.to == nil && a.required:
 			return fmt.Errorf("no array %q (a file of scores has scores [N,n,m] and labels [N])", a.name)
 		}
 	}

@@ -50,22 +50,11 @@ func (l *lineReader) next() ([]byte, error) {
 		if l.line == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // byte order mark
 		}
-		if line = trimLine(line); len(line) > 0 {
+		line = bytes.TrimLeft(bytes.TrimRight(line, " \r\n"), " ") // tabs separate columns
+		if len(line) > 0 {
 			return line, nil
 		}
 	}
-}
-
-// trimLine drops the end of line and spaces at both ends. Tabs stay: they
-// separate columns.
-func trimLine(b []byte) []byte {
-	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
-		b = b[:len(b)-1]
-	}
-	for len(b) > 0 && b[0] == ' ' {
-		b = b[1:]
-	}
-	return b
 }
 
 // check takes a row's checksum for granted only if the rows before had one, too.

@@ -120,18 +120,18 @@ func (r *reader) read(ctx context.Context, src io.Reader) error {
 	case string(magic) == "PAR1":
 		err = r.readParquet(ctx, in)
 	default:
-		return r.readLines(&lineReader{in: in})
+		if err := r.readLines(&lineReader{in: in}); err != nil {
+			return err
+		}
 	}
 	if err == nil && r.N == 0 {
-		err = errNoRows
+		err = errors.New("no rows")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Path, err)
 	}
 	return nil
 }
-
-var errNoRows = errors.New("no rows")
 
 // readLines reads a header and rows of CSV, or rows of JSON.
 func (r *reader) readLines(lines *lineReader) error {
@@ -154,11 +154,8 @@ func (r *reader) readLines(lines *lineReader) error {
 			line, err = lines.next()
 		}
 	}
-	switch {
-	case err != io.EOF:
+	if err != io.EOF {
 		return fmt.Errorf("%s:%d: %w", r.Path, lines.line, err)
-	case r.N == 0:
-		return fmt.Errorf("%s: %w", r.Path, errNoRows)
 	}
 	return nil
 }
