@@ -6,13 +6,13 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // findBounds finds the bounds that path is or holds, and warns of what a reader of them
 // should know.
 func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
-	if path == tabular.Stdin {
+	if path == table.Stdin {
 		return runfolder.Bounds{File: path}, nil
 	}
 	evidence, err := runfolder.Find(path)

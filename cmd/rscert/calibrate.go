@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // calibrateOptions are the flags of calibrate.
@@ -167,16 +167,16 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 // calibrationTask is what a map is fitted on or applied to, of calibrate and of temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
-	table, testTable *tabular.Table
+	table, testTable *table.Table
 	rows             []int  // of testTable, those of test; nil for all
 	fitted           []bool // rows of all
 	found            calibrator.Map
 }
 
 // outputReader reads the outputs of a classifier.
-type outputReader func(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error)
+type outputReader func(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error)
 
-func newCalibrationTask(all calibrator.Data, table *tabular.Table) calibrationTask {
+func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask {
 	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
 }
 
@@ -212,7 +212,7 @@ type split struct {
 	seed  uint64
 }
 
-func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
+func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
 	t, err := readTable(ctx, s, path, quiet, predictions.OutputColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err

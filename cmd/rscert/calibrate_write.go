@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rscert/rscert/internal/durable"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // write writes the files that were asked for.
@@ -51,7 +51,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	if c.all.Label != nil {
 		names = append(names, "label")
 	}
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	w.Header(append(names, "fitted")...)
 	for i, fitted := range c.fitted {
 		for _, x := range p[i*classes : (i+1)*classes] {

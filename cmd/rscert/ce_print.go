@@ -9,13 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // writeCurve writes the curve as CSV.
 func writeCurve(path string, curve []calib.CurvePoint) error {
 	var b bytes.Buffer
-	w := tabular.NewWriter(&b)
+	w := table.NewWriter(&b)
 	w.Header("score", "eta", "lower", "upper", "n", "from", "to")
 	for _, p := range curve {
 		w.Float(p.Score)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/progress"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // oneFile is the Args of commands that read one file.
@@ -20,7 +20,7 @@ func oneFile(_ *cobra.Command, args []string) error {
 }
 
 // readTable reads a table and shows how far it is. Its errors are the input's.
-func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabular.Options) (*tabular.Table, error) {
+func readTable(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	size := int64(-1)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
@@ -29,12 +29,12 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabu
 	defer bar.Finish()
 	opt.Progress = func(n int64) { bar.Add(n, "") }
 	opt.Input = s.in
-	t, err := tabular.Read(ctx, path, opt)
+	t, err := table.Read(ctx, path, opt)
 	return t, badInput(err)
 }
 
 func displayPath(path string) string {
-	if path == tabular.Stdin {
+	if path == table.Stdin {
 		return "stdin"
 	}
 	return path

@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // rejectByThreshold sets the threshold on the held-out file and computes the errors of p above it.
 func rejectByThreshold(
-	ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions,
+	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
 	if p.Weight != nil {
 		return nil, badInputf("--held-out: examples cannot have weights")
@@ -47,7 +47,7 @@ func rejectByThreshold(
 // readAttacks are the worst answers on each row over the attacks: the columns of the input, if it has them, and every
 // file of --attack.
 func readAttacks(
-	ctx context.Context, s streams, p *calib.Predictions, table *tabular.Table, o metricsOptions,
+	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (worst []calib.Attacked, attacks int, err error) {
 	add := func(attacked []calib.Attacked) {
 		attacks++
@@ -84,7 +84,7 @@ func readAttacks(
 // votes.
 func readPredictions(
 	ctx context.Context, s streams, path string, o metricsOptions,
-) (*calib.Predictions, *tabular.Table, error) {
+) (*calib.Predictions, *table.Table, error) {
 	if holdsVotes(path) {
 		if o.radius != nil {
 			return nil, nil, badInputf("%s: --radius is given, but votes have no radius", path)
@@ -116,7 +116,7 @@ func readPredictions(
 // certified, or all where every example is wanted.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
-) (*calib.Predictions, *tabular.Table, error) {
+) (*calib.Predictions, *table.Table, error) {
 	t, err := readTable(ctx, s, path, o.quiet, predictions.Columns())
 	if err != nil {
 		return nil, nil, err

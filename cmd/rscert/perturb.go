@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // perturbOptions are the flags of perturb as given.
@@ -137,12 +137,12 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 }
 
 // writeScores writes the perturbed scores, the labels as they were where the input has them, and how each row was made.
-func (o perturbOptions) writeScores(out io.Writer, t *tabular.Table, names []string, score []float64) error {
+func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {
 		names = names[:1]
 	}
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	w.Header(slices.Concat(names, predictions.PerturbationColumns)...)
 	for i, x := range score {
 		w.Float(x)
@@ -158,7 +158,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *tabular.Table, names []str
 }
 
 // perturbScores perturbs in place; the rows are numbered from firstRow.
-func perturbScores(t *tabular.Table, score []float64, k calib.Sech, firstRow int) error {
+func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {
 			return badInput(t.Errorf(i, "score %v is outside [0, 1]", x))
@@ -181,7 +181,7 @@ type aurocAfter struct {
 	After     float64 `json:"after"`
 }
 
-func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOptions) error {
+func reportAUROC(ctx context.Context, s streams, t *table.Table, o perturbOptions) error {
 	score, label, err := predictions.Scores(t)
 	if err != nil {
 		return badInput(err)
@@ -212,7 +212,7 @@ func reportAUROC(ctx context.Context, s streams, t *tabular.Table, o perturbOpti
 }
 
 // auroc is the area under the ROC curve of scores, which are those of t or as many.
-func auroc(t *tabular.Table, score, label []float64) (float64, error) {
+func auroc(t *table.Table, score, label []float64) (float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
 		return 0, badInput(predictions.LocateRow(t, err))

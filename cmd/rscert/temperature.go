@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // temperatureOptions are the flags of temperature.
@@ -64,7 +64,7 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
 }
 
 // readLogits reads logits [N×m] and labels.
-func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *tabular.Table, error) {
+func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
 	t, err := readTable(ctx, s, path, quiet, predictions.LogitColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err

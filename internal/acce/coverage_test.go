@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // A row is an example of two classes whose score of class 0 is high where a linear function
@@ -147,7 +147,7 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	t.Helper()
 	opt := acce.Columns()
 	opt.Input = strings.NewReader(bounds)
-	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	table, err := table.Read(t.Context(), table.Stdin, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

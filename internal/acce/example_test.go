@@ -7,18 +7,18 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/acce"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // readTable reads a table of bounds.
-func readTable(text string) *tabular.Table {
+func readTable(text string) *table.Table {
 	options := acce.Columns()
 	options.Input = strings.NewReader(text)
-	table, err := tabular.Read(context.Background(), tabular.Stdin, options)
+	t, err := table.Read(context.Background(), table.Stdin, options)
 	if err != nil {
 		panic(err)
 	}
-	return table
+	return t
 }
 
 // The two predictions of Emde et al. 2025, appendix E.2, in three bins.

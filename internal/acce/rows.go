@@ -18,18 +18,18 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predictions"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // Columns are what a table of bounds holds.
-func Columns() tabular.Options {
-	return tabular.Options{
+func Columns() table.Options {
+	return table.Options{
 		Required: []string{"lower", "upper", "correct"},
 		Optional: []string{"index", "confidence", "radius", "examples", "certified", "alpha"},
 	}
 }
 
-func readRows(t *tabular.Table) (b calib.BoundRows) {
+func readRows(t *table.Table) (b calib.BoundRows) {
 	for name, column := range map[string]*[]float64{
 		"lower": &b.Lower, "upper": &b.Upper, "correct": &b.Correct,
 		"index": &b.Index, "confidence": &b.Confidence, "radius": &b.Radius, "examples": &b.Examples,
@@ -48,7 +48,7 @@ type group struct {
 
 // splitByRadius checks the rows and puts those of each radius that is wanted together, in ascending order of it; only
 // the rows of examples that are at all of these radii, if same is set.
-func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
+func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
 		return nil, predictions.LocateRadius(t, err)
@@ -70,7 +70,7 @@ func splitByRadius(t *tabular.Table, b calib.BoundRows, wanted []float64, same b
 }
 
 // locateExamples says of which table an error of SameExamples is, and what to do.
-func locateExamples(t *tabular.Table, err error) error {
+func locateExamples(t *table.Table, err error) error {
 	switch {
 	case errors.Is(err, calib.ErrNoIndex):
 		return hint.Add(errors.New(t.Path+": no column index"), "%s finds the examples of all radii by their index", param.SameExamples)
@@ -97,7 +97,7 @@ func (*UncountedError) Hint() string {
 }
 
 // countSampled takes the number of examples that is stated, if it is not 0, or what the table says of it.
-func countSampled(t *tabular.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
+func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError
 	switch {

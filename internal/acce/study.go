@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // MaxBins is the largest number of bins.
@@ -40,7 +40,7 @@ type Options struct {
 // Study is a table of bounds, read and checked.
 type Study struct {
 	options Options
-	table   *tabular.Table
+	table   *table.Table
 	bins    calib.Bins
 	groups  []group
 	sampled calib.Sampled // none where the number of examples is not known
@@ -50,7 +50,7 @@ type Study struct {
 }
 
 // NewStudy checks the options and the table, which has Columns.
-func NewStudy(t *tabular.Table, o Options) (*Study, error) {
+func NewStudy(t *table.Table, o Options) (*Study, error) {
 	s := &Study{options: o, table: t}
 	var err error
 	if s.bins, err = calib.NewBins(o.Bins); err != nil {
@@ -261,7 +261,7 @@ func (s *Study) WriteAttack(out io.Writer) error {
 			names, kept = append(names, name), append(kept, column)
 		}
 	}
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	w.Header(append(names, "lower", "upper", "correct", "confidence", "bin")...)
 	for j, g := range s.groups {
 		for n, i := range g.Rows {

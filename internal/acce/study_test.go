@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/calib"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // readText reads a table of bounds from text, as the file stdin.
-func readText(t *testing.T, text string) *tabular.Table {
+func readText(t *testing.T, text string) *table.Table {
 	t.Helper()
 	opt := Columns()
 	opt.Input = strings.NewReader(text)
-	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	table, err := table.Read(t.Context(), table.Stdin, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

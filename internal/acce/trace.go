@@ -7,7 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // traceRun is what a run of a search is told by.
@@ -42,7 +42,7 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 // error and that of the projected confidences. Of dECE the relaxed one is the differentiable error; it has no
 // constraints. It needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
-	w := tabular.NewWriter(out)
+	w := table.NewWriter(out)
 	var radius []string
 	if slices.ContainsFunc(s.traces, func(t trace) bool { return t.radius != nil }) {
 		radius = []string{"radius"}
@@ -60,7 +60,7 @@ func (s *Study) WriteTrace(out io.Writer) error {
 	return w.Flush()
 }
 
-func (t trace) write(w *tabular.Writer, run int, r admm.Residuals) {
+func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
 	if t.radius != nil {
 		w.Float(*t.radius)
 	}
@@ -92,7 +92,7 @@ func (t trace) write(w *tabular.Writer, run int, r admm.Residuals) {
 }
 
 // checkStarts reports a search that could start nowhere.
-func (o Options) checkStarts(t *tabular.Table, haveClean bool) error {
+func (o Options) checkStarts(t *table.Table, haveClean bool) error {
 	for _, s := range o.Solvers {
 		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Random == 0 {
 			return hint.New(fmt.Sprintf("%s: no column confidence for --%s-starts clean", t.Path, s.Name), "start from brier")

@@ -1,9 +1,6 @@
 package dataset
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // openCSV reads a label and values in every line, after an optional header. labelcolumn.go tells which column is which.
@@ -26,13 +24,13 @@ import (
 // 0 or 1 may be a binary image in either unit, and is left alone.) Note says
 // what was decided.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
-	file, in, err := openText(ctx, path)
+	file, records, err := openText(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	t := csvTable{path: path, opt: opt, limit: memory.Limit()}
-	err = t.read(in)
+	err = t.read(records)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -42,83 +40,23 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return t.dataset(ctx)
 }
 
-// openText opens a file for what it holds, without compression and byte order mark.
-func openText(ctx context.Context, path string) (io.Closer, *bufio.Reader, error) {
+// openText opens a table for its rows of text.
+func openText(ctx context.Context, path string) (io.Closer, *table.Records, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	in, err := plainText(contextReader{ctx, io.LimitReader(file, size)})
+	records, err := table.NewRecords(contextReader{ctx, io.LimitReader(file, size)})
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 	}
-	return file, in, nil
-}
-
-// plainText returns what a file holds, without compression and byte order mark.
-func plainText(file io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(file, 1<<16)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, gzipMagic) {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(z, 1<<16)
-	}
-	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		_, _ = in.Discard(3)
-	}
-	return in, nil
-}
-
-// maxLine is how long a line may be, in bytes: a file without ends of lines must not claim all memory.
-const maxLine = 64 << 20
-
-// lineLimit passes on what it reads while nobody waits for the end of a line, or of quotes, for more than maxLine.
-type lineLimit struct {
-	r       io.Reader
-	n       int64 // bytes passed on
-	through int64 // bytes of them in complete lines
-}
-
-var errLongLine = fmt.Errorf("a line of more than %d MiB", maxLine>>20)
-
-func (l *lineLimit) Read(p []byte) (int, error) {
-	if l.n-l.through > maxLine {
-		return 0, errLongLine
-	}
-	n, err := l.r.Read(p)
-	l.n += int64(n)
-	return n, err
-}
-
-// separator tells from the first line what separates the fields: tabs, semicolons (a spreadsheet's, where the comma is
-// the decimal point) or commas.
-func separator(path string, in *bufio.Reader) (rune, error) {
-	line, _ := in.Peek(in.Size())
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	quoted := false
-	seen := map[rune]bool{}
-	for _, r := range string(line) {
-		quoted = quoted != (r == '"')
-		seen[r] = seen[r] || !quoted
-	}
-	switch {
-	case seen['\t']:
-		return '\t', nil
-	case seen[';']:
-		return ';', nil
-	case !seen[','] && len(bytes.Fields(line)) > 1:
-		return 0, fmt.Errorf("%s: line 1: fields separated by spaces; write them with commas: numpy.savetxt(FILE, a, delimiter=\",\")", path)
-	}
-	return ',', nil
+	return file, records, nil
 }
 
 // csvTable is what is read of a CSV file.
 type csvTable struct {
 	path  string
 	opt   Options
-	text  *lineLimit
 	limit int64 // bytes of the rows
 
 	header  []string // nil: none
@@ -143,20 +81,11 @@ type cell struct {
 	column int     // where it is in its line, in bytes from 1; 0 if not known
 }
 
-func (t *csvTable) read(in *bufio.Reader) error {
-	comma, err := separator(t.path, in)
-	if err != nil {
-		return err
-	}
-	t.text = &lineLimit{r: in}
-	r := csv.NewReader(t.text)
-	r.Comma = comma
-	r.ReuseRecord = true
+func (t *csvTable) read(r *table.Records) error {
 	r.FieldsPerRecord = -1
-	r.TrimLeadingSpace = comma != '\t'
+	r.TrimLeadingSpace = r.Comma != '\t'
 	for {
-		record, err := r.Read()
-		t.text.through = r.InputOffset()
+		record, line, err := r.Next()
 		if err == io.EOF {
 			return nil
 		}
@@ -165,22 +94,16 @@ func (t *csvTable) read(in *bufio.Reader) error {
 			if errors.As(err, &p) {
 				return fmt.Errorf("%s: line %d, column %d: %w", t.path, p.Line, p.Column, p.Err)
 			}
-			return fmt.Errorf("%s: byte %d: %w", t.path, t.text.n, err)
+			return fmt.Errorf("%s: byte %d: %w", t.path, r.Bytes(), err)
 		}
-		line, _ := r.FieldPos(0)
+		header := false
 		if t.columns == 0 {
-			header, err := t.begin(line, record)
-			if err != nil {
-				return err
-			}
-			if header {
-				continue
-			}
+			header, err = t.begin(line, record)
 		}
-		if len(record) != t.columns {
-			return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
+		if err == nil && !header {
+			err = t.add(r.Reader, line, record)
 		}
-		if err := t.add(r, line, record); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -208,6 +131,9 @@ func (t *csvTable) begin(line int, record []string) (header bool, err error) {
 
 // add adds a row. line is where it begins.
 func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
+	if len(record) != t.columns {
+		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
+	}
 	const overhead, cellSize = 128, 48 // of a row: its line, its slices, and what the list of them leaves when it grows
 	t.limit -= overhead + 4*int64(len(record)) + cellSize*int64(len(t.watched))
 	row := csvRow{line: line, values: make([]float32, len(record)), cells: make([]cell, 0, len(t.watched))}

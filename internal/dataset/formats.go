@@ -143,18 +143,8 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 			return openNPY(ctx, file, opt)
 		}
 	}
-	for _, suffix := range []string{".parquet", ".tar"} {
-		if files, err := splitIn(path, suffix); err != nil {
-			return nil, err
-		} else if len(files) > 0 {
-			if opt.Labels != "" {
-				return nil, fmt.Errorf("%s: hold their own labels, so %s has no use", files[0], opt.Labels)
-			}
-			if suffix == ".tar" {
-				return openTars(ctx, files, opt)
-			}
-			return openParquets(ctx, files, opt)
-		}
+	if d, err := openArchives(ctx, path, opt); d != nil || err != nil {
+		return d, err
 	}
 	d, err := openImages(ctx, path, opt)
 	if err != nil {
@@ -163,6 +153,25 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 		}
 	}
 	return d, err
+}
+
+// openArchives opens the Parquet files or tar archives in a folder; nil if it has none.
+func openArchives(ctx context.Context, path string, opt Options) (*Dataset, error) {
+	for _, suffix := range []string{".parquet", ".tar"} {
+		files, err := splitIn(path, suffix)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(files) == 0:
+			continue
+		case opt.Labels != "":
+			return nil, fmt.Errorf("%s: hold their own labels, so %s has no use", files[0], opt.Labels)
+		case suffix == ".tar":
+			return openTars(ctx, files, opt)
+		}
+		return openParquets(ctx, files, opt)
+	}
+	return nil, nil
 }
 
 // cifarIn returns the test batch of CIFAR in a folder: of the binary version, or the Python version as torchvision

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -272,29 +271,20 @@ var fileColumns = []string{"file", "filename", "file_name", "image", "image_id",
 // readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
 func readImageLabels(ctx context.Context, path, column string) (imageLabels, error) {
 	l := imageLabels{path: path}
-	file, in, err := openText(ctx, path)
+	file, records, err := openText(ctx, path)
 	if err != nil {
 		return l, err
 	}
 	defer file.Close()
-	comma, err := separator(path, in)
-	if err != nil {
-		return l, err
-	}
-	text := &lineLimit{r: in}
-	r := csv.NewReader(text)
-	r.Comma, r.ReuseRecord = comma, true
 	limit, fileColumn, labelColumn := memory.Limit(), 0, -1
 	for {
-		record, err := r.Read()
-		text.through = r.InputOffset()
+		record, line, err := records.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return l, fmt.Errorf("%s: %w", path, err)
 		}
-		line, _ := r.FieldPos(0)
 		if labelColumn < 0 {
 			header := false
 			if fileColumn, labelColumn, header, err = imageColumns(record, column); err != nil {

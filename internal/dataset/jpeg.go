@@ -45,19 +45,7 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	}
 	column := make([]int, half) // of weight 4 in 4:2:0, 1 in 4:2:2
 	for y := range h {
-		scale, down, up := 2, 2, 1 // log₂ of the weight, what rounds x to the right and to the left
-		if ratio == image.YCbCrSubsampleRatio422 {
-			for i := range column {
-				column[i] = int(plane[y*img.CStride+i])
-			}
-		} else {
-			near := y / 2
-			far := min(max(near+2*(y%2)-1, 0), (h+1)/2-1)
-			for i := range column {
-				column[i] = 3*int(plane[near*img.CStride+i]) + int(plane[far*img.CStride+i])
-			}
-			scale, down, up = 4, 7, 8
-		}
+		scale, down, up := enlargeColumn(column, img, plane, y)
 		for x := range w {
 			i := x / 2
 			side, round := max(i-1, 0), up
@@ -68,4 +56,21 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 		}
 	}
 	return out
+}
+
+// enlargeColumn fills column with the samples of line y, and returns log₂ of the weight of the result and what rounds
+// x to the right and to the left.
+func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
+	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
+		for i := range column {
+			column[i] = int(plane[y*img.CStride+i])
+		}
+		return 2, 2, 1
+	}
+	near := y / 2
+	far := min(max(near+2*(y%2)-1, 0), (img.Rect.Dy()+1)/2-1)
+	for i := range column {
+		column[i] = 3*int(plane[near*img.CStride+i]) + int(plane[far*img.CStride+i])
+	}
+	return 4, 7, 8
 }

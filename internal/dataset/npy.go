@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -108,7 +109,33 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 	if err := checkExample(x.Shape[1:]); err != nil {
 		return nil, fmt.Errorf("%s: an example of shape %v %w", x.name, x.Shape[1:], err)
 	}
-	d := &Dataset{format: format, labels: labels, labelAt: labelAt}
+	inputs, channelsLast := x.examples()
+	d := &Dataset{format: format, labels: labels, labelAt: labelAt, shape: inputs.shape, values: inputs.values}
+	if inputs.Kind == 'f' && inputs.Width == 8 {
+		d.roundings = inputs.roundings
+	}
+	if channelsLast {
+		d.addNote("shape %v read as [N,H,W,C]", x.Shape)
+	}
+	if x.Kind == 'f' {
+		d.addNote("values as they are")
+	} else {
+		d.bytes = true
+		d.addNote("bytes scaled to [0,1]")
+	}
+	return d, nil
+}
+
+// arrayExamples are the inputs in an array, whose values are given in the order [C,H,W].
+type arrayExamples struct {
+	*array
+	shape    []int // of one
+	stride   int   // elements of the file from one to the next
+	places   []int // of one's values, in elements of the file after its first
+	permuted bool  // the elements of one lie together in another order
+}
+
+func (x *array) examples() (e *arrayExamples, channelsLast bool) {
 	// strides[k] is how far apart, in elements of the file, neighbours in
 	// dimension k of the result are.
 	strides, step := make([]int, len(x.Shape)), 1
@@ -119,92 +146,91 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 		strides[k] = step
 		step *= x.Shape[k]
 	}
-	dims := slices.Clone(x.Shape[1:])
-	first, strides := strides[0], strides[1:]
+	e = &arrayExamples{array: x, shape: slices.Clone(x.Shape[1:]), stride: strides[0], places: []int{0}}
+	dims, strides := e.shape, strides[1:]
 	switch {
 	case len(dims) == 2:
-		dims, strides = []int{1, dims[0], dims[1]}, []int{0, strides[0], strides[1]}
+		e.shape, strides = []int{1, dims[0], dims[1]}, []int{0, strides[0], strides[1]}
 	case len(dims) == 3 && channels(dims[2]) && !channels(dims[0]):
-		dims, strides = []int{dims[2], dims[0], dims[1]}, []int{strides[2], strides[0], strides[1]}
-		d.addNote("shape %v read as [N,H,W,C]", x.Shape)
+		e.shape, strides = []int{dims[2], dims[0], dims[1]}, []int{strides[2], strides[0], strides[1]}
+		channelsLast = true
 	}
-	d.shape = dims
-	if x.Kind == 'f' {
-		d.addNote("values as they are")
-	} else {
-		d.bytes = true
-		d.addNote("bytes scaled to [0,1]")
-	}
-	// Places of an example's values, relative to its first one.
-	places := []int{0}
-	for k, n := range dims {
-		next := make([]int, 0, len(places)*n)
-		for _, p := range places {
+	for k, n := range e.shape {
+		next := make([]int, 0, len(e.places)*n)
+		for _, p := range e.places {
 			for i := range n {
 				next = append(next, p+i*strides[k])
 			}
 		}
-		places = next
+		e.places = next
 	}
-	permuted := !x.Fortran && !slices.IsSorted(places)
-	d.values = func(i int, dst []float32) error {
-		data, err := x.example(i*first, places)
-		if err != nil {
-			return err
-		}
-		elements := dst
-		if permuted {
-			elements = make([]float32, len(places))
-		}
-		npy.Decode(x.Type, elements, data)
-		for j, p := range places {
-			k := j
-			if permuted {
-				k = p
-			}
-			dst[j] = elements[k]
-			if x.Kind == 'u' {
-				dst[j] = unit[uint8(dst[j])]
-			} else if !finite(dst[j]) {
-				var v [1]float64
-				npy.Decode(x.Type, v[:], data[k*x.Width:])
-				return fmt.Errorf("%s: %v is not a finite float32", x.place(i*first+p), v[0])
-			}
-		}
-		return nil
-	}
-	if x.Kind == 'f' && x.Width == 8 {
-		d.roundings = func(i int, dst []float64) (named bool, err error) {
-			data, err := x.example(i*first, places)
-			if err != nil {
-				return false, err
-			}
-			npy.Decode(x.Type, dst, data) // in the order of the file: the caller wants their norm or their largest
-			named = true
-			for j, v := range dst {
-				v32 := float32(v)
-				dst[j] = math.Abs(v - float64(v32))
-				named = named && (dst[j] == 0 || isNamed(v, v32))
-			}
-			return named, nil
-		}
-	}
-	return d, nil
+	e.permuted = !x.Fortran && !slices.IsSorted(e.places)
+	return e, channelsLast
 }
 
-// example reads the bytes of an example's elements. They lie together from element e on, in order or permuted. In
-// Fortran order they are spread over the whole array, which is in memory.
-func (a *array) example(e int, places []int) ([]byte, error) {
-	data := make([]byte, len(places)*a.Width)
-	if !a.Fortran {
-		return data, a.readAt(data, e)
+// values fills dst with example i.
+func (e *arrayExamples) values(i int, dst []float32) error {
+	data, err := e.example(i)
+	if err != nil {
+		return err
 	}
-	for j, p := range places {
-		if err := a.readAt(data[j*a.Width:(j+1)*a.Width], e+p); err != nil {
+	return e.convert(dst, data, i*e.stride)
+}
+
+// roundings fills dst with what reading each element of example i, a float64, as a float32 changes, in the order of the
+// file. named says that each is named by its float32.
+func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
+	data, err := e.example(i)
+	if err != nil {
+		return false, err
+	}
+	npy.Decode(e.Type, dst, data)
+	named = true
+	for j, v := range dst {
+		v32 := float32(v)
+		dst[j] = math.Abs(v - float64(v32))
+		named = named && (dst[j] == 0 || isNamed(v, v32))
+	}
+	return named, nil
+}
+
+// example reads the bytes of example i's elements. They lie together, in order or permuted. In Fortran order they are
+// spread over the whole array, which is in memory.
+func (e *arrayExamples) example(i int) ([]byte, error) {
+	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
+	if !e.Fortran {
+		return data, e.readAt(data, first)
+	}
+	for j, p := range e.places {
+		if err := e.readAt(data[j*e.Width:(j+1)*e.Width], first+p); err != nil {
 			return nil, err
 		}
 	}
 	return data, nil
+}
+
+// convert turns an example's elements, as they are in the file from element first on, into values.
+func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
+	elements := dst
+	if e.permuted {
+		elements = make([]float32, len(e.places))
+	}
+	npy.Decode(e.Type, elements, data)
+	for j, p := range e.places {
+		k := j
+		if e.permuted {
+			k = p
+		}
+		dst[j] = elements[k]
+		if e.Kind == 'u' {
+			dst[j] = unit[uint8(dst[j])]
+		} else if !finite(dst[j]) {
+			var v [1]float64
+			npy.Decode(e.Type, v[:], data[k*e.Width:])
+			return fmt.Errorf("%s: %v is not a finite float32", e.place(first+p), v[0])
+		}
+	}
+	return nil
 }
 
 func channels(n int) bool { return n == 1 || n == 3 }
@@ -320,7 +346,6 @@ var arrayNames = [][2]string{
 }
 
 func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
-	labels := opt.Labels
 	f, err := openChecked(path)
 	if err != nil {
 		return nil, err
@@ -330,38 +355,18 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 			f.Close()
 		}
 	}()
-	archive, err := zip.NewReader(f, f.size())
+	x, y, err := inputsAndLabels(path, f, opt.Labels != "")
 	if err != nil {
-		return nil, fmt.Errorf("%s: not a whole .npz file: %w", path, err)
+		return nil, err
 	}
-	members := map[string]*zip.File{}
-	var names []string
-	for _, m := range archive.File {
-		name := strings.TrimSuffix(m.Name, ".npy")
-		if members[name] != nil {
-			return nil, fmt.Errorf("%s: array %s appears twice", path, quote.Name(name))
-		}
-		members[name] = m
-		names = append(names, name)
-	}
-	var x, y *zip.File
-	for _, pair := range arrayNames {
-		x, y = members[pair[0]], members[pair[1]]
-		if x != nil && (y != nil || labels != "") {
-			break
-		}
-	}
-	if x == nil || y == nil && labels == "" {
-		return nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
-	}
-	var classes []int
+	var labels []int
 	var at func(int) string
-	if labels != "" {
-		classes, at, err = readLabels(ctx, labels)
+	if opt.Labels != "" {
+		labels, at, err = readLabels(ctx, opt.Labels)
 	} else {
 		var a *array
 		if a, err = readMember(ctx, path, f, y); err == nil {
-			classes, err = a.labels()
+			labels, err = a.labels()
 			at = a.labelAt
 		}
 	}
@@ -372,13 +377,38 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	if err != nil {
 		return nil, err
 	}
-	d, err := inputs.dataset("NumPy .npz", classes, at)
+	d, err := inputs.dataset("NumPy .npz", labels, at)
 	if err != nil {
 		return nil, err
 	}
 	d.closer = f
-	d.addNote("inputs %s", strings.TrimSuffix(x.Name, ".npy"))
+	d.addNote("inputs %s", npy.ArrayName(x))
 	return d, nil
+}
+
+// inputsAndLabels finds the arrays of an archive by arrayNames; labels may be nil if they are apart.
+func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File, err error) {
+	archive, err := zip.NewReader(f, f.size())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: not a whole .npz file: %w", path, err)
+	}
+	members := map[string]*zip.File{}
+	var names []string
+	for _, m := range archive.File {
+		name := npy.ArrayName(m)
+		if members[name] != nil {
+			return nil, nil, fmt.Errorf("%s: array %s appears twice", path, quote.Name(name))
+		}
+		members[name] = m
+		names = append(names, name)
+	}
+	for _, pair := range arrayNames {
+		x, y = members[pair[0]], members[pair[1]]
+		if x != nil && (y != nil || labelsApart) {
+			return x, y, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
 }
 
 // readMember reads an array of an archive. The data of an array that is stored
@@ -390,27 +420,17 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 		return nil, fmt.Errorf("%s: byte 0: %w", name, err)
 	}
 	length := int64(m.UncompressedSize64)
-	open := func() (io.ReadCloser, error) {
-		r, err := m.Open()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return r, nil
-	}
-	r, err := open()
+	r, err := m.Open()
 	if err != nil {
-		return nil, err
-	}
-	a, err := parseNPY(name, r, length)
-	r.Close()
-	if err != nil {
-		return nil, err
-	}
-	if r, err = open(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer r.Close()
-	whole := contextReader{ctx, r}
+	var header bytes.Buffer
+	a, err := parseNPY(name, io.TeeReader(r, &header), length)
+	if err != nil {
+		return nil, err
+	}
+	whole := contextReader{ctx, io.MultiReader(&header, r)}
 	if m.Method != zip.Store || a.Fortran {
 		held, err := hold(whole, length)
 		if err != nil {

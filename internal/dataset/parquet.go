@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,9 +12,11 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // openParquet reads one Parquet file.
@@ -43,10 +44,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 		}
 		files = append(files, f)
 		t := parquetTable{path: path, ctx: ctx}
-		if err := guarded(func() error { return t.open(f, opt) }); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if err := guarded(t.read); err != nil {
+		if err := table.Guard(func() error { return t.open(f, opt) }); err != nil {
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
@@ -106,21 +104,11 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 	return d.setLabelsBy(cells, names)
 }
 
-// guarded turns a panic, which the Parquet library has on some damaged files, into an error.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("damaged: %v", r)
-		}
-	}()
-	return f()
-}
-
 // parquetTable is what is read of a Parquet file.
 type parquetTable struct {
 	path string
 	ctx  context.Context // of the opening
-	file *parquet.File
+	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath may be −1
 	classes                 []string // of a ClassLabel
@@ -130,19 +118,42 @@ type parquetTable struct {
 	limit  int64
 }
 
-func (t *parquetTable) open(f contents, opt Options) error {
-	file, err := parquet.OpenFile(f, f.size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
+func (t *parquetTable) open(f contents, opt Options) (err error) {
+	if t.file, err = table.OpenParquet(f, f.size()); err != nil {
 		return fmt.Errorf("not a whole Parquet file: %w", err)
 	}
-	t.file, t.limit = file, memory.Limit()
+	t.limit = memory.Limit()
 	if err := t.chooseColumns(opt.LabelColumn); err != nil {
 		return err
 	}
-	if rows := file.NumRows(); rows < 0 || rows > t.limit/rowOverhead {
+	if rows := t.file.NumRows(); rows < 0 || rows > t.limit/rowOverhead {
 		return fmt.Errorf("%d rows: %w", rows, memory.Check(-1))
 	}
-	return t.checkPages(f)
+	columns := slices.DeleteFunc([]int{t.image, t.imagePath, t.label}, func(k int) bool { return k < 0 })
+	if err := t.refuseLZ4(columns); err != nil {
+		return err
+	}
+	if err := t.file.CheckPages(t.ctx, columns...); err != nil {
+		return err
+	}
+	return t.read()
+}
+
+// refuseLZ4 says what to do with a codec in which images are not read.
+func (t *parquetTable) refuseLZ4(columns []int) error {
+	for g, group := range t.file.Metadata().RowGroups {
+		for _, k := range columns {
+			if k >= len(group.Columns) {
+				continue // CheckPages says so
+			}
+			switch codec := group.Columns[k].MetaData.Codec; codec {
+			case meta.Lz4, meta.Lz4Raw, meta.LZO:
+				return fmt.Errorf(`row group %d, column %d: compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
+					`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, g, k, codec)
+			}
+		}
+	}
+	return nil
 }
 
 // imageColumnNames are looked for in this order, before any column that is a struct with bytes.
@@ -157,20 +168,7 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	columns = slices.Compact(columns)
 	all := quote.Name(strings.Join(columns, ", "))
-	t.image, t.imagePath, t.label = -1, -1, -1
-	for _, name := range slices.Concat(imageColumnNames, columns) {
-		if k, ok := byPath[name+".bytes"]; ok {
-			t.image = k
-			if p, ok := byPath[name+".path"]; ok {
-				t.imagePath = p
-			}
-		} else if k, ok := byPath[name]; ok && slices.Contains(imageColumnNames, name) && t.kind(k) == parquet.ByteArray {
-			t.image = k
-		}
-		if t.image >= 0 {
-			break
-		}
-	}
+	t.chooseImages(byPath, columns)
 	if t.image < 0 {
 		return fmt.Errorf(`no column of images among %s; of a table of numbers, pandas.read_parquet(FILE).to_csv("data.csv", index=False) makes CSV`, all)
 	}
@@ -193,6 +191,24 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	t.classes = t.classLabel(found[0])
 	return nil
+}
+
+// chooseImages takes the first column of images, and that of their paths beside it.
+func (t *parquetTable) chooseImages(byPath map[string]int, columns []string) {
+	t.image, t.imagePath = -1, -1
+	for _, name := range slices.Concat(imageColumnNames, columns) {
+		if k, ok := byPath[name+".bytes"]; ok {
+			t.image = k
+			if p, ok := byPath[name+".path"]; ok {
+				t.imagePath = p
+			}
+			return
+		}
+		if k, ok := byPath[name]; ok && slices.Contains(imageColumnNames, name) && t.kind(k) == parquet.ByteArray {
+			t.image = k
+			return
+		}
+	}
 }
 
 func (t *parquetTable) kind(column int) parquet.Kind {
@@ -219,19 +235,16 @@ func (t *parquetTable) classLabel(column string) []string {
 
 // read goes through all rows once.
 func (t *parquetTable) read() error {
-	for g, group := range t.file.RowGroups() {
+	for g := range t.file.RowGroups() {
 		rows := len(t.images)
-		err := t.each(group, t.image, func(row int, v parquet.Value) error { return t.addImage(g, row, v) })
+		err := t.file.Each(t.ctx, g, t.image, func(row int, v parquet.Value) error { return t.addImage(g, row, v) })
+		if err == nil && t.imagePath >= 0 {
+			err = t.file.Each(t.ctx, g, t.imagePath, func(row int, v parquet.Value) error { return t.addPath(rows+row, v) })
+		}
+		if err == nil {
+			err = t.file.Each(t.ctx, g, t.label, func(_ int, v parquet.Value) error { return t.addLabel(v) })
+		}
 		if err != nil {
-			return err
-		}
-		if t.imagePath >= 0 {
-			err = t.each(group, t.imagePath, func(row int, v parquet.Value) error { return t.addPath(rows+row, v) })
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.each(group, t.label, func(_ int, v parquet.Value) error { return t.addLabel(v) }); err != nil {
 			return err
 		}
 		if len(t.cells) != len(t.images) {
@@ -244,46 +257,6 @@ func (t *parquetTable) read() error {
 		}
 	}
 	return nil
-}
-
-// each gives a column's values of a row group to f, in the order of the rows.
-func (t *parquetTable) each(group parquet.RowGroup, column int, f func(row int, v parquet.Value) error) error {
-	pages := group.ColumnChunks()[column].Pages()
-	defer pages.Close()
-	row := 0
-	for {
-		if err := t.ctx.Err(); err != nil {
-			return err
-		}
-		page, err := pages.ReadPage()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		values, buffer := page.Values(), make([]parquet.Value, 64)
-		for err == nil {
-			var n int
-			n, err = values.ReadValues(buffer)
-			for _, v := range buffer[:n] {
-				if v.RepetitionLevel() > 0 {
-					return fmt.Errorf("row %d: several values in a row", row)
-				}
-				if err := f(row, v); err != nil {
-					return err
-				}
-				row++
-			}
-			if n == 0 && err == nil {
-				err = io.ErrNoProgress
-			}
-		}
-		parquet.Release(page)
-		if err != io.EOF {
-			return err
-		}
-	}
 }
 
 // rowOverhead is about what is held of a row beside its label's text.
@@ -311,23 +284,10 @@ func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
 // reopen reads an image again.
 func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	var data []byte
-	err := guarded(func() error {
-		pages := t.file.RowGroups()[group].ColumnChunks()[t.image].Pages()
-		defer pages.Close()
-		if err := pages.SeekToRow(int64(row)); err != nil {
-			return err
-		}
-		page, err := pages.ReadPage()
-		if err != nil {
-			return err
-		}
-		defer parquet.Release(page)
-		var one [1]parquet.Value
-		if n, err := page.Values().ReadValues(one[:]); n != 1 {
-			return errors.Join(errChanged, err)
-		}
-		data = bytes.Clone(one[0].ByteArray())
-		return nil
+	err := table.Guard(func() error {
+		v, err := t.file.Value(group, t.image, row)
+		data = v.ByteArray()
+		return err
 	})
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
@@ -355,22 +315,11 @@ func (t *parquetTable) addPath(i int, v parquet.Value) error {
 }
 
 func (t *parquetTable) addLabel(v parquet.Value) error {
-	var c cell
-	switch v.Kind() {
-	case parquet.Int32, parquet.Int64:
-		c.number, c.text = float64(v.Int64()), v.String()
-	case parquet.Float:
-		c.number, c.text = float64(v.Float()), v.String()
-	case parquet.Double:
-		c.number, c.text = v.Double(), v.String()
-	case parquet.Boolean:
-		if v.Boolean() {
-			c.number = 1
-		}
-		c.text = v.String()
-	case parquet.ByteArray:
+	x, ok := table.Number(v)
+	c := cell{text: v.String(), number: x}
+	if v.Kind() == parquet.ByteArray {
 		c = textCell(string(v.ByteArray()))
-	default:
+	} else if !ok {
 		return fmt.Errorf("row %d: the label is missing, or neither a number nor a name", len(t.cells))
 	}
 	if t.limit -= int64(len(c.text)) + 48; t.limit < 0 {

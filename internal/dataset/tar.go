@@ -131,6 +131,11 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 			return fmt.Errorf("%s: %s: %w", archive, quote.Name(header.Name), err)
 		}
 	}
+	return s.join(archive, keys, samples)
+}
+
+// join appends the examples of which an image and a label were met.
+func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {
 		case sample.image == nil && sample.label == nil: // nothing of an example

@@ -227,6 +227,9 @@ type Reader struct {
 	r    *bufio.Reader
 }
 
+// ArrayName is the name under which savez was given a member of an archive.
+func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
+
 // deflateRatio is the most that deflate unpacks a byte to (RFC 1951: a match of 258 bytes in 2 bits).
 const deflateRatio = 1032
 

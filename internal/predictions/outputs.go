@@ -6,11 +6,11 @@ import (
 	"math"
 
 	"github.com/rscert/rscert/internal/calibrator"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // OutputColumns are what Outputs reads.
-func OutputColumns() tabular.Options {
+func OutputColumns() table.Options {
 	o := Columns()
 	o.Optional = append(o.Optional, "logits", "logit")
 	o.Matrices = append(o.Matrices, "logits")
@@ -20,7 +20,7 @@ func OutputColumns() tabular.Options {
 
 // Outputs takes a classifier's outputs as they are: logits, or else probabilities, of all classes or of class 1 alone.
 // The labels may be missing.
-func Outputs(t *tabular.Table) (calibrator.Data, error) {
+func Outputs(t *table.Table) (calibrator.Data, error) {
 	d, err := outputs(t)
 	if err != nil {
 		return d, LocateRow(t, err)
@@ -42,7 +42,7 @@ func Outputs(t *tabular.Table) (calibrator.Data, error) {
 	return d, checkValues(t, d)
 }
 
-func outputs(t *tabular.Table) (calibrator.Data, error) {
+func outputs(t *table.Table) (calibrator.Data, error) {
 	if m, ok := t.Matrix("logits"); ok {
 		return wideData(calibrator.Logits, m.Data, m.Cols), nil
 	}
@@ -70,7 +70,7 @@ func wideData(input calibrator.Input, values []float64, columns int) calibrator.
 	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
 }
 
-func checkValues(t *tabular.Table, d calibrator.Data) error {
+func checkValues(t *table.Table, d calibrator.Data) error {
 	for i, x := range d.Values {
 		if d.Input == calibrator.Probabilities && !(x >= 0 && x <= 1) {
 			return t.Errorf(i/d.Columns, "probability %v is outside [0, 1]", x)

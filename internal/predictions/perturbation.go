@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // PerturbationColumns say of each row how its score was perturbed: the bandwidth of the sech kernel, and the seed and
@@ -14,7 +14,7 @@ var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
 // Perturbation is the bandwidth that all rows of t say they were perturbed with; 0 if t does not say. Rows with the same
 // seed and number have the same random number, and no bound holds for them: they are refused.
-func Perturbation(t *tabular.Table) (bandwidth float64, err error) {
+func Perturbation(t *table.Table) (bandwidth float64, err error) {
 	var columns [3][]float64
 	found := 0
 	for k, name := range PerturbationColumns {
@@ -50,7 +50,7 @@ func Perturbation(t *tabular.Table) (bandwidth float64, err error) {
 }
 
 // checkDistinct refuses two rows with the same seed and number.
-func checkDistinct(t *tabular.Table, seed, row []float64) error {
+func checkDistinct(t *table.Table, seed, row []float64) error {
 	order := make([]int32, len(row))
 	for i := range order {
 		order[i] = int32(i)

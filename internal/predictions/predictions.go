@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // Columns of the confidence-thresholded robust test error.
@@ -27,8 +27,8 @@ const (
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
 // Columns are what FromTable and Attacked read.
-func Columns() tabular.Options {
-	return tabular.Options{
+func Columns() table.Options {
+	return table.Options{
 		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius", "certified",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
@@ -37,20 +37,20 @@ func Columns() tabular.Options {
 }
 
 // ScoreColumns are what Scores reads.
-func ScoreColumns() tabular.Options {
-	return tabular.Options{Optional: []string{"score", "label", "confidence", "correct"}}
+func ScoreColumns() table.Options {
+	return table.Options{Optional: []string{"score", "label", "confidence", "correct"}}
 }
 
 // LogitColumns are what Logits reads.
-func LogitColumns() tabular.Options {
-	return tabular.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
+func LogitColumns() table.Options {
+	return table.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
 		AllowNonFinite: true}
 }
 
 // FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label;
 // and weight, where it is there. The predictions are checked. They are of the wanted quantity; nil is class-1 for
 // score and label, top-label for all else. An example whose index appears twice is an error.
-func FromTable(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
+func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func FromTable(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, erro
 }
 
 // checkIndex refuses rows of the same example: intervals and tests are for independent ones.
-func checkIndex(t *tabular.Table) error {
+func checkIndex(t *table.Table) error {
 	index, _ := t.Column("index")
 	seen := make(map[float64]bool, len(index))
 	for i, x := range index {
@@ -78,7 +78,7 @@ func checkIndex(t *tabular.Table) error {
 	return nil
 }
 
-func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, error) {
+func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	classOne := want != nil && *want == calib.ClassOneQuantity
 	confidence, ok1 := t.Column("confidence")
 	correct, ok2 := t.Column("correct")
@@ -116,7 +116,7 @@ func fromColumns(t *tabular.Table, want *calib.Quantity) (*calib.Predictions, er
 }
 
 // labels takes the column label or labels.
-func labels(t *tabular.Table) ([]int, error) {
+func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column("label")
 	if !ok {
 		if label, ok = t.Column("labels"); !ok {
@@ -141,13 +141,13 @@ func SelectClassOne(p *calib.Predictions) (*calib.Predictions, error) {
 	return calib.ClassOne(score, p.Label)
 }
 
-func missingColumns(t *tabular.Table) error {
+func missingColumns(t *table.Table) error {
 	return fmt.Errorf("want columns confidence and correct, or p0, p1, … and label, or score and label; found %s",
 		listColumns(t))
 }
 
 // probabilities collects the probability vectors [N×classes]; classes is 0 if there are none.
-func probabilities(t *tabular.Table) (probability []float64, classes int, err error) {
+func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
 		if m, ok := t.Matrix(name); ok {
 			return m.Data, m.Cols, nil
@@ -179,7 +179,7 @@ func probabilities(t *tabular.Table) (probability []float64, classes int, err er
 }
 
 // classColumns are the columns of probabilities by their class.
-func classColumns(t *tabular.Table) (map[int][]float64, error) {
+func classColumns(t *table.Table) (map[int][]float64, error) {
 	columns := map[int][]float64{}
 	for _, name := range t.Names() {
 		m := probabilityColumn.FindStringSubmatch(name)
@@ -196,7 +196,7 @@ func classColumns(t *tabular.Table) (map[int][]float64, error) {
 }
 
 // Scores takes the columns score and label, or confidence and correct.
-func Scores(t *tabular.Table) (score, label []float64, err error) {
+func Scores(t *table.Table) (score, label []float64, err error) {
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])
 		b, ok2 := t.Column(names[1])
@@ -211,7 +211,7 @@ func Scores(t *tabular.Table) (score, label []float64, err error) {
 // Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes. One column of logits,
 // an array [N] or [N, 1], is the log-odds of class 1 of two: class 0 gets 0. A logit of −∞ is a class that is ruled
 // out; a row needs a finite one, and one for its label.
-func Logits(t *tabular.Table) (logits []float64, classes int, label []int, err error) {
+func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
 	logits, classes, ok := logitArray(t)
 	if !ok {
 		return nil, 0, nil, fmt.Errorf("%s: logits: want an array [N, m] of m ≥ 2 classes, or [N] for two; found %s",
@@ -242,7 +242,7 @@ func Logits(t *tabular.Table) (logits []float64, classes int, label []int, err e
 	return logits, classes, label, nil
 }
 
-func logitArray(t *tabular.Table) (logits []float64, classes int, ok bool) {
+func logitArray(t *table.Table) (logits []float64, classes int, ok bool) {
 	m, ok := t.Matrix("logits")
 	if ok && m.Cols >= 2 {
 		return m.Data, m.Cols, true
@@ -250,7 +250,7 @@ func logitArray(t *tabular.Table) (logits []float64, classes int, ok bool) {
 	if !ok {
 		for _, name := range []string{"logits", "logit"} {
 			if column, there := t.Column(name); there {
-				m, ok = tabular.Matrix{Rows: len(column), Cols: 1, Data: column}, true
+				m, ok = table.Matrix{Rows: len(column), Cols: 1, Data: column}, true
 			}
 		}
 	}
@@ -261,14 +261,14 @@ func logitArray(t *tabular.Table) (logits []float64, classes int, ok bool) {
 }
 
 // HasAttacked reports whether the table has the columns of Attacked.
-func HasAttacked(t *tabular.Table) bool {
+func HasAttacked(t *table.Table) bool {
 	_, ok1 := t.Column(adversarialConfidence)
 	_, ok2 := t.Column(adversarialCorrect)
 	return ok1 || ok2
 }
 
 // Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the table.
-func Attacked(t *tabular.Table, p *calib.Predictions) ([]calib.Attacked, error) {
+func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)
 	if !ok1 || !ok2 {
@@ -387,7 +387,7 @@ func classNumbers(name string, column []float64) ([]int, error) {
 }
 
 // LocateRow makes a *calib.RowError one that names the file and line, and any other error one that names the file.
-func LocateRow(t *tabular.Table, err error) error {
+func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {
 		return t.Errorf(row.Row, "%s", row.Reason)
@@ -396,7 +396,7 @@ func LocateRow(t *tabular.Table, err error) error {
 }
 
 // listColumns says which columns the file has, of those that are known first.
-func listColumns(t *tabular.Table) string {
+func listColumns(t *table.Table) string {
 	known := "none of them"
 	if names := t.Names(); len(names) > 0 {
 		known = "only " + strings.Join(names, ", ")

@@ -17,14 +17,14 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // readText reads a table from text, as the file stdin.
-func readText(t *testing.T, text string, opt tabular.Options) *tabular.Table {
+func readText(t *testing.T, text string, opt table.Options) *table.Table {
 	t.Helper()
 	opt.Input = strings.NewReader(text)
-	table, err := tabular.Read(t.Context(), tabular.Stdin, opt)
+	table, err := table.Read(t.Context(), table.Stdin, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAttacked(t *testing.T) {
 }
 
 // writeArchive makes an npz file of float64 arrays, each a vector, or a matrix of so many columns.
-func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *tabular.Table {
+func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *table.Table {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npz")
 	f, err := os.Create(path)
@@ -235,7 +235,7 @@ func writeArchive(t *testing.T, logits []float64, columns int, label []float64, 
 	if err := errors.Join(z.Write("logits.npy", mat.NewDense(len(logits)/columns, columns, logits)), z.Write(labels+".npy", label), z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	table, err := tabular.Read(t.Context(), path, LogitColumns())
+	table, err := table.Read(t.Context(), path, LogitColumns())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // LocateRadius words an error of calib.BoundRows.ByRadius, or one like it: it names the file, the line, the radii.
-func LocateRadius(t *tabular.Table, err error) error {
+func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
 	case errors.Is(err, calib.ErrNoneCertified):
@@ -28,7 +28,7 @@ func LocateRadius(t *tabular.Table, err error) error {
 // SelectRadius returns the rows of one radius: *wanted, or the only one where wanted is nil. An example has a row for
 // each radius, so rows of several radii are no sample of predictions. A table without the column radius is returned as
 // it is.
-func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
+func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
 		if wanted != nil {
@@ -55,7 +55,7 @@ func SelectRadius(t *tabular.Table, wanted *float64) (*tabular.Table, error) {
 	return t, nil
 }
 
-func values(groups []tabular.Group) []float64 {
+func values(groups []table.Group) []float64 {
 	radii := make([]float64, len(groups))
 	for k, g := range groups {
 		radii[k] = g.Value
@@ -78,7 +78,7 @@ func listRadii(radii []float64) string {
 
 // SelectCertified returns the rows whose class is certified within their radius: of the others the bounds of a
 // bounds.csv are not on the confidence. A table without the column certified is returned as it is.
-func SelectCertified(t *tabular.Table) (*tabular.Table, error) {
+func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {
 		return t, nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -83,8 +84,8 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) er
 	}
 	v.Again = &SampleAgain{ChoiceSeed: q.ChoiceSeed, Examples: []int{}, Different: []int{}, Conditions: []string{}}
 	warn := console.Warn
-	console.Warn = func(line string) {
-		v.Again.Warnings = append(v.Again.Warnings, line)
+	console.Warn = func(line param.Text) {
+		v.Again.Warnings = append(v.Again.Warnings, line.Spell(param.Plain))
 		warn(line)
 	}
 	r, err := prepare(ctx, plan, console)

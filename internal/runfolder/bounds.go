@@ -10,7 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // boundsHeader names the columns of bounds.csv. examples is the number of examples that
@@ -48,7 +48,7 @@ func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte
 // boundsRow is a row but for its checksum.
 func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 	var b bytes.Buffer
-	w := tabular.NewWriter(&b)
+	w := table.NewWriter(&b)
 	w.Int(r.Index)
 	w.Int(r.Label)
 	w.Int(r.Prediction)

@@ -14,7 +14,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 )
 
 // Shape is the size of the arrays.
@@ -56,38 +55,27 @@ const (
 
 // layout returns the members and the offset behind the last.
 func (s Shape) layout() ([]member, int64) {
-	N := int64(s.Examples)
-	arrays := []struct {
-		name, descr string
-		width       int64
-		shape       []int64
-	}{
-		{"index", "<i8", 8, []int64{N}},
-		{"labels", "<i8", 8, []int64{N}},
-		{"scores0", "<f4", 4, []int64{N, s.N0, int64(s.Classes)}},
-		{"scores", "<f4", 4, []int64{N, s.N, int64(s.Classes)}},
-	}
+	N, classes := int64(s.Examples), int64(s.Classes)
+	vector, tensor := fmt.Sprintf("%d,", N), func(n int64) string { return fmt.Sprintf("%d, %d, %d", N, n, classes) }
 	var members []member
 	var at int64
-	for _, a := range arrays {
-		bytes := a.width
-		var dims []string
-		for _, d := range a.shape {
-			bytes *= d
-			dims = append(dims, fmt.Sprint(d))
-		}
-		if bytes == 0 {
+	for _, a := range []struct {
+		name, descr, shape string
+		bytes              int64
+	}{
+		{"index", "<i8", vector, 8 * N},
+		{"labels", "<i8", vector, 8 * N},
+		{"scores0", "<f4", tensor(s.N0), 4 * N * s.N0 * classes},
+		{"scores", "<f4", tensor(s.N), 4 * N * s.N * classes},
+	} {
+		if a.bytes == 0 {
 			continue
 		}
-		shape := strings.Join(dims, ", ")
-		if len(dims) == 1 {
-			shape += ","
-		}
 		m := member{name: a.name + ".npy", start: at}
-		m.header = npyHeader(fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.descr, shape))
-		m.size = int64(len(m.header)) + bytes
+		m.header = npyHeader(fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.descr, a.shape))
+		m.size = int64(len(m.header)) + a.bytes
 		m.data = at + localHeaderLen + int64(len(m.name)) + zip64ExtraLen + int64(len(m.header))
-		at = m.data + bytes
+		at = m.data + a.bytes
 		members = append(members, m)
 	}
 	return members, at
@@ -103,14 +91,9 @@ func (s Shape) fileSize() int64 {
 // with blanks to a multiple of 64.
 func npyHeader(dict string) []byte {
 	const before = 10 // magic, version and length
-	total := (before + len(dict) + 1 + 63) / 64 * 64
-	h := append([]byte("\x93NUMPY\x01\x00"), 0, 0)
-	binary.LittleEndian.PutUint16(h[8:], uint16(total-before))
-	h = append(h, dict...)
-	for len(h) < total-1 {
-		h = append(h, ' ')
-	}
-	return append(h, '\n')
+	length := (before+len(dict)+1+63)/64*64 - before
+	h := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(length))
+	return fmt.Appendf(h, "%-*s\n", length-1, dict)
 }
 
 // The parts of the zip format (PKWARE APPNOTE 6.3, §4.3) that are written. Every

@@ -25,6 +25,7 @@ type Reader struct {
 	zip            *zip.Reader
 	labels, index  *array
 	scores0, score *array
+	arrays         []*array // those that there are
 	next           int
 	left           [2]int64 // samples of the example not read yet, by array
 	row            []float32
@@ -95,18 +96,21 @@ func (r *Reader) openArrays() error {
 		{"scores0", &r.scores0, 3, true, false},
 	} {
 		var err error
-		if *a.to, err = r.openArray(a.name, a.dims, a.float); err != nil {
-			return fmt.Errorf("%s: %w", a.name, err)
+		if *a.to, err = r.openArray(a.name, a.dims, a.float); *a.to != nil {
+			r.arrays = append(r.arrays, *a.to)
 		}
-		if *a.to == nil && a.required {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", a.name, err)
+		case *a.to == nil && a.required:
 			return fmt.Errorf("no array %q (a file of scores has scores [N,n,m] and labels [N])", a.name)
 		}
 	}
 	s := r.score.Shape
 	r.Shape = Shape{Examples: s[0], N: int64(s[1]), Classes: s[2]}
 	r.HasIndex = r.index != nil
-	for _, a := range []*array{r.labels, r.index, r.scores0} {
-		if a != nil && a.Shape[0] != s[0] {
+	for _, a := range r.arrays {
+		if a.Shape[0] != s[0] {
 			return fmt.Errorf("%s has %d examples, scores %d", a.name, a.Shape[0], s[0])
 		}
 	}
@@ -122,7 +126,7 @@ func (r *Reader) openArrays() error {
 // openArray opens a member; nil if there is none.
 func (r *Reader) openArray(name string, dims int, float bool) (opened *array, err error) {
 	for _, f := range r.zip.File {
-		if f.Name != name+".npy" && f.Name != name {
+		if npy.ArrayName(f) != name {
 			continue
 		}
 		if opened != nil {
@@ -215,10 +219,7 @@ func (r *Reader) Digest() (string, error) {
 // finish reads the ends of the arrays, where the archive's checksums are compared, and
 // returns io.EOF if all is well.
 func (r *Reader) finish() error {
-	for _, a := range []*array{r.labels, r.index, r.scores0, r.score} {
-		if a == nil {
-			continue
-		}
+	for _, a := range r.arrays {
 		if err := a.End(); err != nil {
 			return fmt.Errorf("%s: %s: %w", r.path, a.name, err)
 		}
@@ -261,10 +262,8 @@ func (r *Reader) scores(which int, take func([]float32) error) error {
 // Close closes the file.
 func (r *Reader) Close() error {
 	var errs []error
-	for _, a := range []*array{r.labels, r.index, r.scores0, r.score} {
-		if a != nil {
-			errs = append(errs, a.Close())
-		}
+	for _, a := range r.arrays {
+		errs = append(errs, a.Close())
 	}
 	return errors.Join(append(errs, r.file.Close())...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/predictions"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // curve is one panel of the figure: every value by radius.
@@ -47,7 +47,7 @@ func model(args []string, file string) error {
 		return nil
 	}
 	for ; len(args) > 0; args = args[2:] {
-		t, err := tabular.Read(context.Background(), args[0], tabular.Options{
+		t, err := table.Read(context.Background(), args[0], table.Options{
 			Required: []string{"lower", "upper", "correct", "confidence", "radius"}, Optional: []string{"certified"},
 		})
 		if err == nil {

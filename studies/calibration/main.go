@@ -30,7 +30,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 const (
@@ -280,7 +280,7 @@ func atomCoverage(n, trials int) error {
 // realData prints AUROC and bounds against h for the saved scores of a real
 // classifier.
 func realData(path string) error {
-	t, err := tabular.Read(context.Background(), path, tabular.Options{Required: []string{"score", "label"}})
+	t, err := table.Read(context.Background(), path, table.Options{Required: []string{"score", "label"}})
 	if err != nil {
 		return err
 	}

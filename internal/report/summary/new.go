@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // Source is the evidence that is summed up.
@@ -31,7 +31,7 @@ type Source struct {
 
 // Bounds is a table of bounds (acce.Columns) and what its run says of it.
 type Bounds struct {
-	Table *tabular.Table
+	Table *table.Table
 	runfolder.Bounds
 }
 

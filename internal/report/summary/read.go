@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // Read reads the evidence at a path: a run by its folder or one of its files, a file of certificates, or a log with the
@@ -56,7 +56,7 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	if err != nil {
 		return s, err
 	}
-	table, err := tabular.Read(ctx, bounds.File, acce.Columns())
+	table, err := table.Read(ctx, bounds.File, acce.Columns())
 	if err != nil {
 		return s, err
 	}
@@ -87,7 +87,7 @@ func isLog(path string) (bool, error) {
 // readLog reads a log. Nobody knows its α, its n and its σ, nor which way its radii are rounded.
 func readLog(ctx context.Context, path string) ([]certify.Certificate, error) {
 	columns := []string{"idx", "label", "predict", "radius", "correct"}
-	t, err := tabular.Read(ctx, path, tabular.Options{Required: columns})
+	t, err := table.Read(ctx, path, table.Options{Required: columns})
 	if err != nil {
 		return nil, err
 	}

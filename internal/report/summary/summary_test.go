@@ -13,7 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/tabular"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // cert is a certificate of n = 1,000 samples at α = 0.01 and σ = 0.5.
@@ -238,7 +238,7 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 	if err := os.WriteFile(path, []byte(csv), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	table, err := tabular.Read(t.Context(), path, tabular.Options{Required: []string{"lower", "upper", "correct"}, Optional: []string{"index", "radius", "confidence", "examples"}})
+	table, err := table.Read(t.Context(), path, table.Options{Required: []string{"lower", "upper", "correct"}, Optional: []string{"index", "radius", "confidence", "examples"}})
 	if err != nil {
 		t.Fatal(err)
 	}

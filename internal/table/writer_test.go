@@ -1,4 +1,4 @@
-package tabular
+package table
 
 import (
 	"bytes"
@@ -118,8 +118,9 @@ func TestGroupAndSelect(t *testing.T) {
 
 // Rows of an archive keep their number, also when rows of a selection are selected, and matrices keep their rows.
 func TestSelectFromArchive(t *testing.T) {
-	table := &Table{Path: "a.npz", N: 3, binary: true, columns: map[string][]float64{"x": {7, 8, 9}},
-		matrices: map[string]Matrix{"p": {3, 2, []float64{1, 2, 3, 4, 5, 6}}}}
+	table := &Table{Path: "a.npz", N: 3, binary: true, index: map[string]*column{}}
+	table.add(&column{name: "x", Matrix: Matrix{3, 1, []float64{7, 8, 9}}})
+	table.add(&column{name: "p", Matrix: Matrix{3, 2, []float64{1, 2, 3, 4, 5, 6}}, matrix: true})
 	chosen := table.Select([]int{1, 2}).Select([]int{1})
 	if got := chosen.Errorf(0, "bad").Error(); got != "a.npz: row 2: bad" {
 		t.Errorf("error %q, want a.npz: row 2: bad", got)

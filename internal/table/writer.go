@@ -1,4 +1,4 @@
-package tabular
+package table
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 // Writer writes CSV that Read takes: a header, then rows of numbers, each the shortest decimal that reads back as it.
 // Errors stay with it until Flush.
 //
-//	w := tabular.NewWriter(f)
+//	w := table.NewWriter(f)
 //	w.Header("index", "lower", "upper")
 //	w.Int(7)
 //	w.Float(0.25)

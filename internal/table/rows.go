@@ -1,4 +1,4 @@
-package tabular
+package table
 
 import (
 	"maps"
@@ -15,7 +15,8 @@ type Group struct {
 // returns nil if there is no such column.
 func (t *Table) GroupRows(column string) []Group {
 	at := map[float64][]int{}
-	for i, x := range t.columns[column] {
+	values, _ := t.Column(column)
+	for i, x := range values {
 		at[x] = append(at[x], i) // −0 and 0 are one key
 	}
 	var groups []Group
@@ -27,21 +28,14 @@ func (t *Table) GroupRows(column string) []Group {
 
 // Select returns a table of the given rows, which keep their lines.
 func (t *Table) Select(rows []int) *Table {
-	out := &Table{Path: t.Path, N: len(rows), names: t.names, header: t.header, binary: t.binary,
-		columns: make(map[string][]float64, len(t.columns)), matrices: make(map[string]Matrix, len(t.matrices))}
-	for name, column := range t.columns {
-		kept := make([]float64, len(rows))
-		for k, i := range rows {
-			kept[k] = column[i]
-		}
-		out.columns[name] = kept
-	}
-	for name, m := range t.matrices {
-		kept := make([]float64, 0, len(rows)*m.Cols)
+	out := &Table{Path: t.Path, N: len(rows), header: t.header, binary: t.binary, index: map[string]*column{}}
+	for _, c := range t.columns {
+		width := max(1, c.Cols) // columns of text have none
+		kept := make([]float64, 0, len(rows)*width)
 		for _, i := range rows {
-			kept = append(kept, m.Row(i)...)
+			kept = append(kept, c.Data[i*width:(i+1)*width]...)
 		}
-		out.matrices[name] = Matrix{len(rows), m.Cols, kept}
+		out.add(&column{name: c.name, Matrix: Matrix{len(rows), c.Cols, kept}, matrix: c.matrix})
 	}
 	for k, i := range rows {
 		out.lines.add(k, t.place(i))

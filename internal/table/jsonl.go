@@ -1,4 +1,4 @@
-package tabular
+package table
 
 import (
 	"bytes"
@@ -12,75 +12,51 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// readJSONLines reads one object a line. The first line says which of the
-// wanted columns there are; every other line must have the same.
-func (t *Table) readJSONLines(lines *lineReader, line []byte, opt Options) error {
-	index := map[string]int{} // wanted name → position in t.names
-	var columns [][]float64
-	var seen []int // seen[j] = N+1 once the line has column j
-	put := func(key []byte, value []byte) error {
-		j, ok := index[string(key)]
-		if !ok {
-			if t.N > 0 || !opt.wants(string(key)) {
-				if t.N > 0 && opt.wants(string(key)) {
-					return fmt.Errorf("%s is missing in the first line", quote.Name(string(key)))
-				}
-				return nil
-			}
-			name := string(key)
-			j = len(columns)
-			index[name] = j
-			t.names = append(t.names, name)
-			columns = append(columns, nil)
-			seen = append(seen, 0)
+// jsonRows adds lines of one object each. The first line says which of the wanted columns there are; every other line
+// must have the same.
+type jsonRows struct{ *reader }
+
+func (r *jsonRows) add(line []byte) error {
+	body, state := checksum.VerifyJSON(line)
+	if err := r.check(state); err != nil {
+		return err
+	}
+	if err := r.hold(int64(len(r.columns))); err != nil {
+		return err
+	}
+	if err := object(body, r.addValue); err != nil {
+		return err
+	}
+	for _, c := range r.columns {
+		if len(c.Data) == r.N {
+			return fmt.Errorf("no %s", quote.Field(c.name))
 		}
-		if seen[j] == t.N+1 {
-			return fmt.Errorf("%s appears twice", quote.Name(string(key)))
-		}
-		seen[j] = t.N + 1
-		x, err := parseValue(value, opt.AllowNonFinite)
-		if err != nil {
-			return fmt.Errorf("%s: %w", quote.Name(string(key)), err)
-		}
-		columns[j] = append(columns[j], x)
+	}
+	if r.N > 0 {
 		return nil
 	}
-	for {
-		body, state := checksum.VerifyJSON(line)
-		if err := t.check(state); err != nil {
-			return err
-		}
-		if err := t.hold(int64(len(columns))); err != nil {
-			return err
-		}
-		if err := object(body, put); err != nil {
-			return err
-		}
-		for j, at := range seen {
-			if at != t.N+1 {
-				return fmt.Errorf("no %s", quote.Field(t.names[j]))
-			}
-		}
-		if t.N == 0 {
-			for _, name := range opt.Required {
-				if _, ok := index[name]; !ok {
-					return fmt.Errorf("no %q (known here: %s)", name, t.known())
-				}
-			}
-		}
-		t.lines.add(t.N, lines.line)
-		t.N++
-		var err error
-		if line, err = lines.next(); err == io.EOF {
-			break
-		} else if err != nil {
-			return err
-		}
+	known := r.Names()
+	if known == nil {
+		known = []string{"none that is known"}
 	}
-	for j, name := range t.names {
-		t.columns[name] = columns[j]
+	return r.require("no %q (known here: %s)", known)
+}
+
+// addValue adds a value to the row, if its column is wanted.
+func (r *jsonRows) addValue(key, value []byte) error {
+	c := r.index[string(key)]
+	switch {
+	case c == nil && !r.opt.wants(string(key)):
+		return nil
+	case c == nil && r.N > 0:
+		return fmt.Errorf("%s is missing in the first line", quote.Name(string(key)))
+	case c == nil:
+		c = &column{name: string(key)}
+		r.Table.add(c)
+	case len(c.Data) > r.N:
+		return fmt.Errorf("%s appears twice", quote.Name(c.name))
 	}
-	return nil
+	return r.addField(c, value)
 }
 
 // object calls put for each key of a JSON object. A number or boolean is passed
@@ -113,10 +89,7 @@ func object(line []byte, put func(key, value []byte) error) error {
 		if err := dec.Decode(&value); err != nil {
 			return jsonError(err)
 		}
-		name, ok := key.(string)
-		if !ok {
-			return errors.New("not a JSON object")
-		}
+		name, _ := key.(string) // Token accepts nothing else here
 		if err := put([]byte(name), value); err != nil {
 			return err
 		}
@@ -146,32 +119,31 @@ func flatObject(line []byte) ([]byte, bool) {
 	}
 	in := trimJSON(line[1 : len(line)-1])
 	for rest := in; len(rest) > 0; {
-		if rest[0] != '"' {
-			return nil, false
-		}
 		end := bytes.IndexByte(rest[1:], '"') + 1
-		if end == 0 {
+		if rest[0] != '"' || end == 0 || !plainKey(rest[1:end]) {
 			return nil, false
-		}
-		for _, c := range rest[1:end] {
-			if c == '\\' || c < ' ' || c >= 0x7f {
-				return nil, false
-			}
 		}
 		rest = trimLeft(rest[end+1:])
 		if len(rest) == 0 || rest[0] != ':' {
 			return nil, false
 		}
 		value, after, comma := bytes.Cut(rest[1:], []byte{','})
-		if !plainValue(trimJSON(value)) {
-			return nil, false
-		}
 		rest = trimLeft(after)
-		if comma && len(rest) == 0 {
+		if !plainValue(trimJSON(value)) || comma && len(rest) == 0 {
 			return nil, false
 		}
 	}
 	return in, true
+}
+
+// plainKey reports whether a key is written as it is, in printable ASCII.
+func plainKey(key []byte) bool {
+	for _, c := range key {
+		if c == '\\' || c < ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // nextPair takes the first "key": value off what flatObject accepted.
@@ -190,39 +162,5 @@ func trimJSON(b []byte) []byte { return bytes.Trim(b, jsonSpace) }
 
 // plainValue reports whether b is true, false or a JSON number.
 func plainValue(b []byte) bool {
-	switch string(b) {
-	case "true", "false":
-		return true
-	}
-	i := 0
-	if i < len(b) && b[i] == '-' {
-		i++
-	}
-	digits := func() bool {
-		start := i
-		for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-			i++
-		}
-		return i > start
-	}
-	first := i
-	if !digits() || (b[first] == '0' && i > first+1) {
-		return false
-	}
-	if i < len(b) && b[i] == '.' {
-		i++
-		if !digits() {
-			return false
-		}
-	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		i++
-		if i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		if !digits() {
-			return false
-		}
-	}
-	return i == len(b)
+	return len(b) > 0 && bytes.IndexByte([]byte(`"{[n`), b[0]) < 0 && json.Valid(b)
 }

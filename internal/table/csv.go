@@ -1,0 +1,119 @@
+package table
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rscert/rscert/internal/checksum"
+)
+
+// maxColumns is far above what tables have; splitting a line takes tens of bytes a column.
+const maxColumns = 1 << 20
+
+// csvRows adds the lines after the header.
+type csvRows struct {
+	*reader
+	first  []byte // the header's line
+	comma  byte
+	fields []*column // nil where the field is not wanted
+}
+
+func (r *csvRows) readHeader(line []byte) error {
+	r.first = bytes.Clone(line) // the next line takes its place
+	r.comma = separator(line)
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > maxColumns {
+		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
+	}
+	names, err := splitQuoted(line, r.comma)
+	if err != nil {
+		return err
+	}
+	for j, name := range names {
+		names[j] = strings.TrimSpace(name)
+	}
+	r.header, r.fields = names, make([]*column, len(names))
+	for j, name := range names {
+		if r.fields[j], err = r.choose(name); err != nil {
+			return err
+		}
+	}
+	return r.require("no column %q in the header (%s)", names)
+}
+
+// separator is the first of comma, semicolon and tab, in this order, that the header has.
+func separator(header []byte) byte {
+	for _, c := range []byte{',', ';', '\t'} {
+		if bytes.IndexByte(header, c) >= 0 {
+			return c
+		}
+	}
+	return ','
+}
+
+func (r *csvRows) add(line []byte) error {
+	_, state := checksum.VerifyCSV(r.first, line)
+	if err := r.check(state); err != nil {
+		return err
+	}
+	if err := r.hold(int64(len(r.columns))); err != nil {
+		return err
+	}
+	if bytes.IndexByte(line, '"') >= 0 {
+		return r.addQuoted(line)
+	}
+	j := 0
+	for more := true; more; j++ {
+		var field []byte
+		field, line, more = bytes.Cut(line, []byte{r.comma})
+		if j < len(r.fields) && r.fields[j] != nil {
+			if err := r.addField(r.fields[j], field); err != nil {
+				return err
+			}
+		}
+	}
+	return r.checkFields(j)
+}
+
+func (r *csvRows) checkFields(n int) error {
+	if n != len(r.fields) {
+		return fmt.Errorf("%d fields, the header has %d", n, len(r.fields))
+	}
+	return nil
+}
+
+// addQuoted is add for a line with quotes in it.
+func (r *csvRows) addQuoted(line []byte) error {
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // some may be quoted
+		return r.checkFields(n)
+	}
+	fields, err := splitQuoted(line, r.comma)
+	if err == nil {
+		err = r.checkFields(len(fields))
+	}
+	for j := 0; err == nil && j < len(fields); j++ {
+		if r.fields[j] != nil {
+			err = r.addField(r.fields[j], []byte(fields[j]))
+		}
+	}
+	return err
+}
+
+// splitQuoted splits one line by the rules of RFC 4180. A quoted field cannot
+// run over the end of its line.
+func splitQuoted(line []byte, comma byte) ([]string, error) {
+	r := csv.NewReader(bytes.NewReader(line))
+	r.Comma = rune(comma)
+	r.FieldsPerRecord = -1
+	fields, err := r.Read()
+	if err != nil {
+		var pe *csv.ParseError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, err
+	}
+	return fields, nil
+}

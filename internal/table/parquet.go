@@ -1,0 +1,204 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Parquet is a Parquet file that stays where it is: its leaf columns are streamed, one page in memory at a time, and a
+// value can be read again by its row. Its methods are to be called within Guard, and a column is read only after
+// CheckPages.
+type Parquet struct {
+	*parquet.File
+	src io.ReaderAt
+}
+
+// OpenParquet reads the description of the columns at the end of a file.
+func OpenParquet(src io.ReaderAt, size int64) (*Parquet, error) {
+	file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	return &Parquet{file, src}, err
+}
+
+// Guard turns a panic, which the Parquet library has on some damaged files, into an error.
+func Guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("damaged: %v", r)
+		}
+	}()
+	return f()
+}
+
+// Each gives a leaf column's values of a row group to f, in the order of the rows. A value's bytes are valid until f
+// returns.
+func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v parquet.Value) error) error {
+	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
+	defer pages.Close()
+	buffer := make([]parquet.Value, 64)
+	for row := 0; ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		page, err := pages.ReadPage()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			row, err = eachOf(page, buffer, row, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// eachOf gives the values of a page to f, and returns the row after the last.
+func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
+	defer parquet.Release(page)
+	values := page.Values()
+	for {
+		n, err := values.ReadValues(buffer)
+		for _, v := range buffer[:n] {
+			if v.RepetitionLevel() > 0 {
+				return row, fmt.Errorf("row %d: several values in a row", row)
+			}
+			if err := f(row, v); err != nil {
+				return row, err
+			}
+			row++
+		}
+		switch {
+		case err == io.EOF:
+			return row, nil
+		case err != nil:
+			return row, err
+		case n == 0:
+			return row, io.ErrNoProgress
+		}
+	}
+}
+
+// Value reads one value of a leaf column again.
+func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
+	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
+	defer pages.Close()
+	if err := pages.SeekToRow(int64(row)); err != nil {
+		return v, err
+	}
+	page, err := pages.ReadPage()
+	if err != nil {
+		return v, err
+	}
+	defer parquet.Release(page)
+	var one [1]parquet.Value
+	if n, err := page.Values().ReadValues(one[:]); n != 1 {
+		return v, errors.Join(errors.New("no value in this row"), err)
+	}
+	return one[0].Clone(), nil
+}
+
+// readParquet reads the wanted columns: flat ones of numbers or booleans. The file is read from its end, so it is taken
+// into memory first.
+func (r *reader) readParquet(ctx context.Context, src io.Reader) error {
+	data, err := r.holdFile(src)
+	if err != nil {
+		return err
+	}
+	return Guard(func() error {
+		file, err := OpenParquet(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return err
+		}
+		return r.addColumns(ctx, file)
+	})
+}
+
+func (r *reader) addColumns(ctx context.Context, file *Parquet) error {
+	if n := file.NumRows(); n < 0 || n > math.MaxInt32*64 {
+		return fmt.Errorf("%d rows are out of range", n)
+	}
+	r.N = int(file.NumRows())
+	fields := file.Schema().Fields()
+	for _, f := range fields {
+		r.header = append(r.header, f.Name())
+	}
+	for _, f := range fields {
+		c, err := r.choose(f.Name())
+		if err == nil && c != nil {
+			err = r.addLeaf(ctx, c, file, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.require("no column %q (columns: %s)", r.header)
+}
+
+// addLeaf reads the values of a column.
+func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parquet.Field) error {
+	name := quote.Name(c.name)
+	if !f.Leaf() || f.Repeated() {
+		return fmt.Errorf("%s: want a column of numbers, not of lists or groups", name)
+	}
+	if err := r.hold(int64(r.N)); err != nil {
+		return err
+	}
+	leaf, _ := file.Schema().Lookup(f.Name())
+	if err := file.CheckPages(ctx, leaf.ColumnIndex); err != nil {
+		return err
+	}
+	c.Data = make([]float64, 0, min(r.N, 1<<20)) // the number of rows is a claim
+	add := func(_ int, v parquet.Value) error {
+		x, ok := Number(v)
+		err := r.checkFinite(x)
+		switch {
+		case v.IsNull():
+			return errEmpty
+		case !ok:
+			return fmt.Errorf("want numbers, not %s", v.Kind())
+		case err == nil && len(c.Data) == r.N:
+			return errors.New("more values than rows")
+		case err == nil:
+			c.Data = append(c.Data, x)
+		}
+		return err
+	}
+	for g := range file.RowGroups() {
+		if err := file.Each(ctx, g, leaf.ColumnIndex, add); err != nil {
+			return fmt.Errorf("row %d: %s: %w", len(c.Data), name, err)
+		}
+	}
+	if len(c.Data) != r.N {
+		return fmt.Errorf("%s: %d values of %d rows", name, len(c.Data), r.N)
+	}
+	return nil
+}
+
+// Number is a value as a number, 1 for true; ok is false for what is none.
+func Number(v parquet.Value) (x float64, ok bool) {
+	switch v.Kind() {
+	case parquet.Boolean:
+		if v.Boolean() {
+			x = 1
+		}
+	case parquet.Int32:
+		x = float64(v.Int32())
+	case parquet.Int64:
+		x = float64(v.Int64())
+	case parquet.Float:
+		x = float64(v.Float())
+	case parquet.Double:
+		x = v.Double()
+	default:
+		return 0, false
+	}
+	return x, true
+}

@@ -1,0 +1,187 @@
+package table
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	meta "github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/rscert/rscert/internal/memory"
+)
+
+// CheckPages goes through the headers of all pages of the given leaf columns. It is to be called before they are read:
+// the Parquet library reserves what a header promises, up to 2 GiB, be the file ever so small, and takes the first row
+// group's codec for all.
+func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
+	groups := p.Metadata().RowGroups
+	for g, group := range groups {
+		for _, column := range columns {
+			if column >= len(group.Columns) {
+				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
+			}
+			chunk := group.Columns[column].MetaData
+			if first := groups[0].Columns[column].MetaData.Codec; chunk.Codec != first {
+				return fmt.Errorf("row group %d, column %d: compressed by %v, but in row group 0 by %v", g, column, chunk.Codec, first)
+			}
+			if err := p.checkChunk(ctx, chunk, group.NumRows); err != nil {
+				return fmt.Errorf("row group %d, column %d: %w", g, column, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkChunk walks over the pages of one column of a row group.
+func (p *Parquet) checkChunk(ctx context.Context, chunk meta.ColumnMetaData, rows int64) error {
+	at := chunk.DataPageOffset
+	if chunk.DictionaryPageOffset != 0 {
+		at = chunk.DictionaryPageOffset
+	}
+	end := at + chunk.TotalCompressedSize
+	if at < 0 || chunk.TotalCompressedSize < 0 || end > p.Size() || end < at {
+		return fmt.Errorf("bytes %d to %d, but the file has %d", at, end, p.Size())
+	}
+	for at < end {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		header, n, err := pageHeader(p.src, at, end)
+		if err == nil {
+			err = checkPage(header, chunk.Codec, end-at-n, rows)
+		}
+		if err == nil {
+			err = checkUnpacked(p.src, at+n, header, chunk.Codec)
+		}
+		if err != nil {
+			return fmt.Errorf("damaged page at byte %d: %w", at, err)
+		}
+		at += n + int64(header.CompressedPageSize)
+	}
+	return nil
+}
+
+// pageHeader decodes the header at an offset and returns its length.
+func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, err error) {
+	var protocol thrift.CompactProtocol
+	for window := int64(4 << 10); ; window *= 16 {
+		window = min(window, end-at)
+		bytes := make([]byte, window)
+		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
+			return header, 0, err
+		}
+		reader := protocol.NewReaderFromBytes(bytes) // takes no more than there is, unlike a reader of a stream
+		header = meta.PageHeader{}
+		err = thrift.NewDecoder(reader).Decode(&header)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
+			return header, int64(reader.BytesRead()), err
+		}
+	}
+}
+
+// mostHeader is more than a page's header takes, the statistics in it included.
+const mostHeader = 1 << 20
+
+// mostUnpacked is the most that so many bytes can stand for. The factors are those of the formats: Snappy copies 64 bytes
+// by 3, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
+func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
+	const start = 64 // copies need something to copy
+	switch codec {
+	case meta.Uncompressed:
+		return packed
+	case meta.Snappy:
+		return start + 22*packed
+	case meta.Gzip:
+		return start + 1032*packed
+	}
+	return start + 1<<15*packed
+}
+
+// checkPage refuses a page that promises more than follows its header, than fits into memory, or than its rows.
+func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
+	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
+	if size < 0 || size > mostUnpacked(codec, packed) {
+		return fmt.Errorf("promises to unpack %d bytes to %d", packed, size)
+	}
+	values := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues)
+	if int64(values) > rows {
+		return fmt.Errorf("promises %d values of %d rows", values, rows)
+	}
+	if packed < 0 || packed > left {
+		return fmt.Errorf("promises %d bytes, but %d are left", packed, left)
+	}
+	return memory.Check(size)
+}
+
+// checkUnpacked goes through the compressed bytes of a page and refuses more than its header promises: the Parquet
+// library unpacks to the end, whatever the header says. Nothing of it is kept.
+func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
+	if codec == meta.Uncompressed {
+		return nil
+	}
+	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
+	// The levels before the values are not compressed. A dictionary is read whatever the type is.
+	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
+		v2 := h.DataPageHeaderV2.V
+		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+			return nil
+		}
+		levels := max(0, int64(v2.RepetitionLevelsByteLength)) + max(0, int64(v2.DefinitionLevelsByteLength))
+		at, packed = at+levels, max(0, packed-levels)
+	}
+	n, err := unpackedLength(io.NewSectionReader(f, at, packed), codec, size)
+	if err != nil {
+		return fmt.Errorf("%v: %w", codec, err)
+	}
+	if n > size {
+		return fmt.Errorf("unpacks to more than the promised %d bytes", size)
+	}
+	return nil
+}
+
+// unpackedLength counts the bytes that a page's compressed bytes stand for, up to one more than most.
+func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (n int64, err error) {
+	in := bufio.NewReader(packed)
+	var out io.Reader
+	switch codec {
+	case meta.Snappy: // says it first, and the library holds it to that
+		n, err := binary.ReadUvarint(in)
+		return int64(min(n, 1<<62)), err
+	case meta.Lz4Raw: // of what is no LZ4 the library makes ever larger buffers
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return 0, err
+		}
+		n, err := lz4.UncompressBlock(data, make([]byte, most+1))
+		return int64(n), err
+	case meta.Gzip:
+		out, err = gzip.NewReader(in)
+	case meta.Brotli:
+		out = brotli.NewReader(in)
+	case meta.Zstd:
+		var d *zstd.Decoder
+		d, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow(most)))
+		if err == nil {
+			defer d.Close()
+		}
+		out = d
+	default:
+		return 0, errors.New("not read")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return io.Copy(io.Discard, io.LimitReader(out, most+1))
+}
+
+// zstdWindow is how far back copies may reach in bytes: 8 MiB, as RFC 8878 asks of every decoder, or what a page of that
+// size may have.
+func zstdWindow(size int64) uint64 { return max(8<<20, 2*uint64(size)) }

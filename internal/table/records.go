@@ -1,0 +1,89 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Records are the rows of a CSV file as text, by RFC 4180: fields separated by commas, semicolons or tabs, of which
+// quoted ones may run over the ends of lines. FieldPos says where a field is. Set the options of the csv.Reader before
+// the first Next.
+type Records struct {
+	*csv.Reader
+	text lineLimit
+}
+
+// NewRecords reads src, which may be compressed with gzip and begin with a byte order mark.
+func NewRecords(src io.Reader) (*Records, error) {
+	in, err := uncompressed(src, 1<<16)
+	if err != nil {
+		return nil, err
+	}
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(3)
+	}
+	r := &Records{text: lineLimit{r: in}}
+	r.Reader = csv.NewReader(&r.text)
+	r.ReuseRecord = true
+	r.Comma, err = unquotedSeparator(in)
+	return r, err
+}
+
+// Next returns the fields of the next row, valid until the following call, and the line on which it begins; io.EOF
+// after the last. What is wrong with the text is a *csv.ParseError.
+func (r *Records) Next() (fields []string, line int, err error) {
+	fields, err = r.Read()
+	r.text.through = r.InputOffset()
+	if err != nil {
+		return nil, 0, err
+	}
+	line, _ = r.FieldPos(0)
+	return fields, line, nil
+}
+
+// Bytes is how many bytes have been read of the text.
+func (r *Records) Bytes() int64 { return r.text.n }
+
+// lineLimit passes on what it reads while nobody waits for the end of a line, or of quotes, for more than maxLine.
+type lineLimit struct {
+	r       io.Reader
+	n       int64 // bytes passed on
+	through int64 // bytes of them in complete lines
+}
+
+var errLongLine = fmt.Errorf("a line of more than %d MiB", maxLine>>20)
+
+func (l *lineLimit) Read(p []byte) (int, error) {
+	if l.n-l.through > maxLine {
+		return 0, errLongLine
+	}
+	n, err := l.r.Read(p)
+	l.n += int64(n)
+	return n, err
+}
+
+// unquotedSeparator tells from the first line what separates the fields: tabs, semicolons (a spreadsheet's, where the
+// comma is the decimal point) or commas.
+func unquotedSeparator(in *bufio.Reader) (rune, error) {
+	line, _ := in.Peek(in.Size())
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	quoted := false
+	seen := map[rune]bool{}
+	for _, r := range string(line) {
+		quoted = quoted != (r == '"')
+		seen[r] = seen[r] || !quoted
+	}
+	switch {
+	case seen['\t']:
+		return '\t', nil
+	case seen[';']:
+		return ';', nil
+	case !seen[','] && len(bytes.Fields(line)) > 1:
+		return 0, errors.New(`line 1: fields separated by spaces; write them with commas: numpy.savetxt(FILE, a, delimiter=",")`)
+	}
+	return ',', nil
+}
