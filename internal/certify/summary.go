@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Summary is what certificates of one method say together.
@@ -17,7 +18,9 @@ type Summary struct {
 	Arithmetic Arithmetic `json:"arithmetic"`
 	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
+	Law        law.Name   `json:"law,omitempty"` // of the noise
 	Sigma      float64    `json:"sigma"`
+	Norm       law.Norm   `json:"norm"` // of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
 	// Certified [k] is the certified accuracy at each radius: the share of
@@ -93,6 +96,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	if len(certs) > 0 {
 		c := certs[0]
 		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic, s.Precision = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic, c.Precision
+		s.Law, s.Norm = c.Law, c.Norm
 	}
 	s.allowFailures(len(certs))
 	counts := make([]int, len(radii))

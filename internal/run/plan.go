@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -150,6 +151,8 @@ func (p Plan) validateSamples() error {
 	switch {
 	case !positive(p.Sigma):
 		return badInputf("--sigma %v: want a number above 0", p.Sigma)
+	case p.Noise == runfolder.Float && p.Law.Law() != law.Gaussian:
+		return badInputf("--noise float: is for %s, not for --law %s", law.Gaussian.Words().Noise, p.Law)
 	case p.N < 1:
 		return badInputf("--n %d: want at least 1", p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):
