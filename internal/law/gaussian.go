@@ -54,13 +54,13 @@ func (g gaussian) Peak(margin, r float64) float64 {
 
 // Second is R2 = (σ/2)·margin (Cohen et al. 2019, Theorem 1).
 func (gaussian) Second() Theorem {
-	return linear{0.5, "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin"}
+	return Linear(0.5, "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin")
 }
 
 // First is R1 = σ√(π/2)·margin: h = f_A − f_j has |h| ≤ 1, so along a unit vector u the smoothed difference has the
 // slope |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
 func (gaussian) First() Theorem {
-	return linear{sqrtHalfPi, "p_A−p_B, radius σ√(π/2) times the margin"}
+	return Linear(sqrtHalfPi, "p_A−p_B, radius σ√(π/2) times the margin")
 }
 
 // sqrtHalfPi is √(π/2), OEIS A069998.

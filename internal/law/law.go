@@ -76,7 +76,10 @@ type Theorem interface {
 	Margin(radius, scale float64) float64
 }
 
-// linear is the theorem radius = factor·scale·margin.
+// Linear is the theorem radius = factor·scale·margin. By what all certificates rest on (Law) the factor is ½ for the
+// second margin and 1/(2·max f) for the first.
+func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
+
 type linear struct {
 	factor  float64
 	formula string

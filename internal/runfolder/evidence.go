@@ -324,8 +324,8 @@ type Bounds struct {
 	Unfinished int
 	// Arithmetic is that of the run's noise; of a file from elsewhere nothing is known.
 	Arithmetic certify.Arithmetic
-	// Norm is that of the run's radii; nil for a file from elsewhere.
-	Norm *law.Norm
+	// Norm is that of the run's radii; of a file from elsewhere nothing is known.
+	Norm law.Norm
 }
 
 // Bounds finds the bounds on the confidence under attack. Those of a run are complete
@@ -369,11 +369,10 @@ func (e *Evidence) Bounds() (Bounds, error) {
 		all = rows.header == boundsHeader
 	}
 	_, byVotes := p.Method.Votes()
-	norm := p.Law.Law().Norm()
 	return Bounds{
 		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs.values)),
 		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
-		Arithmetic: e.Run.arithmetic(), Norm: &norm,
+		Arithmetic: e.Run.arithmetic(), Norm: p.Law.Law().Norm(),
 	}, nil
 }
 
