@@ -379,7 +379,11 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			worse = math.Sqrt(q2v)
 			continue
 		}
-		if !convex(c.node, v) || s.bridge(c.node, v) > s.logAlpha {
+		from := c.node
+		if !convex(from, v) { // on a straight frontier through 0, as of Laplace noise, only V's lift makes it so
+			from = s.node(c.q[0]*lift*lift, c.q[1])
+		}
+		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
 			continue
 		}
 		d := s.node(q1n, q2n)
