@@ -258,6 +258,8 @@ func TestAgrees(t *testing.T) {
 		{"abstained", func(c *Certificate) { c.Prediction, c.Radius, c.Margin = Abstained, 0, 0 }, ""},
 		{"method", func(c *Certificate) { c.Method = "betting+directed" }, "its method is betting+directed"},
 		{"soundness", func(c *Certificate) { c.Sound = false }, "its method is hoeffding+directed (sound: false)"},
+		{"norm", func(c *Certificate) { c.Norm = law.L1 }, "it is of gaussian noise in the l1 norm"},
+		{"law", func(c *Certificate) { c.Law = "laplace" }, "it is of laplace noise"},
 		{"alpha of the run", func(c *Certificate) { c.Alpha = 0.02 }, "its alpha is 0.02, the run's 0.01"},
 		{"less alpha", func(c *Certificate) { c.Alpha = 0.001 }, "its alpha is 0.001"},
 		{"margin kind", func(c *Certificate) { c.MarginKind = SecondMargin }, "its margin is the second"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
 var one = big.NewRat(1, 1)
@@ -245,6 +246,22 @@ func TestQuantiseDeduction(t *testing.T) {
 		if ratio < 1 || ratio > 1+2e-7 {
 			t.Errorf("σ = %v, %d values: deduction² is %.12f of the norm²", sigma, len(x), ratio)
 		}
+	}
+}
+
+// Under a law that certifies in L1 the deduction is the sum of what each coordinate moves.
+func TestQuantiseInL1(t *testing.T) {
+	q, err := NewQuantiser(lawtest.Laplace, 0.5, -3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, k, want := []float32{0.3, -1.7, 9, 2.25}, make([]int32, 4), 0.0
+	got := q.Quantise(k, x)
+	for d, v := range x {
+		want += math.Abs(min(float64(v), 5)-float64(k[d])*q.step) + q.step/2
+	}
+	if got < want || got > want*(1+1e-6) {
+		t.Errorf("%v is taken off, want %v", got, want)
 	}
 }
 

@@ -17,7 +17,7 @@ func Use(t testing.TB, l law.Law) {
 	t.Cleanup(func() { law.Laws = before })
 }
 
-// Laplace has the density e^{−|z|}/2 at scale 1, and certifies in the L1 norm (Teng et al. 2020).
+// Laplace has the density e^{−|z|}/2 at scale 1, and certifies in the L1 norm.
 var Laplace law.Law = laplace{}
 
 type laplace struct{}
