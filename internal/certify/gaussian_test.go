@@ -8,10 +8,6 @@ func scaleOf(m MarginKind) scale { return Target{Margin: m}.scale() }
 
 func normalCDF(z float64) (p, relErr float64) { return law.Gaussian.CDF(z) }
 
-func normalPDF(z float64) float64 { return law.Gaussian.Density(z) }
-
 func quantileNear(p float64) float64 { return law.Gaussian.Quantile(p) }
-
-func quantileLow(p float64) float64 { return law.Low(law.Gaussian, p) }
 
 func quantileHigh(p float64) float64 { return law.High(law.Gaussian, p) }

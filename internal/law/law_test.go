@@ -36,6 +36,9 @@ func TestFunctionsAgree(t *testing.T) {
 			if got := cdf(l, z) + cdf(l, -z); math.Abs(got-1) > 1e-15 {
 				t.Errorf("%s: F(%v) + F(−z) = %v", l.Name(), z, got)
 			}
+			if l.Density(z) == 0 {
+				continue
+			}
 			const h = 1e-5
 			if got := (cdf(l, z+h) - cdf(l, z-h)) / (2 * h); math.Abs(got/l.Density(z)-1) > 1e-4 && z < 0 {
 				t.Errorf("%s: F'(%v) = %v, f = %v", l.Name(), z, got, l.Density(z))
@@ -50,10 +53,10 @@ func TestFunctionsAgree(t *testing.T) {
 			}
 			for _, shift := range []float64{-2, 0.3, 1.7} {
 				slope := l.Slope(z, shift)
-				if want := l.Density(z+shift) / l.Density(z); math.Abs(slope/want-1) > 1e-9 {
+				if want := l.Density(z+shift) / l.Density(z); math.Abs(slope-want) > 1e-9*want {
 					t.Errorf("%s: slope %v at %v, %v; want %v", l.Name(), slope, z, shift, want)
 				}
-				if next := l.Slope(z+0.1, shift); shift > 0 && next > slope*(1+1e-12) {
+				if next := l.Slope(z+0.1, shift); shift > 0 && l.Density(z+0.1) > 0 && next > slope*(1+1e-12) {
 					t.Errorf("%s: f is not log-concave at %v", l.Name(), z)
 				}
 			}
@@ -61,7 +64,7 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// Peak against a search: never below the largest value, and hardly above it.
+// Peak against a search: never below the largest value but for rounding, and hardly above it.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
@@ -70,7 +73,7 @@ func TestPeakIsLargest(t *testing.T) {
 				for z := -margin / 2; z > -30; z -= 1e-3 {
 					most = max(most, cdf(l, z+margin)-r*cdf(l, z))
 				}
-				if got := l.Peak(margin, r); got < most || got > most+1e-6 {
+				if got := l.Peak(margin, r); got < most-1e-15 || got > most+1e-6 {
 					t.Errorf("%s: peak %v of margin %v, r = %v; by search %v", l.Name(), got, margin, r, most)
 				}
 			}
