@@ -94,8 +94,8 @@ const maxMargin = 80.0
 // that promises the largest margin with n estimation samples, if the mean y and the
 // variance v of the weighted scores are those of the selection and the bound is
 // y − √(2v ln(1/α)/n) − y·ln(1/α)/n, about what betting gives. Any choice is sound.
-// (At the means themselves it is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)); but what counts is the point where the bound will lie.) Below 1 it
-// never pays: μ2 ≤ 1−μ1.
+// (At the means themselves it is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2));
+// but what counts is the point where the bound will lie.) Below 1 it never pays: μ2 ≤ 1−μ1.
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)
