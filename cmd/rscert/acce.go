@@ -167,7 +167,7 @@ func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, er
 		study.TraceEvery = o.search.traceEvery
 	}
 	if bounds.OfRun() {
-		study.Quantity = string(meanScores)
+		study.Quantity, study.Norm = string(meanScores), &bounds.Norm
 	}
 	return study, badInput(err)
 }

@@ -78,7 +78,8 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
 	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, binary or Python version (docs/my-data.md)")
-	f.Float64Var(&o.Sigma, "sigma", 0, "standard deviation σ of the noise, in the units of the data")
+	f.Float64Var(&o.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
+	lawFlag(f, &o.Law)
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
 	group(cmd, "What is certified")
 	addSamplingFlags(cmd, &o.Parameters)

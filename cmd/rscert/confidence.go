@@ -79,6 +79,7 @@ twentieth of the samples takes their place, and the others are in the mean.
 			t := &o.scores.Params.Target
 			return runConfidence(cmd.Context(), s, args[0], o, runfolder.Given{
 				Alpha: given(cmd, "alpha", &t.Alpha), Sigma: given(cmd, "sigma", &t.Sigma), Class: given(cmd, "class", &t.Class),
+				Law: given(cmd, "law", &t.Law),
 			}, given(cmd, "class-method", &o.class))
 		},
 	}
@@ -146,8 +147,8 @@ func writeTangentSamples(w io.Writer, k, n int64) {
 }
 
 func writeConfidence(w io.Writer, r run.Confidence) error {
-	fmt.Fprintf(w, "confidence of the class certified by %s under attack, %s (%d examples, n = %d, σ = %g, α = %g)\n\n",
-		r.Class, r.Method, r.Examples, r.N, r.Sigma, r.Alpha)
+	fmt.Fprintf(w, "confidence of the class certified by %s under attack, %s (%d examples, n = %d, %s = %g, α = %g)\n\n",
+		r.Class, r.Method, r.Examples, r.N, r.Law.Law().Words().Symbol, r.Sigma, r.Alpha)
 	t := report.Table{Columns: []report.Column{
 		report.ExactColumn("radius"), report.ExactColumn("certified"), report.ExactColumn("left out"),
 		report.RoundedColumn("mean lower", report.Down, 4), report.RoundedColumn("mean upper", report.Up, 4),

@@ -55,7 +55,7 @@ stopped early are certified by their share of alpha at that number of samples.`,
 			return runRadius(cmd.Context(), s, args[0], o, runfolder.Given{
 				Alpha: given(cmd, "alpha", &o.target.Alpha), Sigma: given(cmd, "sigma", &o.target.Sigma),
 				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
-				Margin: given(cmd, "margin", &o.target.Margin),
+				Margin: given(cmd, "margin", &o.target.Margin), Law: given(cmd, "law", &o.target.Law),
 			}, given(cmd, "combine", &o.combine))
 		},
 	}
@@ -81,7 +81,8 @@ func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
 	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
-	f.Float64Var(&t.Sigma, "sigma", 0, "standard deviation σ of the noise; of a run, as it was run")
+	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; of a run, as it was run")
+	lawFlag(f, &t.Law)
 }
 
 func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g runfolder.Given, combine *certify.Combine) error {

@@ -67,6 +67,9 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 // without attack.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
+	if r.Radius != nil {
+		r.Norm = s.options.Norm
+	}
 	if s.sampled.Examples > 0 && !s.sampled.Assumed {
 		left := s.sampled.Examples - r.N
 		r.Examples, r.LeftOut = s.sampled.Examples, &left

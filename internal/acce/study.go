@@ -7,6 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/admm"
 	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -22,6 +23,7 @@ type Options struct {
 	Adaptive bool      // bound the calibration error with bins of equal count, too
 	Attack   bool      // keep the confidences that attain the result
 	Quantity string    // what the confidences are; empty: not known
+	Norm     *law.Norm // of the radii; nil: not known
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
 	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
 	Thresholds []float64
@@ -98,9 +100,10 @@ func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 
 // Result is what is found at one radius.
 type Result struct {
-	Radius *float64 `json:"radius,omitempty"` // if the table has radii
-	N      int      `json:"n"`
-	Bins   int      `json:"bins"`
+	Radius *float64  `json:"radius,omitempty"` // if the table has radii
+	Norm   *law.Norm `json:"norm,omitempty"`   // of the radius, if that is known
+	N      int       `json:"n"`
+	Bins   int       `json:"bins"`
 	// SameExamples: the n are those that are at every radius of the study.
 	SameExamples bool              `json:"same_examples,omitempty"`
 	ECE          *float64          `json:"ece,omitempty"` // without attack, if the table has confidences

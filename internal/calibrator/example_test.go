@@ -16,8 +16,8 @@ var overconfident = calibrator.Data{
 
 // Temperature scaling: fit, apply, keep.
 func ExampleMethod_Fit() {
-	var temperature calibrator.Method
-	if err := temperature.UnmarshalText([]byte("temperature")); err != nil {
+	temperature, err := calibrator.Choices().Parse("temperature")
+	if err != nil {
 		panic(err)
 	}
 	m, err := temperature.Fit(overconfident, calibrator.Options{})
@@ -37,8 +37,8 @@ func ExampleMap_Apply() {
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,
 		Values: []float64{0.9, 0.9, 0.1, 0.1}, Label: []int{1, 0, 0, 0},
 	}
-	var isotonic calibrator.Method
-	if err := isotonic.UnmarshalText([]byte("isotonic")); err != nil {
+	isotonic, err := calibrator.Choices().Parse("isotonic")
+	if err != nil {
 		panic(err)
 	}
 	m, err := isotonic.Fit(d, calibrator.Options{})
@@ -51,8 +51,8 @@ func ExampleMap_Apply() {
 
 // A map survives as JSON.
 func ExampleParse() {
-	var temperature calibrator.Method
-	if err := temperature.UnmarshalText([]byte("temperature")); err != nil {
+	temperature, err := calibrator.Choices().Parse("temperature")
+	if err != nil {
 		panic(err)
 	}
 	m, err := temperature.Fit(overconfident, calibrator.Options{})
@@ -89,7 +89,7 @@ func ExampleData_Split() {
 }
 
 // The methods by name.
-func ExampleNames() {
-	fmt.Println(calibrator.Names())
-	// Output: temperature, vector, matrix, platt, isotonic, beta, histogram
+func ExampleChoices() {
+	fmt.Println(calibrator.Choices())
+	// Output: temperature, vector, matrix, platt, isotonic, beta or histogram
 }

@@ -1,10 +1,6 @@
 package certify
 
-import (
-	"math"
-
-	"github.com/rscert/rscert/internal/binomial"
-)
+import "github.com/rscert/rscert/internal/binomial"
 
 // bonferroni bounds the margin between the class with xA and the runner-up with
 // xB of n votes, each by its own Clopper–Pearson bound at level 1−α/2:
@@ -18,18 +14,7 @@ func (c *VoteCertifier) bonferroni(o observation) marginBound {
 	a := binomial.LowerBound(o.a, o.n, o.alpha/2)
 	b := binomial.LowerBound(o.n-o.b, o.n, o.alpha/2) // a lower bound on 1−p_B
 	return marginBound{
-		margin: bonferroniMargin(c.params.Margin, a, b),
+		margin: c.scale.margin(a, b),
 		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(binomial.UpperBound(o.b, o.n, o.alpha/2))},
 	}
-}
-
-// bonferroniMargin is the margin for p_A ≥ a, 1−p_B ≥ b, rounded down:
-// Φ⁻¹(a) + Φ⁻¹(b), or a + b − 1.
-func bonferroniMargin(kind MarginKind, a, b float64) float64 {
-	if kind == FirstMargin {
-		// a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
-		return (a - 0.5) + (b - 0.5) - 4*unit
-	}
-	m := quantileLow(a) + quantileLow(b)
-	return m - math.Abs(m)*2*unit
 }

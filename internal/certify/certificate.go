@@ -1,4 +1,4 @@
-// Package certify turns votes and scores sampled under Gaussian noise into statements that hold with a stated
+// Package certify turns votes and scores sampled under noise into statements that hold with a stated
 // probability: margins, certified radii and bounds on the confidence under attack.
 //
 // It is pure: slices in, values out. Bounds err on the safe side: rounding is outward and ties count against the
@@ -21,12 +21,14 @@
 //
 // # Radii and summaries
 //
-// RadiusFirst and RadiusSecond turn a margin into an L2 radius. RoundDown and RoundUp round what is reported. Summarize
+// Target.Radius turns a margin into a radius in the norm of the noise. RoundDown and RoundUp round what is reported. Summarize
 // computes certified accuracy, average radius and how many certificates may be wrong; SummarizeClasses does so for each
 // label; Accuracy counts right answers with and without noise.
 //
 // docs/what-is-certified.md says what a certificate means; docs/votes.md and docs/scores.md compare the methods.
 package certify
+
+import "github.com/rscert/rscert/internal/law"
 
 // Abstained is the prediction of a certificate that certifies nothing.
 const Abstained = -1
@@ -65,17 +67,21 @@ type Certificate struct {
 	Label      int     `json:"label"`
 	Prediction int     `json:"prediction"` // Abstained if nothing is certified
 	Correct    bool    `json:"correct"`
-	Radius     float64 `json:"radius"` // L2, in the units of the data; rounded down
-	Margin     float64 `json:"margin"` // certified lower bound, rounded down
-	Method     string  `json:"method"`
+	Radius     float64 `json:"radius"` // in the units of the data; rounded down
+	// Norm is that of the radius.
+	Norm   law.Norm `json:"norm"`
+	Margin float64  `json:"margin"` // certified lower bound, rounded down
+	Method string   `json:"method"`
 	// MarginKind is what Margin is in.
 	MarginKind MarginKind `json:"margin_kind"`
 	// Lipschitz is the constant of the smoothed classifier that the radius may rest on;
 	// 0 if none was given.
 	Lipschitz float64 `json:"lipschitz,omitempty"`
 	Alpha     float64 `json:"alpha"`
-	Sigma     float64 `json:"sigma"`
-	N         int64   `json:"n"` // estimation samples used
+	// Law is that of the noise, and Sigma its scale.
+	Law   law.Name `json:"law,omitempty"`
+	Sigma float64  `json:"sigma"`
+	N     int64    `json:"n"` // estimation samples used
 	// Stop is the rule by which sampling ended at N. The bound then holds at every
 	// N at which it could have ended, all at once.
 	Stop StopRule `json:"stop,omitzero"`

@@ -14,10 +14,6 @@ func (c *VoteCertifier) clopperPearson(o observation) marginBound {
 	if p <= 0.5 {
 		return b
 	}
-	if c.params.Margin == FirstMargin {
-		b.margin = below(2*p - 1)
-	} else {
-		b.margin = 2 * quantileLow(p)
-	}
+	b.margin = c.scale.alone(p)
 	return b
 }

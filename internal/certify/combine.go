@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/law"
+)
 
 // Combine is the way a margin between the class A and its rivals is bounded from
 // bounds on means of scores.
@@ -51,23 +55,18 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // B of the selection samples alone, where nothing is lost to the maximum, and the
 // largest of all other classes.
 
-// directedMargin returns a lower bound on the second margin Φ⁻¹(μ1) − Φ⁻¹(μ2) of
+// directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) of
 // all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
 //	(μ1 − rμ2 + r)/(1 + r) ≥ y,  r ≥ 1.
 //
 // Where the margin is at most L > 0, the largest value of μ1 − rμ2 lies on the curve
-// μ1 = Φ(z+L), μ2 = Φ(z), z ≤ −L/2. Its derivative φ(z+L) − rφ(z) vanishes where
-// exp(Lz + L²/2) = 1/r, at z = −ln(r)/L − L/2, which is a maximum and meets z ≤ −L/2.
-// So the largest value is
-//
-//	M(L) = Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L),
-//
-// which grows with L; the bound is the L with M(L) = (1+r)y − r, from below. For
-// r = 1 it is 2Φ⁻¹(y): with y = (1+ℓ)/2, the projection's margin.
-func directedMargin(y, r float64) float64 {
+// μ1 = F(z+L), μ2 = F(z), z ≤ −L/2. It is M(L), the law's Peak, which grows with L;
+// the bound is the L with M(L) = (1+r)y − r, from below. For r = 1 it is 2Q(y): with
+// y = (1+ℓ)/2, the projection's margin.
+func directedMargin(l law.Law, y, r float64) float64 {
 	if r == 1 {
-		m := 2 * quantileLow(y)
+		m := 2 * law.Low(l, y)
 		return m - math.Abs(m)*unit
 	}
 	value := (1+r)*y - r
@@ -78,7 +77,7 @@ func directedMargin(y, r float64) float64 {
 	lo, hi := 0.0, maxMargin
 	for range 60 {
 		mid := (lo + hi) / 2
-		if directedHigh(mid, r) <= value {
+		if l.Peak(mid, r) <= value {
 			lo = mid
 		} else {
 			hi = mid
@@ -87,33 +86,19 @@ func directedMargin(y, r float64) float64 {
 	return lo
 }
 
-// maxMargin is above every second margin of numbers that quantileLow gives for
-// p < 1.
+// maxMargin is above every second margin under Gaussian noise of numbers that law.Low
+// gives for p < 1. A larger one under other noise is cut to it, which is a lower bound too.
 const maxMargin = 80.0
-
-// directedHigh is M(L), rounded up.
-func directedHigh(margin, r float64) float64 {
-	t := math.Log(r) / margin
-	z1, z2 := margin/2-t, -margin/2-t
-	// The arguments are within 4·unit·(margin+t) of their values, which moves Φ by a
-	// relative (|z|+1) times that.
-	v1, e1 := normalCDF(z1)
-	v2, e2 := normalCDF(z2)
-	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)
-	e2 += 4 * unit * (margin + t) * (math.Abs(z2) + 1)
-	return v1*(1+e1) - r*v2*(1-min(e2, 1)) + 4*unit*(v1+r*v2)
-}
 
 // weight chooses r for Directed from selection samples of A and a rival: the one
 // that promises the largest margin with n estimation samples, if the mean y and the
 // variance v of the weighted scores are those of the selection and the bound is
 // y − √(2v ln(1/α)/n) − y·ln(1/α)/n, about what betting gives. Any choice is sound.
-// (At the means themselves it is the ratio of the slopes of Φ⁻¹, φ(Φ⁻¹(μ1)) /
-// φ(Φ⁻¹(μ2)); but what counts is the point where the bound will lie.) Below 1 it
-// never pays: μ2 ≤ 1−μ1.
-func weight(a, b []float64, n int64, alpha float64) float64 {
+// (At the means themselves it is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2));
+// but what counts is the point where the bound will lie.) Below 1 it never pays: μ2 ≤ 1−μ1.
+func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
-	l := math.Log(1/alpha) / float64(n)
+	log := math.Log(1/alpha) / float64(n)
 	for j := range weightSteps {
 		r := math.Exp2(float64(j) / 2)
 		var mean, m2 float64
@@ -123,8 +108,8 @@ func weight(a, b []float64, n int64, alpha float64) float64 {
 			mean += d / float64(i+1)
 			m2 += float64(d * (y - mean))
 		}
-		y := mean - math.Sqrt(2*m2/float64(len(a))*l) - mean*l
-		if m := directedMargin(min(max(y, 0), 1), r); m > bestMargin*(1+1e-9) {
+		y := mean - math.Sqrt(2*m2/float64(len(a))*log) - mean*log
+		if m := directedMargin(l, min(max(y, 0), 1), r); m > bestMargin*(1+1e-9) {
 			best, bestMargin = r, m
 		}
 	}

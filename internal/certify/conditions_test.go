@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // levels are a target with a level below its α, and one whose α is that level: their bounds
@@ -256,6 +258,8 @@ func TestAgrees(t *testing.T) {
 		{"abstained", func(c *Certificate) { c.Prediction, c.Radius, c.Margin = Abstained, 0, 0 }, ""},
 		{"method", func(c *Certificate) { c.Method = "betting+directed" }, "its method is betting+directed"},
 		{"soundness", func(c *Certificate) { c.Sound = false }, "its method is hoeffding+directed (sound: false)"},
+		{"norm", func(c *Certificate) { c.Norm = law.L1 }, "it is of gaussian noise in the l1 norm"},
+		{"law", func(c *Certificate) { c.Law = "laplace" }, "it is of laplace noise"},
 		{"alpha of the run", func(c *Certificate) { c.Alpha = 0.02 }, "its alpha is 0.02, the run's 0.01"},
 		{"less alpha", func(c *Certificate) { c.Alpha = 0.001 }, "its alpha is 0.001"},
 		{"margin kind", func(c *Certificate) { c.MarginKind = SecondMargin }, "its margin is the second"},
@@ -279,26 +283,9 @@ func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {
 			tail, e := normalCDF(shift - quantileHigh(p)) // of the upper side, where it is precise
-			if got, most := shiftDown(p, shift), 1-tail*(1-2*e); got > most || got < most-1e-9 {
+			if got, most := shiftDown(law.Gaussian, p, shift), 1-tail*(1-2*e); got > most || got < most-1e-9 {
 				t.Errorf("shiftDown(%v, %v) = %v, want a little under %v", p, shift, got, most)
 			}
-		}
-	}
-}
-
-// directedHigh is above its formula by what the roundings can amount to, no less: 4 units of
-// margin + t in the arguments, each magnified |z| + 1 times, besides Φ's own error.
-func TestDirectedHighAllowsForRoundings(t *testing.T) {
-	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
-		shift := math.Log(tt.r) / tt.margin
-		z1, z2 := tt.margin/2-shift, -tt.margin/2-shift
-		v1, e1 := normalCDF(z1)
-		v2, e2 := normalCDF(z2)
-		argument := 4 * unit * (tt.margin + shift)
-		slack := v1*(e1+argument*(math.Abs(z1)+1)) + tt.r*v2*(e2+argument*(math.Abs(z2)+1)) + 4*unit*(v1+tt.r*v2)
-		// The difference of numbers up to 1 is off by a few units.
-		if got := directedHigh(tt.margin, tt.r) - (v1 - tt.r*v2); got < slack-4*unit || got > slack+4*unit {
-			t.Errorf("margin %v, r = %v: %v above the formula, want %v", tt.margin, tt.r, got, slack)
 		}
 	}
 }
@@ -331,7 +318,7 @@ func TestRowsBelowOneStand(t *testing.T) {
 // far above where that has its top at neither end nor in the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	s := newSearch(newEvent(bonferroniOrder(SecondMargin, 1000, 0.001), 800, 150), SecondMargin, 0.001)
+	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)
 	inside := 0
 	for range 200 {
 		point := func() node {

@@ -1,6 +1,10 @@
 package certify
 
-import "math"
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/law"
+)
 
 // ConfidenceBound bounds a mean score under attack, a row of bounds.csv: for every δ with
 // ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) of a class c is in [Lower, Upper].
@@ -134,10 +138,10 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 }
 
 // standardConfidence bounds z at the clean input, z̲ ≤ z ≤ z̄, each side at α/2 of the
-// intervals' α, and uses that Φ⁻¹(z(x)) is 1/σ-Lipschitz (Salman et al. 2019; Kumar et
-// al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
+// intervals' α, and uses that Q(z(x)) is 1/σ-Lipschitz (of Gaussian noise Salman et al.
+// 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
-//	Φ(Φ⁻¹(z̲) − R/σ) ≤ z(x+δ) ≤ Φ(Φ⁻¹(z̄) + R/σ),  ‖δ‖ ≤ R.
+//	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
 // The papers take Hoeffding's bound for z̲ and z̄.
 type standardConfidence struct {
@@ -155,17 +159,17 @@ func (s *standardConfidence) add(x float64) {
 }
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
-	shift := s.params.Confidence.Radii[i] / s.params.Sigma
+	l, shift := s.params.Law.Law(), s.params.shift(s.params.Confidence.Radii[i])
 	// By symmetry the upper side is the lower one of 1−z.
-	return shiftDown(inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(inUnit(s.high.lower(), sampleSlack), shift) + unit
+	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 
-// shiftDown is Φ(Φ⁻¹(p) − shift) for shift ≥ 0, rounded down.
-func shiftDown(p, shift float64) float64 {
-	z := quantileLow(p) - shift
+// shiftDown is F(Q(p) − shift) for shift ≥ 0, rounded down.
+func shiftDown(l law.Law, p, shift float64) float64 {
+	z := law.Low(l, p) - shift
 	if math.IsInf(z, -1) {
 		return 0
 	}
-	v, e := normalCDF(z - 8*unit*(math.Abs(z)+shift))
+	v, e := l.CDF(z - 8*unit*(math.Abs(z)+shift))
 	return max(v*(1-e), 0)
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // A stepModel is a classifier of two classes whose score f_0 is a nondecreasing step
@@ -295,11 +297,11 @@ func TestConfidenceKumar(t *testing.T) {
 		for k, r := range radii[1:] {
 			shift := float64(k + 1) // R/σ
 			low, high := span(row["exp_"+r])
-			if shiftDown(atHigh, shift) < low || shiftDown(atLow, shift) > high {
-				t.Errorf("example %v, R = %s: %v published, between %v and %v here", row["idx"], r, row["exp_"+r], shiftDown(atLow, shift), shiftDown(atHigh, shift))
+			if shiftDown(law.Gaussian, atHigh, shift) < low || shiftDown(law.Gaussian, atLow, shift) > high {
+				t.Errorf("example %v, R = %s: %v published, between %v and %v here", row["idx"], r, row["exp_"+r], shiftDown(law.Gaussian, atLow, shift), shiftDown(law.Gaussian, atHigh, shift))
 			}
 			cLow, cHigh := span(row["exp_cdf_"+r])
-			if cHigh < shiftDown(cdfLow, shift)*0.99 || cLow > cdfHigh*shiftDown(1-epsilon, shift)/(1-epsilon) {
+			if cHigh < shiftDown(law.Gaussian, cdfLow, shift)*0.99 || cLow > cdfHigh*shiftDown(law.Gaussian, 1-epsilon, shift)/(1-epsilon) {
 				t.Errorf("example %v, R = %s: cdf %v", row["idx"], r, row["exp_cdf_"+r])
 			}
 		}

@@ -9,9 +9,9 @@ import (
 
 // The radius of a first margin p_A − p_B: σ√(π/2) times the margin. A classifier known to be smoother than the noise
 // makes it has more: margin/(√2·L).
-func ExampleRadiusFirst() {
-	fmt.Printf("%.4f\n", certify.RadiusFirst(0.8, 0.5, 0))
-	fmt.Printf("%.4f\n", certify.RadiusFirst(0.8, 0.5, 0.5))
+func ExampleTarget_Radius_first() {
+	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin}.Radius(0.8))
+	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin, Lipschitz: 0.5}.Radius(0.8))
 	// Output:
 	// 0.5013
 	// 1.1314

@@ -43,8 +43,8 @@ func ExampleVoteCertifier_abstained() {
 }
 
 // The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B): σ/2 times the margin, rounded down.
-func ExampleRadiusSecond() {
-	fmt.Println(certify.RadiusSecond(3, 0.25))
+func ExampleTarget_Radius() {
+	fmt.Println(certify.Target{Sigma: 0.25}.Radius(3))
 	// Output: 0.374999999
 }
 

@@ -29,7 +29,6 @@ import (
 // 1−α. With more than mostOthers votes
 // for other classes the bonferroni margin is returned.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
-	kind := c.params.Margin
 	if o.two {
 		return c.clopperPearson(o)
 	}
@@ -42,8 +41,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.n-o.a > mostOthers {
 		return b
 	}
-	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(kind, o.n, o.alpha) })
-	s := newSearch(newEvent(order, o.a, o.b), kind, o.alpha)
+	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
+	s := newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }
@@ -65,51 +64,21 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the curve g(q) = margin > 0 in the simplex, by y = √q2 from 0 to
-// its end, where q3 = 0: q1 = q2 + margin, or q1 = Φ(margin + Φ⁻¹(q2)). On it q1
-// is a concave function of q2.
+// its end, where q3 = 0: q1 = F(margin + Q(q2)). On it q1 is a concave function of q2.
 type frontier struct {
-	kind   MarginKind
+	scale  scale
 	margin float64
 }
 
-// lift raises a q1 by more than the roundings it was computed with (those of Φ
-// and of its argument, at |z| < 40); a larger q1 only raises P_q.
+// lift raises a q1 by more than the roundings it was computed with (those of F
+// and of its argument, of Φ at |z| < 40); a larger q1 only raises P_q.
 const lift = 1 + 0x1p-40
 
-// end returns q at the end of the frontier.
-func (f frontier) end() (q1, q2 float64) {
-	if f.kind == FirstMargin {
-		return (1 + f.margin) / 2 * lift, (1 - f.margin) / 2
-	}
-	q1, _ = normalCDF(f.margin / 2)
-	q2, _ = normalCDF(-f.margin / 2)
-	return q1 * lift, q2
-}
+func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
 
-// point returns the point of the frontier at y, or one above it (with a larger q1),
-// and the slope dq1/dq2.
-func (f frontier) point(y float64) (q1, q2, slope float64) {
-	if f.kind == FirstMargin {
-		return (y*y + f.margin) * lift, y * y, 1
-	}
-	z := quantileNear(y * y)
-	q1, _ = normalCDF(f.margin + z)
-	q2, _ = normalCDF(z)
-	return q1 * lift, q2, math.Exp(-f.margin * (f.margin/2 + z))
-}
+func (f frontier) point(y float64) (q1, q2, slope float64) { return f.scale.point(f.margin, y) }
 
-// reach returns a y such that every point of the frontier up to y has q1 at most
-// the given one.
-func (f frontier) reach(q1 float64) float64 {
-	if f.kind == FirstMargin {
-		return math.Sqrt(math.Max(0, q1-f.margin-8*unit)) * (1 - 4*unit)
-	}
-	z := quantileLow(q1) - f.margin
-	z -= 8 * unit * (math.Abs(z) + f.margin + 1)
-	// frontier.point begins at its own Φ⁻¹(y²): keep well under z.
-	q2, _ := normalCDF(z - 1e-9)
-	return math.Sqrt(q2)
-}
+func (f frontier) reach(q1 float64) float64 { return f.scale.reach(f.margin, q1) }
 
 // A node is a distribution (q1, q2, q3) with an upper bound on the log of its
 // probability of the event.
@@ -121,13 +90,13 @@ type node struct {
 // search looks for the margin of one observation.
 type search struct {
 	event    *event
-	kind     MarginKind
+	scale    scale
 	alpha    float64
 	logAlpha float64
 }
 
-func newSearch(e *event, kind MarginKind, alpha float64) search {
-	return search{event: e, kind: kind, alpha: alpha, logAlpha: math.Log(alpha)}
+func newSearch(e *event, scale scale, alpha float64) search {
+	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
 // logP returns an upper bound on ln P_q(event). Where a crude bound shows it
@@ -190,7 +159,7 @@ func (s *search) margin(floor float64) float64 {
 		}
 		for drop := leave; drop < 1e-3; drop *= 8 {
 			under := L - drop/slope
-			bad := s.prove(frontier{s.kind, under})
+			bad := s.prove(frontier{s.scale, under})
 			if bad < 0 {
 				return under
 			}
@@ -212,7 +181,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	width := 0.0
 	checked := false
 	for range 40 {
-		f := frontier{s.kind, L}
+		f := frontier{s.scale, L}
 		if u == 0 {
 			u, width = s.scan(f, at)
 		}
@@ -220,14 +189,11 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		u, v, width = s.climb(f, u, width)
 		sd := s.marginSD(f, u)
 		h := 1e-3 * sd
-		slope = (s.value(frontier{s.kind, L + h}, u) - v) / h
+		slope = (s.value(frontier{s.scale, L + h}, u) - v) / h
 		if !(slope > 0) {
 			slope = 1 / sd
 		}
-		move := math.Min((s.logAlpha-v)/slope, 20*sd)
-		if s.kind == FirstMargin {
-			move = math.Min(move, (1-L)/2)
-		}
+		move := min((s.logAlpha-v)/slope, 20*sd, (s.scale.widest()-L)/2)
 		if L+move <= leastMargin {
 			if L <= leastMargin {
 				return 0, slope
@@ -336,10 +302,7 @@ func (s *search) marginSD(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	q1, q2 = math.Min(q1, 1-1/n), math.Max(q2, 1/n)
 	v1, v2 := math.Sqrt(q1*(1-q1)/n), math.Sqrt(q2*(1-q2)/n)
-	if s.kind == FirstMargin {
-		return v1 + v2
-	}
-	return v1/normalPDF(quantileNear(q1)) + v2/normalPDF(quantileNear(q2))
+	return v1/s.scale.density(q1) + v2/s.scale.density(q2)
 }
 
 // prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
@@ -416,7 +379,11 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			worse = math.Sqrt(q2v)
 			continue
 		}
-		if !convex(c.node, v) || s.bridge(c.node, v) > s.logAlpha {
+		from := c.node
+		if !convex(from, v) { // on a straight frontier through 0, as of Laplace noise, only V's lift makes it so
+			from = s.node(c.q[0]*lift*lift, c.q[1])
+		}
+		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
 			continue
 		}
 		d := s.node(q1n, q2n)

@@ -112,7 +112,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 					continue
 				}
 				T := func(a, b int64) float64 {
-					return bonferroniMargin(kind, binomial.LowerBound(a, n, alpha/2), binomial.LowerBound(n-b, n, alpha/2))
+					return scaleOf(kind).margin(binomial.LowerBound(a, n, alpha/2), binomial.LowerBound(n-b, n, alpha/2))
 				}
 				var in []outcome
 				for _, o := range all {
@@ -121,7 +121,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 					}
 				}
 				sup := func(L float64) (most float64) {
-					f := frontier{kind, L}
+					f := frontier{scaleOf(kind), L}
 					for i := 0; i <= 400; i++ {
 						y := f.last() * float64(i) / 400
 						q1, q2 := 0.0, 0.0
@@ -173,7 +173,7 @@ func TestEventProbability(t *testing.T) {
 			a := rng.Int64N(n + 1)
 			b := rng.Int64N(n - a + 1)
 			kind := names(MarginKinds())[rng.IntN(2)]
-			e := newEvent(bonferroniOrder(kind, n, 0.01), a, b)
+			e := newEvent(bonferroniOrder(scaleOf(kind), n, 0.01), a, b)
 			q1 := rng.Float64()
 			q2 := rng.Float64() * (1 - q1)
 			switch rng.IntN(5) {
@@ -211,7 +211,7 @@ func TestEventProbabilityLarge(t *testing.T) {
 	}{
 		{93642, 5279, 0.9345, 0.054}, {49328, 36952, 0.492, 0.371}, {99990, 3, 0.99985, 5e-5}, {60000, 40000, 0.597, 0.402},
 	} {
-		e := newEvent(bonferroniOrder(SecondMargin, n, 0.001), c.a, c.b)
+		e := newEvent(bonferroniOrder(scaleOf(SecondMargin), n, 0.001), c.a, c.b)
 		mean, sd := n*c.q2, math.Sqrt(n*c.q2*(1-c.q2))
 		var lo, hi float64
 		for x2 := max(0, int64(mean-9*sd)); x2 <= int64(mean+9*sd)+9; x2++ {
@@ -233,8 +233,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	for range 300 {
 		a := n/2 + rng.Int64N(n/2+1)
 		b := rng.Int64N(n - a + 1)
-		e := newEvent(bonferroniOrder(SecondMargin, n, 0.01), a, b)
-		s := newSearch(e, SecondMargin, 0.01)
+		e := newEvent(bonferroniOrder(scaleOf(SecondMargin), n, 0.01), a, b)
+		s := newSearch(e, scaleOf(SecondMargin), 0.01)
 		node := func() node {
 			q1 := rng.Float64()
 			q2 := rng.Float64() * (1 - q1)
@@ -274,13 +274,13 @@ func TestProofAgreesWithGrid(t *testing.T) {
 		}
 		kind := names(MarginKinds())[rng.IntN(2)]
 		const alpha = 0.01
-		s := newSearch(newEvent(bonferroniOrder(kind, n, alpha), a, b), kind, alpha)
+		s := newSearch(newEvent(bonferroniOrder(scaleOf(kind), n, alpha), a, b), scaleOf(kind), alpha)
 		exact, slope := s.locate(leastMargin, 0)
 		if !(exact > 0.01) {
 			continue
 		}
 		for _, off := range []float64{-3, -0.1, -1e-4, 1e-4, 0.01} { // in ln P
-			f := frontier{kind, exact + off/slope}
+			f := frontier{scaleOf(kind), exact + off/slope}
 			if !(f.margin > leastMargin) || (kind == FirstMargin && f.margin >= 1) {
 				continue
 			}

@@ -24,7 +24,7 @@ func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	if !e.holds(o.n, 0) { // the event is empty
 		return marginBound{margin: 1, unbounded: kind == SecondMargin}
 	}
-	s := newSearch(e, kind, o.alpha)
+	s := newSearch(e, c.scale, o.alpha)
 	return marginBound{margin: s.margin(c.bonferroni(o).margin)}
 }
 

@@ -11,7 +11,7 @@ import (
 // An order ranks the outcomes (x1, x2) of n samples, x1 the votes of the class
 // and x2 of the runner-up, by T(x1, x2) = s(x1) + s(n−x2). s does not fall, so T
 // does not fall in x1 nor rise in x2. Every order used here has this form:
-// lower(x, n, α/2) and its image under Φ⁻¹ because upper(x) = 1 − lower(n−x).
+// lower(x, n, α/2) and its image under Q because upper(x) = 1 − lower(n−x).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -52,14 +52,11 @@ func (o *order) enclose(k int64) binomial.Span {
 }
 
 // bonferroniOrder is the order by the bonferroni margin at level 1−α.
-func bonferroniOrder(kind MarginKind, n int64, alpha float64) *order {
+func bonferroniOrder(q scale, n int64, alpha float64) *order {
 	o := &order{n: n}
 	o.score = func(k int64) binomial.Span {
 		p := binomial.LowerSpan(k, n, alpha/2)
-		if kind == FirstMargin {
-			return p
-		}
-		return binomial.Span{Lower: quantileLow(p.Lower), Upper: quantileHigh(p.Upper)}
+		return binomial.Span{Lower: q.low(p.Lower), Upper: q.high(p.Upper)}
 	}
 	return o
 }

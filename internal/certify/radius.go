@@ -1,39 +1,59 @@
 package certify
 
-import "math"
+import (
+	"math"
 
-// RadiusSecond is R2 = (σ/2)·margin for a lower bound on the second margin
-// Φ⁻¹(p_A) − Φ⁻¹(p_B) of a classifier smoothed with N(0, σ²I) noise: within R2
-// (L2) of the input the class A stays the most probable (Cohen et al. 2019,
-// Theorem 1). A margin ≤ 0 gives 0. Rounded down.
-func RadiusSecond(margin, sigma float64) float64 {
+	"github.com/rscert/rscert/internal/law"
+)
+
+// theorem is the one that a law has for a margin.
+func theorem(l law.Law, m MarginKind) law.Theorem {
+	if m == FirstMargin {
+		return l.First()
+	}
+	return l.Second()
+}
+
+// Radius is the radius, in the law's norm, within which the class of a margin stays the
+// prediction, rounded down. A margin ≤ 0 gives 0.
+func (t Target) Radius(margin float64) float64 {
 	if !(margin > 0) {
 		return 0
 	}
-	return roundDownFinite(below(sigma * margin / 2))
+	return roundDownFinite(below(t.about(margin)))
 }
 
-// RadiusFirst is R1 for a lower bound on the first margin p_A − p_B.
-//
-// h = f_A − f_j has |h| ≤ 1, so along a unit vector u the smoothed difference has the
-// slope |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ, and R1 = σ√(π/2)·margin. With a
-// known Lipschitz constant L (L2 to L2) of the vector of smoothed probabilities, R1 =
-// margin/(√2·L) too (Tsuzuku et al. 2018, Proposition 1: e_A − e_j has length √2).
-// Neither rests on a sample, so it is the larger one. L = 0 is unknown. A margin ≤ 0
-// gives 0. Rounded down.
-func RadiusFirst(margin, sigma, lipschitz float64) float64 {
-	if !(margin > 0) {
-		return 0
+// about is the radius of a margin > 0, not rounded. With a known Lipschitz constant L of the
+// vector of smoothed probabilities, from the law's norm to L2, that of the first margin is
+// margin/(√2·L) too (Tsuzuku et al. 2018, Proposition 1: e_A − e_j has length √2). Neither rests
+// on a sample, so it is the larger one.
+func (t Target) about(margin float64) float64 {
+	radius := theorem(t.Law.Law(), t.Margin).Radius(margin, t.Sigma)
+	if t.Margin == FirstMargin && t.Lipschitz > 0 {
+		radius = math.Max(radius, margin/(math.Sqrt2*t.Lipschitz))
 	}
-	radius := sigma * margin * sqrtHalfPi
-	if lipschitz > 0 {
-		radius = math.Max(radius, margin/(math.Sqrt2*lipschitz))
-	}
-	return roundDownFinite(below(radius))
+	return radius
 }
 
-// sqrtHalfPi is √(π/2), OEIS A069998.
-const sqrtHalfPi = 1.2533141373155002512
+// shift is how far Q of a mean score can move within a radius: half of the second margin that
+// the radius takes.
+func (t Target) shift(radius float64) float64 {
+	return t.Law.Law().Second().Margin(radius, t.Sigma) / 2
+}
+
+// LargestRadius is a radius that no sound method exceeds with n samples, known before any
+// is drawn: no lower bound at level α on a probability is above α^{1/n} for n samples that are
+// all successes, as a p below it has P(n of n) = pⁿ > α just there. For two classes the second
+// margin is then at most 2Q(α^{1/n}) and the first 2α^{1/n} − 1; with more classes the bounds are
+// over a larger set of laws, so no larger. Rounded up.
+func (t Target) LargestRadius(n int64) float64 {
+	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
+	margin := 1 - 2*tail
+	if t.Margin != FirstMargin {
+		margin = -2 * t.Law.Law().Quantile(tail)
+	}
+	return t.about(margin) * (1 + 1e-9)
+}
 
 // below is a number under every value whose floating-point evaluation by at
 // most four roundings is x > 0.

@@ -40,6 +40,11 @@ func (p *ScoreParams) complete() error {
 	if p.Combine == Taylor && p.Margin != SecondMargin {
 		return errors.New("the combination taylor needs the second margin")
 	}
+	if p.Combine == Taylor {
+		if err := p.needGaussian("combination", p.Combine); err != nil {
+			return err
+		}
+	}
 	if len(p.Confidence.Radii) > 0 && !p.ClassByVotes && !p.method().sound {
 		return fmt.Errorf("combination %s is not sound: it cannot certify the class whose confidence is bounded", p.Combine)
 	}

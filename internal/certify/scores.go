@@ -54,11 +54,13 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its alpha is %v, the run's %v", cert.Alpha, t.Alpha)
 	case cert.MarginKind != t.Margin || cert.Lipschitz != t.Lipschitz:
 		return fmt.Errorf("its margin is the %s (lipschitz %v), the run's the %s (lipschitz %v)", cert.MarginKind, cert.Lipschitz, t.Margin, t.Lipschitz)
+	case cert.Law != t.Law || cert.Norm != t.Law.Law().Norm():
+		return fmt.Errorf("it is of %s noise in the %s norm, the run of %s noise", cert.Law, cert.Norm, t.Law)
 	case cert.Precision != t.Precision:
 		return fmt.Errorf("its precision is %q, the run's %q", cert.Precision, t.Precision)
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
-	case cert.Radius > lessQuantisation(t.radius(cert.Margin), cert.Quantisation)*(1+1e-8): // both are rounded to nine digits
+	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+1e-8): // both are rounded to nine digits
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
 	}
 	return nil
@@ -323,7 +325,7 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 		xa = append(xa, float64(row[a.class])*scale)
 		xb = append(xb, float64(a.rivalScore(i, row))*scale)
 	}
-	return weight(xa, xb, a.example.N, alpha)
+	return weight(a.certifier.params.Law.Law(), xa, xb, a.example.N, alpha)
 }
 
 // rivalScore is the score of rival i in a row.
@@ -407,7 +409,7 @@ func (a *ScoreAccumulator) boundRival(r rival) marginBound {
 		if p.Margin == FirstMargin {
 			b.margin = (y - 0.5) + (y - 0.5)
 		} else {
-			b.margin = directedMargin(y, r.weight)
+			b.margin = directedMargin(p.Law.Law(), y, r.weight)
 		}
 		return b
 	case Taylor:
@@ -418,7 +420,7 @@ func (a *ScoreAccumulator) boundRival(r rival) marginBound {
 	}
 	low, high := inUnit(a.lower.lower(), sampleSlack), inUnit(r.stream.lower(), sampleSlack)
 	return marginBound{
-		margin: bonferroniMargin(p.Margin, low, high),
+		margin: p.scale().margin(low, high),
 		bounds: map[string]float64{"p_a": RoundDown(low), "p_b": RoundUp(1 - high)},
 	}
 }

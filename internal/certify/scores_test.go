@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // A scoreModel draws rows of scores and knows their means.
@@ -192,7 +194,7 @@ func TestTaylorIsNotSound(t *testing.T) {
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
-			got := directedMargin(y, r)
+			got := directedMargin(law.Gaussian, y, r)
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
@@ -215,7 +217,7 @@ func TestDirectedMargin(t *testing.T) {
 			}
 		}
 	}
-	if got, want := directedMargin(0.9, 1), 2*quantileNear(0.9); math.Abs(got-want) > 1e-12 {
+	if got, want := directedMargin(law.Gaussian, 0.9, 1), 2*quantileNear(0.9); math.Abs(got-want) > 1e-12 {
 		t.Errorf("projection: %v, want %v", got, want)
 	}
 }

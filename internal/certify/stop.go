@@ -187,7 +187,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
 		p := s.certifier.params
-		return p.radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
+		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
 		share = 1 - scoutShare // all there is for one checkpoint, with scouts before it
@@ -281,18 +281,16 @@ func (s *Stopping) enough(cert Certificate, o observation) bool {
 // certify: the smaller of an upper confidence bound on the radius and of what the
 // budget certifies if all remaining votes are for the class.
 func (s *Stopping) largest(o observation) float64 {
-	p := s.certifier.params
+	p, q := s.certifier.params, s.certifier.scale
 	last := s.checkpoints[len(s.checkpoints)-1]
 	margin := func(a, b float64) float64 { // p_A, p_B
 		switch {
 		case p.Method == ClopperPearson && p.Margin == FirstMargin:
 			return 2*a - 1
 		case p.Method == ClopperPearson:
-			return 2 * quantileNear(a)
-		case p.Margin == FirstMargin:
-			return a - b
+			return 2 * q.near(a)
 		}
-		return quantileNear(a) - quantileNear(b)
+		return q.near(a) - q.near(b)
 	}
 	level := p.level() * last.Share
 	best := binomial.LowerBound(o.a+last.N-o.n, last.N, level)
@@ -300,5 +298,5 @@ func (s *Stopping) largest(o observation) float64 {
 	if a, b := binomial.UpperBound(o.a, o.n, hopeless), binomial.LowerBound(o.b, o.n, hopeless); a < 1 && b > 0 {
 		most = math.Min(most, margin(a, b))
 	}
-	return p.radius(most)
+	return p.Radius(most)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/law"
 )
 
 // ChooseFirst says what certificates of several methods from the same samples do not promise together.
@@ -22,7 +23,9 @@ type Summary struct {
 	Arithmetic Arithmetic `json:"arithmetic"`
 	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
+	Law        law.Name   `json:"law,omitempty"` // of the noise
 	Sigma      float64    `json:"sigma"`
+	Norm       law.Norm   `json:"norm"` // of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
 	// Certified [k] is the certified accuracy at each radius: the share of
@@ -98,6 +101,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	if len(certs) > 0 {
 		c := certs[0]
 		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic, s.Precision = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic, c.Precision
+		s.Law, s.Norm = c.Law, c.Norm
 	}
 	s.allowFailures(len(certs))
 	counts := make([]int, len(radii))

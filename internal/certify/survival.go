@@ -11,8 +11,8 @@ import (
 // eq. 13). With thresholds 0 = s_0 < s_1 < … < s_k < s_{k+1} = 1 fixed beforehand and
 // a band S̲ ≤ S ≤ S̄ for the survival function S(s) = P(f_A ≥ s), from z = ∫ P(f_A > s) ds:
 //
-//	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) Φ(Φ⁻¹(S̲(s_j)) − R/σ)
-//	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) Φ(Φ⁻¹(S̄(s_j)) + R/σ),  S̄(s_0) = 1:
+//	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) F(Q(S̲(s_j)) − R/σ)
+//	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1:
 //
 // on (s_{j−1}, s_j] P(f_A ≥ s) ≥ S(s_j), on [s_j, s_{j+1}) P(f_A > s) ≤ S(s_j), and each
 // is the mean of an indicator, which an attack moves as it moves any score. Atoms at a
@@ -30,7 +30,7 @@ type survivalBand struct {
 }
 
 // thresholds are s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13], denser toward 0
-// and 1 where Φ⁻¹ magnifies and where confident models have their scores.
+// and 1 where Q magnifies and where confident models have their scores.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
@@ -104,16 +104,16 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 	if b.band == nil {
 		b.band = b.points(b)
 	}
-	shift := b.params.Confidence.Radii[i] / b.params.Sigma
+	l, shift := b.params.Law.Law(), b.params.shift(b.params.Confidence.Radii[i])
 	before := 0.0
-	var above float64 // the upper sum's complement: 1 − Φ(Φ⁻¹(S̄)+R/σ) = Φ(Φ⁻¹(1−S̄)−R/σ)
+	var above float64 // the upper sum's complement: 1 − F(Q(S̄)+R/σ) = F(Q(1−S̄)−R/σ)
 	for j, p := range b.band {
 		next := 1.0
 		if j+1 < len(b.band) {
 			next = b.band[j+1].s
 		}
-		lower += (p.s - before) * shiftDown(max(p.low, 0), shift)
-		above += (next - p.s) * shiftDown(max(p.miss, 0), shift)
+		lower += (p.s - before) * shiftDown(l, max(p.low, 0), shift)
+		above += (next - p.s) * shiftDown(l, max(p.miss, 0), shift)
 		before = p.s
 	}
 	// Sums of fewer than 2⁹ numbers whose total is ≤ 1.

@@ -149,7 +149,7 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"index":0,"label":0,"prediction":0,"correct":false,"radius":0,"margin":0,"method":"","margin_kind":"first","alpha":0,"sigma":0,"n":0,"stop":"radius\u003e=0.5","sound":false,"arithmetic":"exact"}`
+	const want = `{"index":0,"label":0,"prediction":0,"correct":false,"radius":0,"norm":"l2","margin":0,"method":"","margin_kind":"first","alpha":0,"sigma":0,"n":0,"stop":"radius\u003e=0.5","sound":false,"arithmetic":"exact"}`
 	if string(line) != want {
 		t.Errorf("line of certificates.jsonl:\n%s, want\n%s", line, want)
 	}

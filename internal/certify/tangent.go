@@ -1,8 +1,12 @@
 package certify
 
-import "math"
+import (
+	"math"
 
-// tangent bounds the confidence under attack without a band. With g(p) = Φ(Φ⁻¹(p) −
+	"github.com/rscert/rscert/internal/law"
+)
+
+// tangent bounds the confidence under attack without a band. With g(p) = F(Q(p) −
 // R/σ) and S(s) = P(f_A ≥ s) at the clean input, z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand).
 // g is convex, so it lies on or above its tangent at any p_0, and for any function
 // S_0(s) in (0,1) that is fixed before the estimation samples
@@ -13,7 +17,7 @@ import "math"
 // the mean of a bounded variable, ψ/ψ(1) in [0,1], which a MeanBound bounds at the
 // full level: no band, no thresholds to share α among. With S_0 = S it is ∫ g(S) ds
 // itself, the best that can be said from S; away from it the loss is of second
-// order. The upper side likewise with the concave g₊(p) = Φ(Φ⁻¹(p) + R/σ).
+// order. The upper side likewise with the concave g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores with κ samples more on
 // either side of every threshold, so that 0 < S_0 < 1; of some κ the one that promises
@@ -21,7 +25,7 @@ import "math"
 // samples need. Domain: R ≥ 0, σ > 0. Fewer selection samples make it wider, never
 // wrong.
 //
-// g'(p) = φ(Φ⁻¹(p) − ρ)/φ(Φ⁻¹(p)) = exp(ρΦ⁻¹(p) − ρ²/2), ρ = R/σ, which grows with p.
+// g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ, which grows with p: f is log-concave.
 //
 // Without selection samples see splitTangent.
 type tangent struct {
@@ -60,15 +64,15 @@ func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, star
 	for _, x := range selection {
 		counts[cell(x)]++
 	}
-	log := math.Log(1/alpha) / float64(n)
+	l, log := p.Law.Law(), math.Log(1/alpha)/float64(n)
 	t := &tangent{}
 	for _, r := range p.Confidence.Radii {
-		rho := r / p.Sigma
+		rho := p.shift(r)
 		var at tangentAt
 		best := [2]float64{math.Inf(-1), math.Inf(-1)}
 		for _, k := range kappas {
 			s0 := survivalGuess(counts, float64(len(selection)), k)
-			low, high := newTangentSide(s0, -rho), newTangentSide(s0, rho)
+			low, high := newTangentSide(l, s0, -rho), newTangentSide(l, s0, rho)
 			first := k == kappas[0]
 			if v := low.constant + low.top*low.guess(counts, false, log); v > best[0] || first {
 				best[0], at.low = v, low
@@ -133,14 +137,14 @@ func upperEdge(j int) float64 {
 	return thresholds[j]
 }
 
-func newTangentSide(s0 []float64, shift float64) tangentSide {
+func newTangentSide(l law.Law, s0 []float64, shift float64) tangentSide {
 	var t tangentSide
 	for j, p := range s0 {
 		width := upperEdge(j) - lowerEdge(j)
-		z := quantileNear(p)
-		p, _ = normalCDF(z) // the tangent at Φ(z), wherever near p that is
-		slope := math.Exp(-shift*z - shift*shift/2)
-		g, _ := normalCDF(z + shift)
+		z := l.Quantile(p)
+		p, _ = l.CDF(z) // the tangent at F(z), wherever near p that is
+		slope := l.Slope(z, shift)
+		g, _ := l.CDF(z + shift)
 		t.slope = append(t.slope, slope)
 		t.base = append(t.base, t.top)
 		t.constant += width * (g - p*slope)

@@ -8,10 +8,12 @@ import (
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/law"
 )
 
 // A Target is what is certified, and how surely, whatever the evidence: votes or scores.
 type Target struct {
+	Law    law.Name // of the noise; none: the Gaussian
 	Margin MarginKind
 	Class  Class
 	// Alpha is the failure probability of all that is stated of an example, in (0, 1).
@@ -19,9 +21,9 @@ type Target struct {
 	// Level is what the bounds may spend of Alpha, where the noise is drawn from finite
 	// words (smoothing.Deflate). Idealised noise needs none: 0 = all of it.
 	Level float64
-	Sigma float64 // standard deviation of the noise, in the units of the data
-	// Lipschitz is a known L2 Lipschitz constant of the vector of smoothed vote
-	// probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
+	Sigma float64 // scale of the noise, of the Gaussian its standard deviation, in the units of the data
+	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of
+	// smoothed vote probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
 	Arithmetic Arithmetic // of the noise
 	// Precision names the numbers that the model was computed in, which are part of it;
@@ -31,7 +33,8 @@ type Target struct {
 
 // complete fills in what is not given and checks the rest.
 func (t *Target) complete() error {
-	if err := errors.Join(marginKinds.complete(&t.Margin), classes.complete(&t.Class)); err != nil {
+	_, err := law.Choices().Parse(string(t.Law))
+	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class)); err != nil {
 		return err
 	}
 	switch {
@@ -53,20 +56,20 @@ func (t *Target) complete() error {
 	return nil
 }
 
+// needGaussian refuses other noise for a method of a paper that has a polynomial in place of Φ⁻¹.
+func (t Target) needGaussian(kind string, method fmt.Stringer) error {
+	if t.Law.Law() != law.Gaussian {
+		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)
+	}
+	return nil
+}
+
 // level is the failure probability that the bounds may have.
 func (t Target) level() float64 {
 	if t.Level > 0 {
 		return t.Level
 	}
 	return t.Alpha
-}
-
-// radius is the radius within which the class of a margin stays the prediction.
-func (t Target) radius(margin float64) float64 {
-	if t.Margin == FirstMargin {
-		return RadiusFirst(margin, t.Sigma, t.Lipschitz)
-	}
-	return RadiusSecond(margin, t.Sigma)
 }
 
 // A method is what a certificate says of how its margin was bounded.
@@ -86,7 +89,7 @@ type marginBound struct {
 // that quantisation moves (Certificate.Quantisation).
 func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
-		Index: index, Label: label, Prediction: Abstained,
+		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
 		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
 	}
@@ -100,7 +103,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 		return cert
 	}
 	cert.Margin = RoundDown(b.margin)
-	cert.Radius = lessQuantisation(t.radius(b.margin), quantisation)
+	cert.Radius = lessQuantisation(t.Radius(b.margin), quantisation)
 	return cert
 }
 
@@ -146,19 +149,25 @@ func (c *Class) UnmarshalText(text []byte) error { return classes.parse(text, c)
 type MarginKind string
 
 const (
-	// SecondMargin is Φ⁻¹(p_A) − Φ⁻¹(p_B).
+	// SecondMargin is Q(p_A) − Q(p_B), Q the law's quantile function: Φ⁻¹ of the Gaussian.
 	SecondMargin MarginKind = "second"
 	// FirstMargin is p_A − p_B.
 	FirstMargin MarginKind = "first"
 )
 
 var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, struct{}]{
-	{name: SecondMargin, sound: true, what: "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin"},
-	{name: FirstMargin, sound: true, what: "p_A−p_B, radius σ√(π/2) times the margin, or margin/(√2·L) where that is larger"},
+	{name: SecondMargin, sound: true},
+	{name: FirstMargin, sound: true, what: ", or margin/(√2·L) where that is larger"},
 }}
 
-// MarginKinds describes all of them, the default first.
-func MarginKinds() []Row[MarginKind] { return marginKinds.rows() }
+// MarginKinds describes all of them, the default first: with what the laws say.
+func MarginKinds() []Row[MarginKind] {
+	rows := marginKinds.rows()
+	for i, r := range rows {
+		rows[i].What = law.Each(func(l law.Law) string { return theorem(l, r.Name).Formula() }) + r.What
+	}
+	return rows
+}
 
 func (k MarginKind) String() string { return string(k) }
 

@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Slack hides a wrong constant from simulations of coverage. So these tests compute each
@@ -145,7 +147,7 @@ func TestTangentSide(t *testing.T) {
 	for j := range s0 {
 		s0[j] = 0.999 - 0.99*float64(j)/float64(len(s0))
 	}
-	side := newTangentSide(s0, -shift)
+	side := newTangentSide(law.Gaussian, s0, -shift)
 	top, constant := 0.0, 0.0
 	for j, p := range s0 {
 		const h = 1e-6
@@ -285,7 +287,7 @@ func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 func TestPolygonCoversTheFrontier(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		for _, margin := range []float64{0.05, 0.5, 0.9} {
-			f := frontier{kind, margin}
+			f := frontier{scaleOf(kind), margin}
 			for from := 0.02; from < 0.9; from += 0.08 {
 				for _, step := range []float64{0.01, 0.05, 0.1} {
 					y0, y1 := from*f.last(), (from+step)*f.last()

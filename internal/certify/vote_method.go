@@ -45,5 +45,11 @@ func (p *VoteParams) complete() error {
 	if err := p.Target.complete(); err != nil {
 		return err
 	}
-	return voteMethods.complete(&p.Method)
+	if err := voteMethods.complete(&p.Method); err != nil {
+		return err
+	}
+	if p.Method == Moutaouakil {
+		return p.needGaussian("method", p.Method)
+	}
+	return nil
 }

@@ -145,6 +145,7 @@ type VoteCertifier struct {
 	params VoteParams
 	method method
 	do     boundVotes
+	scale  scale // of the margin
 
 	mu     sync.Mutex
 	known  map[observation]*once
@@ -176,7 +177,7 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 		return nil, err
 	}
 	return &VoteCertifier{
-		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method),
+		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method), scale: p.scale(),
 		known: make(map[observation]*once), orders: make(map[ranking]*order),
 	}, nil
 }

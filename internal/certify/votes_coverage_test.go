@@ -72,7 +72,7 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 		if c.params.Margin == FirstMargin && m >= 1 {
 			continue
 		}
-		f := frontier{c.params.Margin, m}
+		f := frontier{c.scale, m}
 		for k := 1; k <= 24; k++ {
 			q1, q2, _ := f.point(f.last() * float64(k) / 24)
 			q1 /= lift

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -97,14 +96,18 @@ func TestClopperPearsonRadius(t *testing.T) {
 }
 
 func TestRadii(t *testing.T) {
+	second := func(margin, sigma float64) float64 { return Target{Margin: SecondMargin, Sigma: sigma}.Radius(margin) }
+	first := func(margin, sigma, lipschitz float64) float64 {
+		return Target{Margin: FirstMargin, Sigma: sigma, Lipschitz: lipschitz}.Radius(margin)
+	}
 	for _, c := range []struct{ got, want float64 }{
-		{RadiusSecond(3, 0.5), 0.75},
-		{RadiusFirst(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
+		{second(3, 0.5), 0.75},
+		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		// The better of the two constants, both sides of L = 1/(σ√π).
-		{RadiusFirst(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
-		{RadiusFirst(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		{RadiusFirst(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		{RadiusSecond(0, 1), 0}, {RadiusSecond(-1, 1), 0}, {RadiusFirst(math.NaN(), 1, 0), 0},
+		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
+		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
+		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
+		{second(0, 1), 0}, {second(-1, 1), 0}, {first(math.NaN(), 1, 0), 0},
 	} {
 		if c.got > c.want || c.got < c.want*(1-1e-8) {
 			t.Errorf("radius %v, want %v rounded down", c.got, c.want)
@@ -112,7 +115,7 @@ func TestRadii(t *testing.T) {
 	}
 	// The first margin never certifies more than the second: 2Φ⁻¹((1+m)/2) ≥ √(2π)·m.
 	for m := 0.01; m < 1; m += 0.01 {
-		if RadiusFirst(m, 1, 0) > RadiusSecond(2*quantileNear((1+m)/2), 1)*(1+1e-8) {
+		if first(m, 1, 0) > second(2*quantileNear((1+m)/2), 1)*(1+1e-8) {
 			t.Errorf("R1 of the first margin %v is above R2", m)
 		}
 	}
@@ -134,16 +137,6 @@ func TestRoundDown(t *testing.T) {
 		if down > x || up < x || up-down > math.Abs(x)*2.1e-8 {
 			t.Fatalf("%v is rounded to [%v, %v]", x, down, up)
 		}
-	}
-}
-
-// R = σ√(π/2)·m rests on √(π/2) rounded down or up; check the constant.
-func TestSqrtHalfPi(t *testing.T) {
-	c := new(big.Float).SetPrec(200)
-	c.SetString("3.14159265358979323846264338327950288419716939937510")
-	c.Sqrt(c.Quo(c, big.NewFloat(2)))
-	if want, _ := c.Float64(); want != sqrtHalfPi {
-		t.Errorf("√(π/2) = %v, not %v", want, sqrtHalfPi)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -29,7 +30,7 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	t.Helper()
 	step := big.NewRat(1, 255)
 	sigma, _ := new(big.Rat).Mul(new(big.Rat).SetFloat64(ratio), step).Float64()
-	table, err := smoothing.NewGaussian(sigma, step)
+	table, err := smoothing.NewLawTable(law.Gaussian, sigma, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +144,8 @@ func TestNoisyInputs(t *testing.T) {
 		{"operator set 13", echo(13, Float32, 3, 4, 4), 64, 30, []float64{0}, []float64{1}, one, 8},
 		{"operator set 17, channels", echo(17, Float32, 3, 4, 4), 64, 63.75, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d / 16 }, 8},
 		{"operator set 21, channels last", echo(21, Float32, 4, 4, 3), 60, 127.5, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d % 3 }, 8},
-		{"greatest table", echo(18, Float32, 784), 100, smoothing.GreatestRatio, []float64{0}, []float64{1}, one, 20},
-		{"operator set 7, greatest table", echo(7, Float32, 784), 100, smoothing.GreatestRatio, []float64{0}, []float64{1}, one, 5},
+		{"greatest table", echo(18, Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 20},
+		{"operator set 7, greatest table", echo(7, Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 5},
 		{"one channel of many", echo(9, Float32, 3, 32, 32), 32, 63.75, []float64{.5}, []float64{.25}, one, 4},
 		{"ImageNet", echo(11, Float32, 3, 224, 224), 2, 127.5, []float64{.485, .456, .406}, []float64{.229, .224, .225}, func(d int) int { return d / (224 * 224) }, 3},
 	} {

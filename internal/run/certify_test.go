@@ -354,7 +354,7 @@ func TestQuantisedRuns(t *testing.T) {
 		if q < half || q > 2.001*half || r.certs[0].Quantisation != q || !r.run.Noise.Quantised || r.certs[0].Radius == 0 {
 			t.Errorf("%s: quantisation %v, want %v to %v; certificate %+v", name, q, half, 2*half, r.certs[0])
 		}
-		if want := certify.RadiusSecond(r.certs[0].Margin, p.Sigma) - q; math.Abs(r.certs[0].Radius-want) > 1e-7 {
+		if want := (certify.Target{Sigma: p.Sigma}).Radius(r.certs[0].Margin) - q; math.Abs(r.certs[0].Radius-want) > 1e-7 {
 			t.Errorf("%s: radius %v, want %v", name, r.certs[0].Radius, want)
 		}
 		e := find(t, p.Out)

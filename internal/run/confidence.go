@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 )
@@ -14,9 +15,11 @@ import (
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
-	Class    string                    `json:"class_method"` // by which the class is certified
-	Alpha    float64                   `json:"alpha"`        // of class and interval together
+	Class    string                    `json:"class_method"`  // by which the class is certified
+	Alpha    float64                   `json:"alpha"`         // of class and interval together
+	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
+	Norm     law.Norm                  `json:"norm"` // of the radii
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
@@ -56,7 +59,7 @@ func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) 
 	case !q.Votes.Sound():
 		return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
 	}
-	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Sigma: p.Sigma, Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
+	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Law: p.Law, Sigma: p.Sigma, Norm: p.Law.Law().Norm(), Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {
 		c.Radii = append(c.Radii, RadiusConfidence{Radius: radius})
 	}

@@ -164,8 +164,8 @@ func (r *running) warn(l Look) {
 		r.console.warnf("the model is right on %.1f %% of %d examples without noise, near chance: do %s and %s, %s, the labels and their order fit the model?",
 			100*l.Clean, l.Examples, param.Mean, param.Std, param.Layout)
 	case l.Noisy < l.Clean/2:
-		r.console.warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of σ = %v: %s",
-			100*l.Clean, l.Examples, 100*l.Noisy, r.plan.Sigma, advice)
+		r.console.warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of %s = %v: %s",
+			100*l.Clean, l.Examples, 100*l.Noisy, r.plan.Law.Law().Words().Symbol, r.plan.Sigma, advice)
 	}
 }
 
@@ -183,8 +183,8 @@ func (r *running) warnOfValues() {
 	data := r.inputs.noise.data
 	span := float64(data.High) - float64(data.Low)
 	if data.Kind != dataset.ByteLattice && span/r.plan.Sigma > muchSpan {
-		r.console.warnf("the data go from %v to %v and σ is %v, in the same units: bytes are best given as bytes (uint8), which are scaled to [0,1]",
-			data.Low, data.High, r.plan.Sigma)
+		r.console.warnf("the data go from %v to %v and %s is %v, in the same units: bytes are best given as bytes (uint8), which are scaled to [0,1]",
+			data.Low, data.High, r.plan.Law.Law().Words().Symbol, r.plan.Sigma)
 	}
 	if data.Kind == dataset.ByteLattice && r.inputs.file.Learned() && len(r.plan.Std) == 0 {
 		r.console.warnf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -18,6 +19,7 @@ import (
 // them.
 type noise struct {
 	onnx.Arrangement
+	law     law.Law
 	data    dataset.Lattice
 	channel func(d int) int // whose values a coordinate of the model's input has
 
@@ -68,26 +70,27 @@ func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noi
 	if n.data, err = in.data.Lattice(ctx); err != nil {
 		return nil, BadInput(err)
 	}
-	return n, BadInput(n.prepare(p.Sigma, mean, std))
+	return n, BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
 }
 
 // prepare makes the lattice, the table and the values.
-func (n *noise) prepare(sigma float64, mean, std []float64) (err error) {
+func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err error) {
+	n.law = l
 	var lattice smoothing.Lattice
 	ok := false
 	if n.data.Kind != dataset.NoLattice {
 		lattice = smoothing.Lattice{Step: n.data.Step, Low: n.data.Index(n.data.Low), High: n.data.Index(n.data.High)}
-		lattice, n.refined, ok = lattice.Refine(sigma)
+		lattice, n.refined, ok = lattice.Refine(l, sigma)
 	}
 	if !ok {
-		if n.quantise, err = smoothing.NewQuantiser(sigma, n.data.Low, n.data.High); err != nil {
+		if n.quantise, err = smoothing.NewQuantiser(l, sigma, n.data.Low, n.data.High); err != nil {
 			return param.Errorf("%s %v: %w", param.Sigma, sigma, err)
 		}
 		n.low, n.high = float64(n.data.Low), float64(n.data.High)
 		lattice = n.quantise.Lattice()
 	}
 	n.step = lattice.Step
-	if n.table, err = smoothing.NewGaussian(sigma, lattice.Step); err != nil {
+	if n.table, err = smoothing.NewLawTable(l, sigma, lattice.Step); err != nil {
 		return param.Errorf("%s %v: %w", param.Sigma, sigma, err)
 	}
 	if n.lattice, err = smoothing.NewLatticeNoise(lattice, n.table, mean, std); err != nil {
@@ -172,7 +175,7 @@ func (n *noise) String() string {
 		step, _ := n.step.Float64()
 		why := ""
 		if n.data.Kind != dataset.NoLattice {
-			why = ", too fine for this σ"
+			why = ", too fine for this " + n.law.Words().Symbol
 		}
 		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and what that may add to a perturbation is taken off every radius",
 			n.data, why, step)

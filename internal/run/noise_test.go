@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -44,7 +45,7 @@ func TestInputIsTheExample(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := &noise{Arrangement: channelsLast, channel: channel, data: tt.data}
-			if err := n.prepare(tt.sigma, mean, std); err != nil {
+			if err := n.prepare(law.Gaussian, tt.sigma, mean, std); err != nil {
 				t.Fatal(err)
 			}
 			input, quantisation, err := n.input(tt.example)
@@ -98,7 +99,7 @@ func TestInputHasItsNoise(t *testing.T) {
 	example := []float32{0, 1, 17. / 255, 254. / 255, 1. / 255, 100. / 255}
 	for _, kind := range []runfolder.NoiseKind{runfolder.Lattice, runfolder.Float} {
 		n := &noise{Arrangement: channelsLast, channel: func(d int) int { return d % 2 }, data: byteLattice(0, 1)}
-		err := n.prepare(sigma, []float64{0, 0}, std)
+		err := n.prepare(law.Gaussian, sigma, []float64{0, 0}, std)
 		if kind == runfolder.Float {
 			n.lattice = nil
 			n.float, err = newNormalisation(Plan{Parameters: runfolder.Parameters{Sigma: sigma, Std: std}}, channelsLast, 6)

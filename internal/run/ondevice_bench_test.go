@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -35,7 +36,7 @@ func BenchmarkNoiseOn(b *testing.B) {
 			}
 			made := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
 				data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
-			if err := made.prepare(m.sigma, []float64{0}, []float64{1}); err != nil {
+			if err := made.prepare(law.Gaussian, m.sigma, []float64{0}, []float64{1}); err != nil {
 				b.Fatal(err)
 			}
 			input, _, err := made.input(make([]float32, model.InputLen()))

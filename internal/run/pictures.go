@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -54,7 +55,7 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	if p.noise.data, err = p.data.Lattice(ctx); err != nil {
 		return err
 	}
-	return p.noise.plain(p.run.Parameters.Sigma)
+	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
 // Draw is an example of the run's data set, and the same with noise as the run drew it: of the same law, with the run's
@@ -93,9 +94,9 @@ func drawRGB(values []float32, shape []int) image.Image {
 }
 
 // plain makes the values on the lattice those of the data, without normalisation.
-func (n *noise) plain(sigma float64) error {
+func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
-	return n.prepare(sigma, []float64{0}, []float64{1})
+	return n.prepare(l, sigma, []float64{0}, []float64{1})
 }
 
 // perturb sets dst to an example with noise, in the data's own order and units.

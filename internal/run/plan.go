@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
@@ -154,6 +155,8 @@ func (p Plan) validateSamples() error {
 	switch {
 	case !positive(p.Sigma):
 		return badInputf("%s %v: want a number above 0", param.Sigma, p.Sigma)
+	case p.Noise == runfolder.Float && p.Law.Law() != law.Gaussian:
+		return badInputf("%s float: is for %s, not for %s %s", param.Noise, law.Gaussian.Words().Noise, param.Law, p.Law)
 	case p.N < 1:
 		return badInputf("%s %d: want at least 1", param.N, p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -120,7 +121,7 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 	check(err)
 	noise := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
 		data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}
-	check(noise.prepare(m.sigma, []float64{0}, []float64{1}))
+	check(noise.prepare(law.Gaussian, m.sigma, []float64{0}, []float64{1}))
 	clean := make([]float32, model.InputLen())
 	for i := range clean {
 		clean[i] = float32(i%256) / 255

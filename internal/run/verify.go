@@ -190,7 +190,7 @@ func checkNoiseTable(run runfolder.Run) error {
 	if !ok || step.Sign() <= 0 {
 		return fmt.Errorf("the step of the noise is %q", run.Noise.Step)
 	}
-	table, err := smoothing.NewGaussian(run.Parameters.Sigma, step)
+	table, err := smoothing.NewLawTable(run.Parameters.Law.Law(), run.Parameters.Sigma, step)
 	if err != nil {
 		return fmt.Errorf("the noise of --sigma %v: %w", run.Parameters.Sigma, err)
 	}

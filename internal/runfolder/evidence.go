@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/scorefile"
 )
@@ -325,6 +326,8 @@ type Bounds struct {
 	Unfinished int
 	// Arithmetic is that of the run's noise; of a file from elsewhere nothing is known.
 	Arithmetic certify.Arithmetic
+	// Norm is that of the run's radii; of a file from elsewhere nothing is known.
+	Norm law.Norm
 }
 
 // Bounds finds the bounds on the confidence under attack. Those of a run are complete
@@ -371,7 +374,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	return Bounds{
 		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs.values)),
 		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
-		Arithmetic: e.Run.arithmetic(),
+		Arithmetic: e.Run.arithmetic(), Norm: p.Law.Law().Norm(),
 	}, nil
 }
 
@@ -431,6 +434,7 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 // default for a file from elsewhere.
 type Given struct {
 	Alpha, Sigma, Lipschitz *float64
+	Law                     *law.Name
 	Class                   *certify.Class
 	Margin                  *certify.MarginKind
 }
@@ -439,7 +443,7 @@ type Given struct {
 const defaultAlpha = 0.001
 
 // Target is what is certified from the evidence again: the conditions of the run, but
-// for what is given. σ is a fact about the noise and cannot be given another value.
+// for what is given. Law and σ are facts about the noise and cannot be given another value.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -454,11 +458,14 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {
+	case g.Law != nil && e.Run != nil && *g.Law != t.Law:
+		return t, param.Errorf("%s %s: the run's noise is %s", param.Law, *g.Law, t.Law)
 	case g.Sigma == nil && e.Run == nil:
 		return t, hint.Add(param.Errorf("%s is missing", param.Sigma), "%s does not say the σ of its noise", e.Path)
 	case g.Sigma != nil && e.Run != nil && *g.Sigma != t.Sigma:
-		return t, param.Errorf("%s %v: the run's noise has σ = %v", param.Sigma, *g.Sigma, t.Sigma)
+		return t, param.Errorf("%s %v: the run's noise has %s = %v", param.Sigma, *g.Sigma, t.Law.Law().Words().Symbol, t.Sigma)
 	}
+	set(&t.Law, g.Law)
 	set(&t.Sigma, g.Sigma)
 	if !(t.Sigma > 0) || math.IsInf(t.Sigma, 1) {
 		return t, param.Errorf("%s %v: want a number above 0", param.Sigma, t.Sigma)

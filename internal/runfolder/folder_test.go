@@ -409,6 +409,7 @@ func TestMixedLines(t *testing.T) {
 			return substitute(`[4,1]`, `[4,1,0]`)(substitute(`[1,9]`, `[1,9,0]`)(s))
 		}, "counts has 3 classes, the run's model 2"},
 		{"stopped", VotesFile, substitute(`"counts":[1,9]`, `"counts":[1,9],"stop":"radius>=1","alpha_share":0.5`), `stop is "radius>=1"`},
+		{"norm", CertificatesFile, substitute(`"norm":"l2"`, `"norm":"l1"`), "it is of gaussian noise in the l1 norm, the run of gaussian noise in the l2 norm"},
 		{"sigma", CertificatesFile, substitute(`"sigma":0.25`, `"sigma":2.5`), "sigma is 2.5, the run's 0.25"},
 		{"a certificate's label", CertificatesFile, substitute(`"label":1`, `"label":0`), "certificates.jsonl:2: is of example 1 with label 0"},
 		{"a line of nothing", CertificatesFile, func(string) string { return `{"index":1}` }, "label is missing"},

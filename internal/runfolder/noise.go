@@ -30,7 +30,7 @@ func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText reads "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// Noise is what the noise of a run was, beside σ and the seed.
+// Noise is what the noise of a run was, beside its law, its scale σ and the seed.
 type Noise struct {
 	// Distribution names the table with its parameters; empty for noise in floats.
 	Distribution string `json:"distribution"`
@@ -72,7 +72,7 @@ func (r Run) draws() int64 {
 func (r Run) Target(alpha float64) certify.Target {
 	p := r.Parameters
 	t := certify.Target{
-		Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
+		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
 		Precision: p.Precision.String(),
 	}
 	if t.Arithmetic == certify.Exact {

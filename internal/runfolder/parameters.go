@@ -10,12 +10,14 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 )
 
 // Parameters are the flags of certify that determine the results, by their names.
 type Parameters struct {
+	Law             law.Name                 `json:"law,omitempty"` // of the noise; absent: the Gaussian
 	Sigma           float64                  `json:"sigma"`
 	N               int64                    `json:"n"`
 	N0              int64                    `json:"n0"`

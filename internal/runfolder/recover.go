@@ -68,7 +68,11 @@ func (r Run) readOwnCertificates(path string) (content[certify.Certificate], err
 	c, err := readLines(path, fileFormat[certify.Certificate]{
 		keys: certificateKeys, sealed: r.sealed(), own: true,
 		valid: func(c certify.Certificate) error {
-			if r.sealed() && c.Sigma != r.Parameters.Sigma {
+			noise := r.Parameters.Law
+			switch {
+			case c.Law != noise || c.Norm != noise.Law().Norm():
+				return fmt.Errorf("it is of %s noise in the %s norm, the run of %s noise in the %s norm", c.Law, c.Norm, noise, noise.Law().Norm())
+			case r.sealed() && c.Sigma != r.Parameters.Sigma:
 				return fmt.Errorf("sigma is %v, the run's %v", c.Sigma, r.Parameters.Sigma)
 			}
 			return nil

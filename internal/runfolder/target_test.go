@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -75,7 +76,7 @@ func TestTargetIsDeflated(t *testing.T) {
 
 // What a table's η leaves of α agrees with smoothing's own account of it.
 func TestTargetOfATable(t *testing.T) {
-	table, err := smoothing.NewGaussian(0.25, big.NewRat(1, 255))
+	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +459,7 @@ func TestGivenConditions(t *testing.T) {
 		{"the run's sigma", own, Given{Sigma: some(0.25)}, r.Target(0.001), ""},
 		{"another sigma", own, Given{Sigma: some(0.5)}, certify.Target{}, "the run's noise has σ = 0.25"},
 		{"a file", foreign, Given{Sigma: some(0.5)}, certify.Target{Alpha: 0.001, Sigma: 0.5}, ""},
-		{"a file, all given", foreign, Given{some(0.1), some(0.5), some(3), &class, &first},
+		{"a file, all given", foreign, Given{Alpha: some(0.1), Sigma: some(0.5), Lipschitz: some(3), Class: &class, Margin: &first},
 			certify.Target{Alpha: 0.1, Sigma: 0.5, Lipschitz: 3, Class: class, Margin: first}, ""},
 		{"a file without sigma", foreign, Given{}, certify.Target{}, "sigma is missing"},
 		{"sigma 0", foreign, Given{Sigma: some(0)}, certify.Target{}, "want a number above 0"},

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/dataset"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // readsLowBits is the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023): Mul, Floor, Sub, Max
@@ -91,7 +93,7 @@ func TestFloatAttack(t *testing.T) {
 		}
 	}
 	// On σ/3640, to which points on no lattice are rounded, most values have low bits: class 1 at both.
-	q, err := NewQuantiser(sigma, 0, 0x1p-8)
+	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,39 +6,32 @@ import (
 	"math"
 	"math/big"
 	"sync"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Lattice is where noisy inputs lie: the points Step·k for integers k, coordinate by coordinate.
 //
 // The noisy input is M(x) = Step·(i + J) for x = Step·i, with J ~ ⌊(σ/Step)·Z + ½⌋ a draw of the table. So for every
 // function f of lattice points f(M(x)) = f(round(x + σZ)) in law: rounding is part of the classifier, what is smoothed
-// is u ↦ f(round(u)), and every bound for the ideal Gaussian holds exactly, for what is computed.
+// is u ↦ f(round(u)), and every bound for the ideal law of Z holds exactly, for what is computed.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the least and the greatest i of the data
 }
 
-// finest is σ/Step from which on rounding adds no more than 9e-5 of the variance, ((Step/σ)²/12).
-const finest = 30
-
-// Refine returns the lattice on which data of a lattice get their noise: the step divided by the least s for which σ is
-// 30 steps or more. For bytes s is 1 for σ ≥ 0.118. It reports false if σ is more than 3640 steps, which is more than a
-// table has room for: such data are off every lattice that can be used.
-func (l Lattice) Refine(sigma float64) (fine Lattice, s int, ok bool) {
-	ratio := new(big.Rat).SetFloat64(sigma)
-	if ratio == nil || ratio.Sign() <= 0 {
+// Refine returns the lattice on which data of a lattice get noise of a law and scale: the step divided by the least s
+// for which the scale is law.Ratios.Fine steps or more. For bytes and Gaussian noise s is 1 for σ ≥ 0.118. It reports
+// false if the scale is more steps than a table has room for: such data are off every lattice that can be used.
+func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
+	ratio := new(big.Rat).SetFloat64(scale)
+	if ratio == nil {
 		return l, 1, false
 	}
 	ratio.Quo(ratio, l.Step)
-	if ratio.Cmp(big.NewRat(GreatestRatio+1, 1)) >= 0 {
+	if s, ok = noise.Ratios().Refine(ratio); !ok {
 		return l, 1, false
 	}
-	need := new(big.Rat).Inv(ratio)
-	need.Mul(need, big.NewRat(finest, 1))
-	if need.Cmp(big.NewRat(math.MaxInt16, 1)) > 0 {
-		return l, 1, false
-	}
-	s = max(1, int(ceil(need)))
 	step := new(big.Rat).Quo(l.Step, big.NewRat(int64(s), 1))
 	return Lattice{Step: step, Low: s * l.Low, High: s * l.High}, s, true
 }

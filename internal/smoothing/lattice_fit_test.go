@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // fitTable tests that counts of draws are those of a table's exact masses: χ² over the labels, the rare ones of each
@@ -73,7 +75,7 @@ func fitDraws(t *testing.T, f *fit, n int) {
 // seeds. The draws are divided by σ/g = 3640, so their moments are those of N(0, 1) within 1e-8.
 func fitSeries(t *testing.T, f *fit, samples int) {
 	const d = 3 * 32 * 32
-	table := gaussianTable(t, GreatestRatio, 1)
+	table := gaussianTable(t, greatestRatio, 1)
 	words := make([]uint64, d)
 	var streams [][]float32
 	var names []string
@@ -86,7 +88,7 @@ func fitSeries(t *testing.T, f *fit, samples int) {
 				for i := range samples {
 					s.Words(words, int64(i))
 					for _, w := range words {
-						x = append(x, float32(table.Integer(w))/GreatestRatio)
+						x = append(x, float32(table.Integer(w))/greatestRatio)
 					}
 				}
 				streams, all = append(streams, x), append(all, x...)
@@ -111,7 +113,7 @@ func fitSeries(t *testing.T, f *fit, samples int) {
 	} {
 		for i := range x {
 			address(i)
-			x[i] = float32(table.Integer(one[0])) / GreatestRatio
+			x[i] = float32(table.Integer(one[0])) / greatestRatio
 		}
 		f.uncorrelated(x[:len(x)-1], x[1:], name)
 	}
@@ -135,7 +137,7 @@ func TestLatticeFit(t *testing.T) {
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)
-	other, err := NewGaussian(30.05, one)
+	other, err := NewLawTable(law.Gaussian, 30.05, one)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
 var one = big.NewRat(1, 1)
 
 func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
-	table, err := NewGaussian(sigma, l.Step)
+	table, err := NewLawTable(law.Gaussian, sigma, l.Step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,14 +172,14 @@ func TestRefine(t *testing.T) {
 		{1, 1e-9, 1, false}, {255, 0, 1, false}, {255, math.Inf(1), 1, false},
 	} {
 		l := Lattice{Step: big.NewRat(1, c.den), Low: -3, High: 200}
-		fine, s, ok := l.Refine(c.sigma)
+		fine, s, ok := l.Refine(law.Gaussian, c.sigma)
 		if s != c.s || ok != c.ok {
 			t.Errorf("step 1/%d, σ = %v: s = %d, %v, want %d, %v", c.den, c.sigma, s, ok, c.s, c.ok)
 		}
 		if ok && (fine.Step.Cmp(big.NewRat(1, c.den*int64(s))) != 0 || fine.Low != -3*s || fine.High != 200*s) {
 			t.Errorf("step 1/%d, σ = %v: %+v", c.den, c.sigma, fine)
 		}
-		if _, err := NewGaussian(c.sigma, fine.Step); ok != (err == nil) && c.sigma != 1e-9 {
+		if _, err := NewLawTable(law.Gaussian, c.sigma, fine.Step); ok != (err == nil) && c.sigma != 1e-9 {
 			t.Errorf("step 1/%d, σ = %v: refined %v, table %v", c.den, c.sigma, ok, err)
 		}
 	}
@@ -216,7 +219,7 @@ func TestQuantiseDeduction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
 		sigma := math.Exp(4*rng.Float64() - 3)
-		q, err := NewQuantiser(sigma, -3, 5)
+		q, err := NewQuantiser(law.Gaussian, sigma, -3, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,10 +249,26 @@ func TestQuantiseDeduction(t *testing.T) {
 	}
 }
 
+// Under a law that certifies in L1 the deduction is the sum of what each coordinate moves.
+func TestQuantiseInL1(t *testing.T) {
+	q, err := NewQuantiser(lawtest.Laplace, 0.5, -3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, k, want := []float32{0.3, -1.7, 9, 2.25}, make([]int32, 4), 0.0
+	got := q.Quantise(k, x)
+	for d, v := range x {
+		want += math.Abs(min(float64(v), 5)-float64(k[d])*q.step) + q.step/2
+	}
+	if got < want || got > want*(1+1e-6) {
+		t.Errorf("%v is taken off, want %v", got, want)
+	}
+}
+
 // What the deduction adds for rounding, computed again: (|x_c|+g)·2⁻⁵¹ for each coordinate, of which 2⁻⁵² can be lost, and
 // for n of them (n+4)·2⁻⁵¹ relatively, of which (n+2)·2⁻⁵² can be.
 func TestQuantiseRounding(t *testing.T) {
-	q, err := NewQuantiser(0.5, -3, 5)
+	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +293,7 @@ func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.
 	for range 2000 {
-		q, err := NewQuantiser(1, -1, 1)
+		q, err := NewQuantiser(law.Gaussian, 1, -1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +337,7 @@ func TestQuantiseAdversary(t *testing.T) {
 // With σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR, 0.08σ for ImageNet.
 func TestQuantiseCost(t *testing.T) {
 	for n, want := range map[int]float64{64: 0.0017, 3072: 0.0117, 150528: 0.0817} {
-		q, err := NewQuantiser(0.5, 0, 1)
+		q, err := NewQuantiser(law.Gaussian, 0.5, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +354,7 @@ func TestQuantiseCost(t *testing.T) {
 
 // A value outside the range is its end.
 func TestQuantiseClamps(t *testing.T) {
-	q, err := NewQuantiser(0.5, -3, 5)
+	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +373,7 @@ func TestQuantiserRefuses(t *testing.T) {
 		sigma     float64
 		low, high float32
 	}{{0, 0, 1}, {-1, 0, 1}, {math.NaN(), 0, 1}, {1, 1, 0}, {1e-4, 0, 1}, {1, float32(math.NaN()), 1}} {
-		if _, err := NewQuantiser(c.sigma, c.low, c.high); err == nil {
+		if _, err := NewQuantiser(law.Gaussian, c.sigma, c.low, c.high); err == nil {
 			t.Errorf("%+v: no error", c)
 		}
 	}
@@ -371,7 +390,7 @@ func BenchmarkLatticeNoise(b *testing.B) {
 	report := func(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/d, "ns/coordinate")
 	}
-	for _, ratio := range []float64{30, 100, 200, 400, 900, 1800, GreatestRatio} {
+	for _, ratio := range []float64{30, 100, 200, 400, 900, 1800, greatestRatio} {
 		l := Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 		n := latticeNoise(b, l, ratio/255, []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010})
 		input, err := n.Input(slices.Clone(integers), func(j int) int { return j / 1024 })

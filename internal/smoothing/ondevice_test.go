@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // gadget is a NoiseMaker: a linear model of two-dimensional inputs, and noise made of Rows and Draws as they say, in
@@ -91,7 +93,7 @@ func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 func plainNoise(t *testing.T) *LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
-	table, err := NewGaussian(30./255, step)
+	table, err := NewLawTable(law.Gaussian, 30./255, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +147,7 @@ func TestRowsAndDraws(t *testing.T) {
 // TestDrawsAtThresholds compares Draws with the table where a column's label changes.
 func TestDrawsAtThresholds(t *testing.T) {
 	for _, sigma := range []float64{1.5 / 255, 30. / 255, 1. / 2} {
-		table, err := NewGaussian(sigma, big.NewRat(1, 255))
+		table, err := NewLawTable(law.Gaussian, sigma, big.NewRat(1, 255))
 		if err != nil {
 			t.Fatal(err)
 		}

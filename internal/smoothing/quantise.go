@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Quantiser puts data that are on no lattice on one. It is part of the classifier: what is certified is the classifier
@@ -13,6 +15,7 @@ import (
 //
 // with x_c/step a float64 quotient, rounded half to even; anyone can do the same in any language.
 type Quantiser struct {
+	norm      law.Norm // of perturbations
 	step      float64
 	low, high float32
 }
@@ -20,13 +23,15 @@ type Quantiser struct {
 // maxSteps bounds |x_c/step|, so that the quotient's error is below 2⁻²⁸.
 const maxSteps = 1 << 23
 
-// NewQuantiser returns the quantiser with the finest lattice that a table has room for: σ/3640.
-func NewQuantiser(sigma float64, low, high float32) (*Quantiser, error) {
-	q := &Quantiser{step: sigma / GreatestRatio, low: low, high: high}
+// NewQuantiser returns the quantiser with the finest lattice that a table of the law has room for: of the Gaussian
+// σ/3640.
+func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
+	finest := l.Ratios().Greatest
+	q := &Quantiser{norm: l.Norm(), step: scale / float64(finest), low: low, high: high}
 	span := max(math.Abs(float64(low)), math.Abs(float64(high)))
 	if !(q.step > 0x1p-1000) || !(low <= high) || !(span < maxSteps*q.step) {
-		return nil, fmt.Errorf("values from %v to %v are more than %d times the noise's σ: a lattice cannot hold both",
-			low, high, maxSteps/GreatestRatio)
+		return nil, fmt.Errorf("values from %v to %v are more than %d times the noise's %s: a lattice cannot hold both",
+			low, high, maxSteps/finest, l.Words().Symbol)
 	}
 	return q, nil
 }
@@ -44,9 +49,9 @@ func (q *Quantiser) round(x float32) float64 {
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
 //
-// because clamping moves no two points apart and rounding moves (x+δ)_c by at most g/2 in each coordinate. It is true
-// of all real x + δ, and for the q that is computed: the quotient's error may send a value to the farther of two
-// neighbours, by less than 2⁻²⁸·g.
+// in the norm of the law, because clamping moves no two points apart and rounding moves (x+δ)_c by at most g/2 in each
+// coordinate. It is true of all real x + δ, and for the q that is computed: the quotient's error may send a value to
+// the farther of two neighbours, by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	half := q.step * (.5 + 0x1p-27)
 	sum := 0.
@@ -56,8 +61,8 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 		clamped := float64(min(max(v, q.low), q.high))
 		// Products and sums are not fused (float64), and off by at most 2⁻⁵² of |x_c| + g together.
 		moved := math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + half
-		sum += float64(moved * moved)
+		sum = q.norm.Add(sum, moved)
 	}
 	// n sums, n products and one root are off by less than (n+2)·2⁻⁵².
-	return math.Sqrt(sum) * (1 + float64(len(x)+4)*0x1p-51)
+	return q.norm.Length(sum) * (1 + float64(len(x)+4)*0x1p-51)
 }

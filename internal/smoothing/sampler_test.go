@@ -410,7 +410,7 @@ func TestNoneIsCounted(t *testing.T) {
 // certify it.)
 func TestNoiseIsNeverShared(t *testing.T) {
 	// Steps of σ/3640: two coordinates of 2,000 samples meet by chance with probability 0.01, and with this seed do not.
-	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, GreatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
+	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
 		t.Fatal(err)

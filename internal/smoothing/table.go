@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Table is a distribution on integers from which one 64-bit word draws: the alias method (Walker 1977; Vose 1991) in
@@ -35,8 +38,8 @@ type Table struct {
 	entries []uint64
 }
 
-// Mass is a lower bound on a probability: Hi·2⁻⁶⁴ + Lo·2⁻¹²⁸.
-type Mass struct{ Hi, Lo uint64 }
+// Mass is a lower bound on a probability.
+type Mass = law.Mass
 
 // etaPlaces is the number of binary places of Table.Eta.
 const etaPlaces = 92
@@ -57,7 +60,7 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	counts := make([]uint64, len(masses))
 	mode, surplus := 0, uint64(0)
 	for j, p := range masses {
-		counts[j] = p.cells(eta)
+		counts[j] = cells(p, eta)
 		surplus += counts[j] // mod 2⁶⁴
 		if counts[j] > counts[mode] {
 			mode = j
@@ -81,8 +84,30 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	}, nil
 }
 
+// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, ε drawn from the law at scale 1. The scale is the real number
+// that the float64 is, the step a rational one; the table follows from these two and nothing else.
+func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
+	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
+		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
+	}
+	ratio := new(big.Rat).SetFloat64(scale)
+	ratio.Quo(ratio, step)
+	if room := l.Ratios(); !room.Allow(ratio) {
+		r, _ := ratio.Float64()
+		return nil, fmt.Errorf("%s is %.4g steps of the lattice; a table of noise has room for %d to %d",
+			l.Words().Symbol, r, room.Least, room.Greatest)
+	}
+	half := l.Masses(ratio)
+	last := len(half) - 1
+	masses := make([]Mass, 2*last+1)
+	for j, p := range half {
+		masses[last-j], masses[last+j] = p, p
+	}
+	return NewTable(l.Name()+" "+ratio.RatString(), -last, masses)
+}
+
 // cells is ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
-func (p Mass) cells(eta uint64) uint64 {
+func cells(p Mass, eta uint64) uint64 {
 	// p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high; shifted by 92 places it is added to p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
 	high, middle := bits.Mul64(p.Hi, eta)
@@ -103,7 +128,7 @@ func leastEta(masses []Mass) (uint64, error) {
 	total := func(eta uint64) (sum, carries uint64) {
 		for _, p := range masses {
 			var c uint64
-			sum, c = bits.Add64(sum, p.cells(eta), 0)
+			sum, c = bits.Add64(sum, cells(p, eta), 0)
 			carries += c
 		}
 		return sum, carries

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // latticeGolden are vectors made by testdata/lattice_golden.py.
@@ -43,10 +45,13 @@ func readLatticeGolden(t *testing.T) (g latticeGolden) {
 	return g
 }
 
+// greatestRatio is the largest σ/g of Gaussian noise.
+const greatestRatio = 3640
+
 // gaussianTable is the table for σ/g = num/den.
 func gaussianTable(t testing.TB, num, den int64) *Table {
 	t.Helper()
-	table, err := NewGaussian(float64(num), big.NewRat(den, 1))
+	table, err := NewLawTable(law.Gaussian, float64(num), big.NewRat(den, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +91,7 @@ func TestTableGolden(t *testing.T) {
 		if !exact {
 			sigma, step = 0.12, big.NewRat(1, 255)
 		}
-		got, err := NewGaussian(sigma, step)
+		got, err := NewLawTable(law.Gaussian, sigma, step)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +135,7 @@ func TestTableDigests(t *testing.T) {
 		{0.05, big.NewRat(1, 65535), "fac11a570d7dd6f82c0003c0875d63142d592a005397c1ae6c4b0ef056b74fca"},
 		{3640, big.NewRat(1, 1), "3169ae3cc0111a350b19340514360ce2f8805ef7765ca61ae37edf503392927c"},
 	} {
-		table, err := NewGaussian(c.sigma, c.step)
+		table, err := NewLawTable(law.Gaussian, c.sigma, c.step)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +252,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 			c.stride *= 8
 		}
 		ratio := big.NewRat(c.num, c.den)
-		masses := gaussianMasses(ratio)
+		masses := law.Gaussian.Masses(ratio)
 		table := gaussianTable(t, c.num, c.den)
 		cells := cellsOf(table.entries, 64)
 		onePlusEta := new(big.Float).SetPrec(400).SetFloat64(table.Eta)
@@ -280,7 +285,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 // η is the least: one step of 2⁻⁹² less and masses are missing.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
-		masses := gaussianMasses(big.NewRat(ratio, 1))
+		masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
 		eta := uint64(math.Ldexp(gaussianTable(t, ratio, 1).Eta, etaPlaces))
 		total := func(eta uint64) *big.Int {
 			sum := new(big.Int)
@@ -291,8 +296,8 @@ func TestEtaIsLeast(t *testing.T) {
 				factor := new(big.Int).Lsh(big.NewInt(1), etaPlaces)
 				q.Mul(q, factor.Add(factor, new(big.Int).SetUint64(eta)))
 				q.Rsh(q, 64+etaPlaces)
-				if q.Cmp(new(big.Int).SetUint64(p.cells(eta))) != 0 {
-					t.Fatalf("σ/g = %d: %v cells of %d, want %v", ratio, p.cells(eta), j, q)
+				if q.Cmp(new(big.Int).SetUint64(cells(p, eta))) != 0 {
+					t.Fatalf("σ/g = %d: %v cells of %d, want %v", ratio, cells(p, eta), j, q)
 				}
 				sum.Add(sum, q)
 				if j > 0 {
@@ -372,7 +377,7 @@ func TestTableRefuses(t *testing.T) {
 		"a unit too much": {half, half, {Hi: 1}},
 		"a gap":           {half, {}, half},
 		"too many":        slices.Repeat([]Mass{massOf(big.NewRat(1, 1<<17))}, 1<<17),
-		"a single label":  {{math.MaxUint64, math.MaxUint64}},
+		"a single label":  {{Hi: math.MaxUint64, Lo: math.MaxUint64}},
 	} {
 		if _, err := NewTable(name, 0, masses); err == nil {
 			t.Errorf("%s: no error", name)
@@ -385,7 +390,7 @@ func TestTableRefuses(t *testing.T) {
 		{0, one}, {-1, one}, {math.Inf(1), one}, {math.NaN(), one}, {1, new(big.Rat)},
 		{1, big.NewRat(-1, 255)}, {1, big.NewRat(2, 1)}, {1, big.NewRat(1, 3641)}, {1e300, one},
 	} {
-		if _, err := NewGaussian(c.sigma, c.step); err == nil {
+		if _, err := NewLawTable(law.Gaussian, c.sigma, c.step); err == nil {
 			t.Errorf("σ = %v, step %v: no error", c.sigma, c.step)
 		}
 	}

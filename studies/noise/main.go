@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -130,7 +131,7 @@ func measureRounding(path string) error {
 	fmt.Println("| D | data | mean | most | bound |\n| ---: | --- | ---: | ---: | ---: |")
 	for _, c := range []struct{ side, channels int }{{8, 1}, {28, 1}, {32, 3}} {
 		const sigma = 0.5
-		q, err := smoothing.NewQuantiser(sigma, 0, 1)
+		q, err := smoothing.NewQuantiser(law.Gaussian, sigma, 0, 1)
 		if err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func measureRounding(path string) error {
 			most = max(most, lost)
 		}
 		fmt.Printf("| %d | digits, resized to %d×%d×%d | %.4fσ | %.4fσ | %.4fσ |\n", d, c.channels, c.side, c.side,
-			sum/float64(data.Len()), most, math.Sqrt(float64(d))/smoothing.GreatestRatio)
+			sum/float64(data.Len()), most, math.Sqrt(float64(d))/float64(law.Gaussian.Ratios().Greatest))
 	}
 	return nil
 }

@@ -167,11 +167,11 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	if o.Envelope && len(runs) > 1 {
 		drawn = append([]picture.Line{envelopeLine(lines, runs)}, lines...)
 	}
-	p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(runs), 100*runs[0].Level)), "L2 radius", "certified accuracy")
+	p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(runs), 100*runs[0].Level)), summary.Norms(runs)+" radius", "certified accuracy")
 	p.Add(picture.Grid())
 	picture.AddLines(p, drawn...)
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
-	return drawPlot(format, p, o, "Certified accuracy against the L2 radius, with intervals: "+names(runs)+".")
+	return drawPlot(format, p, o, "Certified accuracy against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
 }
 
 // drawPlot draws one plot.
@@ -233,13 +233,13 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	if !single {
 		made += ", if every bound holds"
 	}
-	p := picture.NewPlot(o.title(made), "L2 radius", "CCE, CBS")
+	p := picture.NewPlot(o.title(made), summary.Norms(runs)+" radius", "CCE, CBS")
 	p.Add(picture.Grid())
 	picture.AddLines(p, lines...)
 	p.X.Min, p.Y.Min = 0, 0
 	p.Y.Max *= 1.08
 	p.X.Max *= 1.03
-	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the L2 radius: "+names(runs)+".")
+	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
 }
 
 func drawReliability(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
@@ -277,7 +277,7 @@ func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte
 	for k, s := range runs {
 		x := ""
 		if k == len(runs)-1 {
-			x = "L2 radius"
+			x = summary.Norms(runs) + " radius"
 		}
 		panels = append(panels, radiusPanel(s, largest, x, o.title(s.Name)))
 	}

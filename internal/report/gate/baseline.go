@@ -209,6 +209,8 @@ func differences(baseline, this summary.Summary) (d []param.Text) {
 	}
 	differ("method", a.Method, b.Method)
 	differ("margin", a.MarginKind, b.MarginKind)
+	differ("law", a.Law, b.Law)
+	differ("norm", a.Norm, b.Norm)
 	differ("sigma", a.Sigma, b.Sigma)
 	differ("alpha", a.Alpha, b.Alpha)
 	differ("sound", a.Sound, b.Sound)

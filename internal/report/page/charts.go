@@ -103,7 +103,7 @@ func countAt(s summary.Summary) func(radius float64) int {
 }
 
 func (p Page) accuracyChart() chart {
-	c := chart{Title: "Certified accuracy by radius", XLabel: "radius (L2)", YLabel: "certified accuracy", Percent: true, X: p.grid(gridSteps),
+	c := chart{Title: "Certified accuracy by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "certified accuracy", Percent: true, X: p.grid(gridSteps),
 		Meaning: "The share of the examples that are certified to be classified correctly under every perturbation " +
 			"up to the radius. The band ends below at what holds for these examples, all radii at once, with the " +
 			"stated probability over the noise."}
@@ -126,7 +126,7 @@ func (p Page) accuracyChart() chart {
 		}
 		c.Series = append(c.Series, line)
 	}
-	if len(p.Runs) > 1 {
+	if len(p.Runs) > 1 && summary.OneNorm(p.summaries()) {
 		for _, value := range best.Values {
 			best.Text = append(best.Text, percent(float64(value), report.Down))
 		}
@@ -139,7 +139,7 @@ func (p Page) accuracyChart() chart {
 // calibrationChart shows the bounds that hold with the stated probability, where α is known, else those that hold if
 // every bound does.
 func (p Page) calibrationChart() chart {
-	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (L2)", YLabel: "at most",
+	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +
 			"Brier score (CBS), over the examples whose class is certified there; fewer examples at larger radii, " +
 			"so the lines may fall. Only the points are computed; the lines lead the eye from one to the next."}
@@ -249,7 +249,7 @@ func (p Page) reliabilityChart() chart {
 const histogramBins = 24
 
 func (p Page) radiusChart() chart {
-	c := chart{Title: "Certified radii", XLabel: "radius (L2)", YLabel: "share of the examples", Percent: true, X: p.grid(histogramBins),
+	c := chart{Title: "Certified radii", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "share of the examples", Percent: true, X: p.grid(histogramBins),
 		Meaning: "How the radii of the correctly certified examples are distributed: the share of all examples " +
 			"with a radius from the one abscissa up to the next. Wrong and abstained examples are in no bin."}
 	for k, r := range p.Runs {

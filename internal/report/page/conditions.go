@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/onnx"
@@ -44,7 +46,7 @@ func (p Page) parameters() []measure {
 	})
 	add("Data set", "Where the examples are from, and the digest of their labels and "+
 		"values.", func(c summary.Conditions) string { return file(c.Data) })
-	add("σ", "The standard deviation of the Gaussian noise, in the units of the data (images: values in "+
+	add(summary.ScaleSymbol(p.summaries()), p.scale()+" in the units of the data (images: values in "+
 		"[0,1]).", func(c summary.Conditions) string { return optional(c.Sigma) })
 	add("α", "Each certificate may be wrong with this probability, over the noise that was "+
 		"drawn.", func(c summary.Conditions) string { return optional(c.Alpha) })
@@ -97,6 +99,18 @@ func (p Page) parameters() []measure {
 	})
 	add("rscert", "The version of the program that sampled.", func(c summary.Conditions) string { return c.Version })
 	return rows
+}
+
+// scale says what the scale of the runs' noise is.
+func (p Page) scale() string {
+	var words []string
+	for _, r := range p.Runs {
+		w := r.Conditions.Law.Law().Words()
+		if text := fmt.Sprintf("The %s of the %s,", w.Scale, w.Name); !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func optional(x *float64) string {
@@ -155,7 +169,7 @@ func (p Page) assumptions() []assumption {
 		{"What is certified?", "The smoothed classifier, which answers with the class that is most probable under " +
 			"the noise, not the model by itself. A deployment has to sample the same noise." + p.pairs()},
 		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
-			"input of an L2 norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
+			"input of an " + summary.Norms(p.summaries()) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
 			"down." + p.exceptions()},
 		{"What may be wrong?", p.failures()},
 		{"What is “population”?", "Where the examples are a random sample of the inputs to come, the interval " +
@@ -164,7 +178,7 @@ func (p Page) assumptions() []assumption {
 			"noise."},
 		{"What is assumed?", "That the random numbers are as good as independent ones, and that the model gives " +
 			"the same answer to the same input. Nothing is assumed of the model, the data or the attack, beyond " +
-			"its L2 norm."},
+			"its " + summary.Norms(p.summaries()) + " norm."},
 	}
 	for _, r := range p.Runs {
 		if len(r.Calibration) > 0 {

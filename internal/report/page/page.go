@@ -154,11 +154,20 @@ func (p Page) lead() string {
 	for _, r := range p.Runs {
 		s := r.Name + ": " + counted(r.Examples)
 		if sigma := r.Conditions.Sigma; sigma != nil {
-			s += fmt.Sprintf(", noise of σ = %v", *sigma)
+			s += fmt.Sprintf(", noise of %s = %v", r.Conditions.Law.Law().Words().Symbol, *sigma)
 		}
 		parts = append(parts, s)
 	}
 	return strings.Join(parts, "; ") + "."
+}
+
+// summaries are those of the runs.
+func (p Page) summaries() []summary.Summary {
+	all := make([]summary.Summary, len(p.Runs))
+	for i, r := range p.Runs {
+		all[i] = r.Summary
+	}
+	return all
 }
 
 // className is the name of a class beside its number.

@@ -152,8 +152,8 @@ func (s Source) check() error {
 			one, this any
 		}{
 			{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
-			{"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound}, {"arithmetic", first.Arithmetic, c.Arithmetic},
-			{"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
+			{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+			{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 		} {
 			if d.one != d.this {
 				return fmt.Errorf("%s: %s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
@@ -178,7 +178,7 @@ func (s Source) check() error {
 // conditions are those of the certificates, and of the run where there is one.
 func (s Source) conditions() Conditions {
 	first := s.Certificates[0]
-	c := Conditions{Method: first.Method, Precision: first.Precision}
+	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz

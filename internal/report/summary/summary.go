@@ -7,8 +7,12 @@
 package summary
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -71,7 +75,9 @@ type Conditions struct {
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // of each certificate
-	Sigma      *float64           `json:"sigma,omitempty"` // of the noise
+	Law        law.Name           `json:"law,omitempty"`   // of the noise
+	Sigma      *float64           `json:"sigma,omitempty"` // its scale
+	Norm       law.Norm           `json:"norm"`            // of the radii; of a log it is not said, and L2
 	N          int64              `json:"n,omitempty"`     // estimation samples of an example, at most
 	N0         int64              `json:"n0,omitempty"`
 	Stop       string             `json:"stop,omitempty"`
@@ -90,6 +96,35 @@ type Conditions struct {
 	Provider string              `json:"provider,omitempty"`
 	Device   string              `json:"device,omitempty"`
 	Version  string              `json:"rscert,omitempty"`
+}
+
+// Norms names the norms of the runs' radii, as in "L2".
+func Norms(runs []Summary) string {
+	var titles []string
+	for _, s := range runs {
+		if t := s.Conditions.Norm.Title(); !slices.Contains(titles, t) {
+			titles = append(titles, t)
+		}
+	}
+	return strings.Join(titles, " or ")
+}
+
+// OneNorm reports whether all radii are in one norm, and so can be compared.
+func OneNorm(runs []Summary) bool {
+	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Norm != runs[0].Conditions.Norm })
+}
+
+// ScaleSymbol is the symbol of the noise's scale, as in "σ", or "scale" where the runs' laws have several.
+func ScaleSymbol(runs []Summary) string {
+	symbol := ""
+	for _, s := range runs {
+		of := s.Conditions.Law.Law().Words().Symbol
+		if symbol != "" && symbol != of {
+			return "scale"
+		}
+		symbol = of
+	}
+	return symbol
 }
 
 // File identifies an input of a run.

@@ -159,7 +159,7 @@ func shareValue(s *summary.Share) report.Cell {
 
 // accuracy has a row a run: the certified accuracy by radius, and what sums it up.
 func (r Report) accuracy() section {
-	s := section{caption: fmt.Sprintf("certified accuracy in %%, by L2 radius (%s)", examples(r.Runs))}
+	s := section{caption: fmt.Sprintf("certified accuracy in %%, by %s radius (%s)", summary.Norms(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
 	for _, p := range r.Runs[0].Curve {
 		s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -231,7 +231,7 @@ func (r Report) intervals(s summary.Summary) section {
 
 // classes has a row a true class.
 func (r Report) classes(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and L2 radius", r.runName(s))}
+	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and %s radius", r.runName(s), s.Conditions.Norm.Title())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
 	for _, p := range s.Curve {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -306,7 +306,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 func (r Report) conditions() section {
 	out := section{caption: "conditions"}
 	out.table.Columns = []report.Column{report.TextColumn("run"), report.TextColumn("method"), report.TextColumn("sound"), report.TextColumn("arithmetic"),
-		report.ExactColumn("σ"), report.ExactColumn("α"), report.ExactColumn("n"), report.TextColumn("precision"), report.TextColumn("noise"),
+		report.ExactColumn(summary.ScaleSymbol(r.Runs)), report.ExactColumn("α"), report.ExactColumn("n"), report.TextColumn("precision"), report.TextColumn("noise"),
 		report.TextColumn("seed"), report.ExactColumn("examples")}
 	for _, s := range r.Runs {
 		c := s.Conditions

@@ -1,51 +1,13 @@
-package smoothing
+package law
 
 import (
-	"fmt"
-	"math"
 	"math/big"
 	"math/bits"
 )
 
-// LeastRatio and GreatestRatio bound σ/g, the latter as a whole number (up to the next one): a coarser lattice would
-// waste the noise, and a finer one needs a table of more than 2¹⁶ entries.
-const (
-	LeastRatio    = 1
-	GreatestRatio = 3640
-)
-
-// cut is where the Gaussian's table ends, in standard deviations.
-const cut = 9
-
-// NewGaussian returns the table of ⌊(σ/g)·Z + ½⌋, Z ~ N(0, 1): with t = g/σ,
+// Masses returns lower bounds, less than 2⁻¹²⁷ too low, of p_0, p_1, … up to 9 standard deviations: with t = g/σ,
 //
-//	p_j = Φ((j+½)t) − Φ((j−½)t),  |j| ≤ ⌈9/t⌉.
-//
-// σ is the real number that the float64 sigma is, g the rational step; t is computed from these two and nothing else.
-func NewGaussian(sigma float64, step *big.Rat) (*Table, error) {
-	if !(sigma > 0) || math.IsInf(sigma, 1) || step.Sign() <= 0 {
-		return nil, fmt.Errorf("noise of σ = %v on a lattice of step %s: want numbers above 0", sigma, step.RatString())
-	}
-	ratio := new(big.Rat).SetFloat64(sigma)
-	ratio.Quo(ratio, step)
-	if ratio.Cmp(big.NewRat(LeastRatio, 1)) < 0 || ratio.Cmp(big.NewRat(GreatestRatio+1, 1)) >= 0 {
-		r, _ := ratio.Float64()
-		return nil, fmt.Errorf("σ is %.4g steps of the lattice; a table of noise has room for %d to %d",
-			r, LeastRatio, GreatestRatio)
-	}
-	half := gaussianMasses(ratio)
-	last := len(half) - 1
-	masses := make([]Mass, 2*last+1)
-	for j, p := range half {
-		masses[last-j], masses[last+j] = p, p
-	}
-	return NewTable("gaussian "+ratio.RatString(), -last, masses)
-}
-
-// places is the number of binary places of the fixed-point numbers below: x stands for x·2⁻²⁵⁶.
-const places = 256
-
-// gaussianMasses returns lower bounds, less than 2⁻¹²⁷ too low, of p_0, p_1, … up to 9 standard deviations.
+//	p_j = Φ((j+½)t) − Φ((j−½)t),  0 ≤ j ≤ ⌈9/t⌉.
 //
 // With h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!, the Taylor series of φ about x gives
 //
@@ -60,7 +22,7 @@ const places = 256
 // most 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence multiplies the
 // errors by at most (hx + h²)/(n+1) < 5.3/(n+1), all steps by less than 2⁶, and adds at most 2¹⁹; so the sum of at
 // most 24 terms is off by less than 2⁵⁰, that is 2⁻²⁰⁶. Taking off 2⁻¹³⁹ makes a lower bound.
-func gaussianMasses(ratio *big.Rat) []Mass {
+func (gaussian) Masses(ratio *big.Rat) []Mass {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
 	h2 := multiply(new(big.Int), t, t)
@@ -104,7 +66,7 @@ func gaussianMasses(ratio *big.Rat) []Mass {
 	return masses
 }
 
-// taylorTerms returns the least K of gaussianMasses: with h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋,
+// taylorTerms returns the least K of Masses: with h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋,
 // h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
 func taylorTerms(t *big.Int) int {
 	s := places - t.BitLen() + 1
@@ -115,52 +77,6 @@ func taylorTerms(t *big.Int) int {
 			return k
 		}
 	}
-}
-
-// newMass rounds a fixed-point number down to 128 places, and up to 0.
-func newMass(x *big.Int) Mass {
-	if x.Sign() < 0 {
-		return Mass{}
-	}
-	var hi, lo big.Int
-	lo.Rsh(x, places-128)
-	hi.Rsh(&lo, 64)
-	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
-}
-
-func multiply(z, x, y *big.Int) *big.Int {
-	z.Mul(x, y)
-	return z.Rsh(z, places)
-}
-
-func divide(x, y *big.Int) *big.Int {
-	z := new(big.Int).Lsh(x, places)
-	return z.Quo(z, y)
-}
-
-// ceil is ⌈x⌉.
-func ceil(x *big.Rat) int64 {
-	q, rest := new(big.Int).QuoRem(x.Num(), x.Denom(), new(big.Int))
-	if rest.Sign() > 0 {
-		return q.Int64() + 1
-	}
-	return q.Int64()
-}
-
-// exponential is e^{−y} for 0 ≤ y ≤ 1 by its Taylor series, off by less than 2⁷ units: each of its 60 terms by two.
-func exponential(y *big.Int) *big.Int {
-	one := new(big.Int).Lsh(big.NewInt(1), places)
-	sum, term := new(big.Int).Set(one), one
-	for n := int64(1); term.Sign() != 0; n++ {
-		term = multiply(new(big.Int), term, y)
-		term.Quo(term, big.NewInt(n))
-		if n%2 == 1 {
-			sum.Sub(sum, term)
-		} else {
-			sum.Add(sum, term)
-		}
-	}
-	return sum
 }
 
 // inverseRootTwoPi is φ(0) = 1/√(2π), π = 16 arctan ⅕ − 4 arctan 1/239 (Machin).

@@ -1,4 +1,4 @@
-package certify
+package law
 
 import (
 	"math"
@@ -10,36 +10,36 @@ func TestNormalQuantileIsBelow(t *testing.T) {
 	// Whether Φ(z) is surely ≤ p; above ½ by way of Φ(−z) and the exact 1−p.
 	below := func(z, p float64) bool {
 		if p > 0.5 {
-			v, e := normalCDF(-z)
+			v, e := Gaussian.CDF(-z)
 			return v*(1-e) >= 1-p
 		}
-		v, e := normalCDF(z)
+		v, e := Gaussian.CDF(z)
 		return v*(1+e) <= p
 	}
 	for _, p := range []float64{1e-300, 1e-200, 1e-20, 1e-5, 0.01, 0.3, 0.5, 0.7, 0.999, 1 - 1e-12, 1 - unit} {
-		lo, hi := quantileLow(p), quantileHigh(p)
+		lo, hi := Low(Gaussian, p), High(Gaussian, p)
 		if !below(lo, p) {
-			t.Errorf("Φ(quantileLow(%v) = %v) may be above it", p, lo)
+			t.Errorf("Φ(Low(%v) = %v) may be above it", p, lo)
 		}
 		if p < 1-unit && !below(-hi, 1-p) && p > 1e-15 {
-			t.Errorf("Φ(quantileHigh(%v) = %v) may be below it", p, hi)
+			t.Errorf("Φ(High(%v) = %v) may be below it", p, hi)
 		}
 		if hi-lo > 1e-11*(1+math.Abs(lo)) || hi < lo {
 			t.Errorf("Φ⁻¹(%v) is enclosed in [%v, %v]", p, lo, hi)
 		}
 	}
-	if lo, hi := quantileLow(1), quantileHigh(1); lo < 8.2 || lo > 8.3 || !math.IsInf(hi, 1) {
+	if lo, hi := Low(Gaussian, 1), High(Gaussian, 1); lo < 8.2 || lo > 8.3 || !math.IsInf(hi, 1) {
 		t.Errorf("Φ⁻¹(1) is enclosed in [%v, %v]", lo, hi)
 	}
 	for _, c := range []struct{ p, z float64 }{ // Wichura 1988, AS 241, test values
 		{0.25, -0.6744897501960817}, {0.001, -3.090232306167814}, {1e-20, -9.262340089798408},
 	} {
-		if lo := quantileLow(c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
-			t.Errorf("quantileLow(%v) = %.17g, want %.17g", c.p, lo, c.z)
+		if lo := Low(Gaussian, c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
+			t.Errorf("Low(%v) = %.17g, want %.17g", c.p, lo, c.z)
 		}
 	}
-	if lo := quantileLow(0); !math.IsInf(lo, -1) {
-		t.Errorf("quantileLow(0) = %v", lo)
+	if lo := Low(Gaussian, 0); !math.IsInf(lo, -1) {
+		t.Errorf("Low(0) = %v", lo)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestNormalCDFErrorBound(t *testing.T) {
 		sum.Quo(sum, exp)
 		sum.Quo(sum, root)
 		sum.Add(sum, big.NewFloat(0.5))
-		got, relErr := normalCDF(z)
+		got, relErr := Gaussian.CDF(z)
 		diff := new(big.Float).SetPrec(prec).Sub(new(big.Float).SetPrec(prec).SetFloat64(got), sum)
 		d, _ := diff.Quo(diff, sum).Float64()
 		if math.Abs(d) > relErr {
@@ -84,8 +84,35 @@ func TestNormalCDFErrorBound(t *testing.T) {
 // magnifies by z² + 1.
 func TestNormalCDFError(t *testing.T) {
 	for _, z := range []float64{-8, -1, 0, 0.5, 3} {
-		if _, relErr := normalCDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {
+		if _, relErr := Gaussian.CDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {
 			t.Errorf("Φ(%v): stated error %v", z, relErr)
 		}
+	}
+}
+
+// Peak is above its formula by what the roundings can amount to, no less: 4 units of
+// margin + t in the arguments, each magnified |z| + 1 times, besides Φ's own error.
+func TestGaussianPeakAllowsForRoundings(t *testing.T) {
+	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
+		shift := math.Log(tt.r) / tt.margin
+		z1, z2 := tt.margin/2-shift, -tt.margin/2-shift
+		v1, e1 := Gaussian.CDF(z1)
+		v2, e2 := Gaussian.CDF(z2)
+		argument := 4 * unit * (tt.margin + shift)
+		slack := v1*(e1+argument*(math.Abs(z1)+1)) + tt.r*v2*(e2+argument*(math.Abs(z2)+1)) + 4*unit*(v1+tt.r*v2)
+		// The difference of numbers up to 1 is off by a few units.
+		if got := Gaussian.Peak(tt.margin, tt.r) - (v1 - tt.r*v2); got < slack-4*unit || got > slack+4*unit {
+			t.Errorf("margin %v, r = %v: %v above the formula, want %v", tt.margin, tt.r, got, slack)
+		}
+	}
+}
+
+// R = σ√(π/2)·m rests on √(π/2) rounded down or up; check the constant.
+func TestSqrtHalfPi(t *testing.T) {
+	c := new(big.Float).SetPrec(200)
+	c.SetString("3.14159265358979323846264338327950288419716939937510")
+	c.Sqrt(c.Quo(c, big.NewFloat(2)))
+	if want, _ := c.Float64(); want != sqrtHalfPi {
+		t.Errorf("√(π/2) = %v, not %v", want, sqrtHalfPi)
 	}
 }

@@ -1,0 +1,55 @@
+package law
+
+import "math/big"
+
+// A Mass is a lower bound on a probability: Hi·2⁻⁶⁴ + Lo·2⁻¹²⁸.
+type Mass struct{ Hi, Lo uint64 }
+
+// places is the number of binary places of the fixed-point numbers below: x stands for x·2⁻²⁵⁶.
+const places = 256
+
+// newMass rounds a fixed-point number down to 128 places, and up to 0.
+func newMass(x *big.Int) Mass {
+	if x.Sign() < 0 {
+		return Mass{}
+	}
+	var hi, lo big.Int
+	lo.Rsh(x, places-128)
+	hi.Rsh(&lo, 64)
+	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
+}
+
+func multiply(z, x, y *big.Int) *big.Int {
+	z.Mul(x, y)
+	return z.Rsh(z, places)
+}
+
+func divide(x, y *big.Int) *big.Int {
+	z := new(big.Int).Lsh(x, places)
+	return z.Quo(z, y)
+}
+
+// ceil is ⌈x⌉.
+func ceil(x *big.Rat) int64 {
+	q, rest := new(big.Int).QuoRem(x.Num(), x.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		return q.Int64() + 1
+	}
+	return q.Int64()
+}
+
+// exponential is e^{−y} for 0 ≤ y ≤ 1 by its Taylor series, off by less than 2⁷ units: each of its 60 terms by two.
+func exponential(y *big.Int) *big.Int {
+	one := new(big.Int).Lsh(big.NewInt(1), places)
+	sum, term := new(big.Int).Set(one), one
+	for n := int64(1); term.Sign() != 0; n++ {
+		term = multiply(new(big.Int), term, y)
+		term.Quo(term, big.NewInt(n))
+		if n%2 == 1 {
+			sum.Sub(sum, term)
+		} else {
+			sum.Add(sum, term)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,191 @@
+package law_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/law/lawtest"
+)
+
+// all are the laws, and one of a test.
+func all() []law.Law { return append([]law.Law{lawtest.Laplace}, law.Laws...) }
+
+func cdf(l law.Law, z float64) float64 {
+	p, _ := l.CDF(z)
+	return p
+}
+
+// integral is that of g over [−60, 60] by the midpoint rule.
+func integral(g func(x float64) float64) float64 {
+	const step = 0.005
+	var sum float64
+	for k := range 24_000 {
+		sum += g(-60+(float64(k)+0.5)*step) * step
+	}
+	return sum
+}
+
+// F, f, Q and f(z+s)/f(z) of a law belong together, and log f is concave.
+func TestFunctionsAgree(t *testing.T) {
+	for _, l := range all() {
+		for z := -7.05; z < 7; z += 0.1 {
+			if got := cdf(l, z) + cdf(l, -z); math.Abs(got-1) > 1e-15 {
+				t.Errorf("%s: F(%v) + F(−z) = %v", l.Name(), z, got)
+			}
+			if l.Density(z) == 0 {
+				continue
+			}
+			const h = 1e-5
+			if got := (cdf(l, z+h) - cdf(l, z-h)) / (2 * h); math.Abs(got/l.Density(z)-1) > 1e-4 && z < 0 {
+				t.Errorf("%s: F'(%v) = %v, f = %v", l.Name(), z, got, l.Density(z))
+			}
+			p := cdf(l, z)
+			if got := l.Quantile(p); math.Abs(got-z) > 1e-4 {
+				t.Errorf("%s: Q(F(%v)) = %v", l.Name(), z, got)
+			}
+			low, high := law.Low(l, p), law.High(l, p)
+			if atLow, e := l.CDF(low); low > high || atLow*(1-e) > p || high-low > 1e-4 {
+				t.Errorf("%s: Q(%v) is enclosed in [%v, %v]", l.Name(), p, low, high)
+			}
+			for _, shift := range []float64{-2, 0.3, 1.7} {
+				slope := l.Slope(z, shift)
+				if want := l.Density(z+shift) / l.Density(z); math.Abs(slope-want) > 1e-9*want {
+					t.Errorf("%s: slope %v at %v, %v; want %v", l.Name(), slope, z, shift, want)
+				}
+				if next := l.Slope(z+0.1, shift); shift > 0 && l.Density(z+0.1) > 0 && next > slope*(1+1e-12) {
+					t.Errorf("%s: f is not log-concave at %v", l.Name(), z)
+				}
+			}
+		}
+	}
+}
+
+// Peak against a search: never below the largest value but for rounding, and hardly above it.
+func TestPeakIsLargest(t *testing.T) {
+	for _, l := range all() {
+		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
+			for _, r := range []float64{1, 1.5, 4, 100} {
+				most := 0.0
+				for z := -margin / 2; z > -30; z -= 1e-3 {
+					most = max(most, cdf(l, z+margin)-r*cdf(l, z))
+				}
+				if got := l.Peak(margin, r); got < most-1e-15 || got > most+1e-6 {
+					t.Errorf("%s: peak %v of margin %v, r = %v; by search %v", l.Name(), got, margin, r, most)
+				}
+			}
+		}
+	}
+}
+
+// R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f) at scale 1, times the scale; and back.
+func TestTheorems(t *testing.T) {
+	for _, l := range all() {
+		for _, c := range []struct {
+			theorem law.Theorem
+			factor  float64
+		}{{l.Second(), 0.5}, {l.First(), 1 / (2 * l.Density(0))}} {
+			for _, scale := range []float64{0.1, 1, 12} {
+				for _, margin := range []float64{0.02, 0.5, 0.9} {
+					radius := c.theorem.Radius(margin, scale)
+					if want := scale * margin * c.factor; math.Abs(radius/want-1) > 1e-14 {
+						t.Errorf("%s: radius %v of margin %v at scale %v, want %v", l.Name(), radius, margin, scale, want)
+					}
+					if back := c.theorem.Margin(radius, scale); math.Abs(back/margin-1) > 1e-14 {
+						t.Errorf("%s: margin %v of the radius of %v", l.Name(), back, margin)
+					}
+				}
+			}
+		}
+	}
+}
+
+// No event of probability p may change faster than f(Q(p)) along a unit direction of the norm. Along a coordinate the
+// half line does. Along the diagonal, {ε₁ + ε₂ ≥ c} is the event to fear: if it may be given the length of L2, √2, the
+// law's norm is L2, else L1, where the diagonal has the length 2.
+func TestNormIsTheLargestBall(t *testing.T) {
+	for _, l := range all() {
+		fastest := 0.0
+		for _, c := range []float64{0, 1, 3, 6, 9} {
+			p := integral(func(x float64) float64 { return l.Density(x) * cdf(l, x-c) })
+			change := integral(func(x float64) float64 { return 2 * l.Density(x) * l.Density(c-x) })
+			fastest = max(fastest, change/l.Density(l.Quantile(p)))
+		}
+		want := law.L1
+		if fastest <= math.Sqrt2*(1+1e-6) {
+			want = law.L2
+		}
+		if fastest > 2*(1+1e-6) {
+			t.Errorf("%s: along the diagonal an event changes %v times as fast as along a coordinate", l.Name(), fastest)
+		}
+		if l.Norm() != want {
+			t.Errorf("%s: norm %s, want %s (%v)", l.Name(), l.Norm(), want, fastest)
+		}
+	}
+}
+
+func TestMassesAreOfTheLaw(t *testing.T) {
+	for _, l := range all() {
+		for _, ratio := range []*big.Rat{big.NewRat(l.Ratios().Least, 1), big.NewRat(61, 2), big.NewRat(l.Ratios().Greatest, 1)} {
+			r, _ := ratio.Float64()
+			sum := 0.0
+			masses := l.Masses(ratio)
+			for j, m := range masses {
+				p := math.Ldexp(float64(m.Hi), -64)
+				z := float64(-j)
+				if want := cdf(l, (z+0.5)/r) - cdf(l, (z-0.5)/r); math.Abs(p-want) > 1e-9 {
+					t.Fatalf("%s at %v: P(%d) = %v, want %v", l.Name(), ratio, j, p, want)
+				}
+				if sum += p; j > 0 {
+					sum += p
+				}
+			}
+			if math.Abs(sum-1) > 1e-12 || len(masses) > 1<<15 {
+				t.Errorf("%s at %v: %d masses sum to %v", l.Name(), ratio, len(masses), sum)
+			}
+		}
+	}
+}
+
+// The norms of (3, −4).
+func TestLength(t *testing.T) {
+	for norm, want := range map[law.Norm]float64{law.L2: 5, law.L1: 7} {
+		if got := norm.Length(norm.Add(norm.Add(0, 3), -4)); got != want {
+			t.Errorf("%s of (3, −4): %v, want %v", norm, got, want)
+		}
+	}
+}
+
+// What a file does not say is Gaussian noise and the L2 norm, and what it says is read back.
+func TestNames(t *testing.T) {
+	type record struct {
+		Law  law.Name `json:"law,omitempty"`
+		Norm law.Norm `json:"norm"`
+	}
+	lawtest.Use(t, lawtest.Laplace)
+	for _, c := range []struct {
+		read, written string
+		law           law.Law
+	}{
+		{`{}`, `{"norm":"l2"}`, law.Gaussian},
+		{`{"law":"gaussian","norm":"l2"}`, `{"norm":"l2"}`, law.Gaussian},
+		{`{"law":"test-laplace","norm":"l1"}`, `{"law":"test-laplace","norm":"l1"}`, lawtest.Laplace},
+	} {
+		var r record
+		if err := json.Unmarshal([]byte(c.read), &r); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := json.Marshal(r); string(text) != c.written || err != nil || r.Law.Law() != c.law || r.Law.String() != c.law.Name() {
+			t.Errorf("%s: %+v, written as %s, %v", c.read, r, text, err)
+		}
+	}
+	var r record
+	for _, text := range []string{`{"law":"cauchy"}`, `{"norm":"l3"}`} {
+		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), "one of") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
