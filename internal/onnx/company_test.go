@@ -90,7 +90,7 @@ var company = map[string]struct {
 		b.Functions = []*onnxpb.FunctionProto{f}
 		return b
 	}},
-	"unsorted": {"value 'max' is used before", func() *modelBuilder {
+	"unsorted": {"ReduceMax 'max'", func() *modelBuilder {
 		b := companyOf().node("Div", "x max", "z").scored("z").node("ReduceMax", "x", "max")
 		return b
 	}},

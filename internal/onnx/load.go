@@ -178,6 +178,7 @@ type source struct {
 // newLoader matches the model with the options.
 func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error) {
 	parsed := editable(file.model)
+	sortNodes(parsed.Graph) // in a circle, ONNX Runtime says so
 	info, err := describe(parsed)
 	if err != nil {
 		return nil, err

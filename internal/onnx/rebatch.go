@@ -1,10 +1,12 @@
 package onnx
 
 import (
+	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"google.golang.org/protobuf/proto"
 
@@ -73,13 +75,13 @@ type learnt struct {
 // rebatch proves that the samples of a batch are independent, and finds the edits that free the batch of the graph,
 // whose input has it in front. known is of a run with a batch of n. The error names the node that ends the proof.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (map[int]edit, error) {
+	if name, sorted := sortNodes(m.Graph); !sorted {
+		return nil, fmt.Errorf("%s needs its own result", name)
+	}
 	r := &rebatching{
 		graph: m.Graph, opset: opset(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
 		scales: firstFloats(m.Graph), needed: neededFor(m.Graph, output),
 		places: map[string]position{input: {0, 1, 1}}, edits: make(map[int]edit),
-	}
-	if name, sorted := inOrder(m.Graph); !sorted {
-		return nil, fmt.Errorf("value '%s' is used before the node that computes it", printable(name))
 	}
 	if r.from(0) {
 		return r.edits, nil
@@ -97,26 +99,59 @@ func nodeName(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%s '%s'", printable(n.GetOpType()), printable(name))
 }
 
-// inOrder reports whether every node comes after those that compute its inputs, or names a value that does not.
-// ONNX demands the order, but ONNX Runtime makes its own.
-func inOrder(g *onnxpb.GraphProto) (string, bool) {
-	computed := make(map[string]bool)
+// sortNodes puts every node behind those that compute its inputs. ONNX demands that order, but ONNX Runtime makes its own,
+// and converters to float16 break it. It names a node that this is impossible for.
+func sortNodes(g *onnxpb.GraphProto) (string, bool) {
+	makers, users := make(map[string]bool), make(map[string][]int)
 	for _, n := range g.Node {
 		for _, v := range n.Output {
-			computed[v] = true
+			makers[v] = v != ""
 		}
 	}
-	for _, n := range g.Node {
+	missing := make([]int, len(g.Node)) // inputs that nodes compute which are not sorted yet
+	order := &nodeHeap{}
+	for i, n := range g.Node {
 		for _, v := range inputsOf(n) {
-			if computed[v] && v != "" {
-				return v, false
+			if makers[v] {
+				users[v] = append(users[v], i)
+				missing[i]++
 			}
 		}
-		for _, v := range n.Output {
-			delete(computed, v)
+		if missing[i] == 0 {
+			heap.Push(order, i)
 		}
 	}
+	sorted := make([]*onnxpb.NodeProto, 0, len(g.Node))
+	for order.Len() > 0 {
+		n := g.Node[heap.Pop(order).(int)]
+		sorted = append(sorted, n)
+		for _, v := range n.Output {
+			for _, i := range users[v] {
+				if missing[i]--; missing[i] == 0 {
+					heap.Push(order, i)
+				}
+			}
+			delete(users, v)
+		}
+	}
+	if len(sorted) < len(g.Node) {
+		i := slices.IndexFunc(missing, func(n int) bool { return n > 0 })
+		return nodeName(g.Node[i]), false
+	}
+	g.Node = sorted
 	return "", true
+}
+
+// nodeHeap holds the places of nodes, the first on top: a graph in order stays as it is.
+type nodeHeap struct{ sort.IntSlice }
+
+func (h *nodeHeap) Push(i any) { h.IntSlice = append(h.IntSlice, i.(int)) }
+
+func (h *nodeHeap) Pop() any {
+	last := len(h.IntSlice) - 1
+	i := h.IntSlice[last]
+	h.IntSlice = h.IntSlice[:last]
+	return i
 }
 
 // inputsOf are the values that a node uses: its inputs, and all that the nodes of its subgraphs name, which may be
