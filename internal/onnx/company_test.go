@@ -25,6 +25,11 @@ var company = map[string]struct {
 	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // x.clamp(0, 1) / x.amax()
 		return companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").scored("z")
 	}},
+	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean is above 0.27 of the brightest
+		b := companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").
+			node("ReduceMean", "z", "m", ints("axes", 1, 2, 3), integer("keepdims", 0)).reshape("m", "column", -1, 1)
+		return b.floats("slope", 1, 0, 0, 0).floats("level", 0, 0.27, 0, 0).node("Mul", "column slope", "mean").node("Add", "mean level", "y").output("y", Float32, "N", 4)
+	}},
 	"darkest": {"ReduceMin 'min'", func() *modelBuilder {
 		return companyOf().node("ReduceMin", "x", "min").node("Sub", "x min", "z").scored("z")
 	}},

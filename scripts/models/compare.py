@@ -115,9 +115,9 @@ def compare(program, folder, e):
         return row
     lines = [json.loads(line) for line in (out / "votes.jsonl").read_text().splitlines()]
     own = np.array([line["clean"] for line in lines])
-    row["batch"] = json.loads((out / "run.json").read_text())["runtime"]["batch"]
-    if "runs 1 at a time" in done.stderr:  # scores depend on the batch, as those of dynamically quantised models do
-        row["batch"] = 1
+    runtime = json.loads((out / "run.json").read_text())["runtime"]
+    row["batch"], row["independence"] = runtime["call"], runtime["independence"]
+    if row["independence"] != "proved":  # the scores may depend on the batch, as with dynamic quantisation
         scores, _ = reference(path, data, 1)
         votes = scores.argmax(1)
         row["python"] = float((votes == labels).mean())
@@ -151,11 +151,13 @@ def table(program, results, failed):
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
     own = rscert(program, ["--version"]).stdout.splitlines()[0]
     good = [r for _, r in results if r["rscert"] is not None and r["differ"] == 0]
+    proved = sum(r.get("independence") == "proved" for _, r in results)
     lines = [
         "# Models that were tried", "",
         f"Made by `scripts/models/compare.py` on {datetime.date.today():%-d %B %Y} ({own}; {versions}; Python {platform.python_version()}).",
         f"{len(results)} models, of which rscert runs {sum(r['rscert'] is not None for _, r in results)};"
-        f" for {len(good)} of them every one of the {zoo.TEST} predictions is that of ONNX Runtime in Python.", "",
+        f" for {len(good)} of them every one of the {zoo.TEST} predictions is that of ONNX Runtime in Python.",
+        f"Of {proved} rscert proves that the inputs of a batch do not see each other; the others run one input a call.", "",
         "The models are small and were trained for a moment on scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes;",
         "rows of 64 numbers; breast cancer for two classes), so the accuracies say nothing of the families. They are compared",
         "example by example: the column *differ* counts predictions that are another's, and *classes* the classes that occur",
@@ -166,18 +168,18 @@ def table(program, results, failed):
         "example at a time (*batch* 1), so does ONNX Runtime here. Scores in half precision differ by its last digits: ONNX",
         "Runtime leaves out roundings to half and back, in rscert's graph in other places. LightGBM splits the zeros of the",
         "digits from all that is above 10⁻³⁵, so any noise moves them: its scores are not compared.", "",
-        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | scores | batch |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | scores | batch | inputs of a batch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for e, r in results:
         size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
         opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
         if r["rscert"] is None:
-            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | | |")
+            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | | | |")
         else:
             scores = "–" if r["scores"] is None else f"{r['scores']:.0e}"
             lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
-                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {scores} | {r['batch']} |")
+                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {scores} | {r['batch']} | {r['independence']} |")
     refused = [(e, r) for e, r in results if r["rscert"] is None]
     if refused:
         lines += ["", "## Refused", "", "| model | rscert says |", "| --- | --- |"]
