@@ -282,6 +282,35 @@ func TestCompanyFixed(t *testing.T) {
 	}
 }
 
+// TestNodesOutOfOrder: a graph that is not in order is proved like one that is.
+func TestNodesOutOfOrder(t *testing.T) {
+	b := testModels["nchw"]()
+	slices.Reverse(b.Graph.Node)
+	m := load(t, b.bytes(t), LoadOptions{Batch: 20, Device: CPU})
+	if m.Settings().Independence != Proved {
+		t.Errorf("%q: %q", m.Settings().Independence, m.Warnings())
+	}
+	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Batch: 20, Device: CPU}), images(20))
+	for i, got := range scores(t, m, images(20)) {
+		if !sameBits(got, want[i]) {
+			t.Fatalf("image %d: %v, in order %v", i, got, want[i])
+		}
+	}
+}
+
+// TestCompanyDevices: replicas on further devices run one input a call as well.
+func TestCompanyDevices(t *testing.T) {
+	models, err := loadEach(t, "company_brightest", LoadOptions{Device: Device{provider: units([]string{"A", "B"}, failOn(nil))}, Batch: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range models {
+		if s := m.Settings(); s.Independence != OneByOne || s.Call != 1 {
+			t.Errorf("%s: %q, %d samples a call", m.Place(), s.Independence, s.Call)
+		}
+	}
+}
+
 // TestCompanyTrial takes the proof away: the second line, which compares batches of very different inputs, finds all of
 // these models by itself but a rare choice, a function that ONNX Runtime does not use, and sizes that never change.
 func TestCompanyTrial(t *testing.T) {

@@ -119,6 +119,7 @@ func TestRebatchRules(t *testing.T) {
 		{"mean", true, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(1), integer("keepdims", 0)) }},
 		{"mean of the batch", false, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(0)) }},
 		{"mean of all", false, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y") }},
+		{"mean of no axes, which is of all", false, 18, func(b *modelBuilder) { b.int64s("a").node("ReduceMean", "x a", "y") }},
 		{"mean behind the batch's place", true, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("ReduceMean", "z", "m", axes(0), integer("keepdims", 0)).node("ReduceMean", "m", "y", axes(0), integer("keepdims", 1))
 		}},
