@@ -398,6 +398,29 @@ func goSources(t *testing.T) map[string]string {
 	return all
 }
 
+// TestDocsLayout: README's Layout has a row for each package of the program, and no row for a folder that is gone.
+func TestDocsLayout(t *testing.T) {
+	_, layout, _ := strings.Cut(pages(t)["README.md"], "\n## Layout\n")
+	layout, _, _ = strings.Cut(layout, "\n## ")
+	rows := map[string]bool{}
+	for _, line := range strings.Split(layout, "\n") {
+		if fields := strings.Fields(line); strings.HasPrefix(line, "    ") && len(fields) > 1 {
+			rows[fields[0]] = true
+		}
+	}
+	for file := range goSources(t) {
+		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../") + "/"
+		if isPackage := strings.HasPrefix(folder, "internal/") || strings.HasPrefix(folder, "cmd/"); isPackage && !rows[folder] {
+			t.Errorf("README.md: the layout has no row for %s", folder)
+		}
+	}
+	for folder := range rows {
+		if info, err := os.Stat("../../" + folder); err != nil || !info.IsDir() {
+			t.Errorf("README.md: the layout names %s, which is no folder", folder)
+		}
+	}
+}
+
 // Nothing refers to a document outside the repository.
 func TestDocsAreInside(t *testing.T) {
 	outside := regexp.MustCompile(`\bDESIGN\.md|\bMATH\.md|\bSTYLE\.md|shared/(papers|gpu|DESIGN|MATH)`)
