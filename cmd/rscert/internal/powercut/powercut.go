@@ -168,21 +168,11 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 // pageSize is what a disk writes as a whole.
 const pageSize = 4096
 
-// content returns what is in a file.
+// content returns the content that a cut leaves of a file.
 func (r Recording) content(past []Event, id int, disk Disk) []byte {
-	durable := 0
-	for _, e := range past {
-		if e.Kind == Sync && e.file == id {
-			durable = max(durable, e.Begin)
-		}
-	}
-	var now []byte
-	for name, known := range r.ids {
-		if known == id {
-			now = slices.Clone(r.before[name])
-		}
-	}
-	pages := map[int][][]byte{} // states by page, of those that have changed
+	durable := durableEvents(past, id)
+	now := r.contentBefore(id)
+	pages := map[int][][]byte{} // the states of each page that changed
 	lengths := []int{}
 	var then []byte
 	for i, e := range past {
@@ -192,17 +182,13 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 		if e.file != id || e.Kind > Truncate {
 			continue
 		}
-		first := e.size / pageSize
-		last := int64(max(len(now)-1, 0)) / pageSize
-		if e.Kind == Write {
-			first, last = e.offset/pageSize, (e.offset+int64(len(e.data))-1)/pageSize
-		}
+		first, last := e.changedPages(len(now))
 		now = e.apply(now)
 		if i < durable {
 			continue
 		}
 		lengths = append(lengths, len(now))
-		for p := int(first); p <= int(last); p++ {
+		for p := first; p <= last; p++ {
 			if pages[p] == nil {
 				pages[p] = [][]byte{page(then, p)}
 			}
@@ -220,6 +206,35 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 		}
 	}
 	return left
+}
+
+// durableEvents returns the number of events that the file's last sync made durable.
+func durableEvents(past []Event, id int) int {
+	durable := 0
+	for _, e := range past {
+		if e.Kind == Sync && e.file == id {
+			durable = max(durable, e.Begin)
+		}
+	}
+	return durable
+}
+
+// contentBefore returns the file's content when the recording began.
+func (r Recording) contentBefore(id int) []byte {
+	for name, known := range r.ids {
+		if known == id {
+			return slices.Clone(r.before[name])
+		}
+	}
+	return nil
+}
+
+// changedPages returns the first and the last page that the event may change in a file of some length.
+func (e Event) changedPages(length int) (first, last int) {
+	if e.Kind == Write {
+		return int(e.offset / pageSize), int((e.offset + int64(len(e.data)) - 1) / pageSize)
+	}
+	return int(e.size / pageSize), max(length-1, 0) / pageSize
 }
 
 // apply returns what the event makes of a file.

@@ -77,30 +77,13 @@ const (
 	sysGood       = 0x80 // marks the stops at system calls
 )
 
+// trace starts the program and follows it to its end.
 func (t *tracer) trace() error {
-	argv := append([]string{t.program.Path}, t.program.Args...)
-	out := t.program.Output.Fd()
-	pid, err := syscall.ForkExec(t.program.Path, argv, &syscall.ProcAttr{
-		Env: t.program.Env, Files: []uintptr{0, out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
-	})
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
-		return fmt.Errorf("%w: %w", ErrNoTrace, err)
-	}
+	pid, err := t.start()
 	if err != nil {
 		return err
 	}
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
-		return err
-	}
-	const options = syscall.PTRACE_O_TRACESYSGOOD | syscall.PTRACE_O_TRACECLONE | traceExitKill
-	if err := syscall.PtraceSetOptions(pid, options); err != nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		return fmt.Errorf("%w: %w", ErrNoTrace, err)
-	}
-	if err := syscall.PtraceSyscall(pid, 0); err != nil {
-		return err
-	}
 	for {
 		thread, err := syscall.Wait4(-pid, &status, syscall.WALL, nil)
 		switch {
@@ -133,6 +116,31 @@ func (t *tracer) trace() error {
 			return err
 		}
 	}
+}
+
+// start starts the program as a traced process and lets it run to its first system call.
+func (t *tracer) start() (pid int, err error) {
+	argv := append([]string{t.program.Path}, t.program.Args...)
+	out := t.program.Output.Fd()
+	pid, err = syscall.ForkExec(t.program.Path, argv, &syscall.ProcAttr{
+		Env: t.program.Env, Files: []uintptr{0, out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
+	})
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
+		return 0, fmt.Errorf("%w: %w", ErrNoTrace, err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
+		return 0, err
+	}
+	const options = syscall.PTRACE_O_TRACESYSGOOD | syscall.PTRACE_O_TRACECLONE | traceExitKill
+	if err := syscall.PtraceSetOptions(pid, options); err != nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return 0, fmt.Errorf("%w: %w", ErrNoTrace, err)
+	}
+	return pid, syscall.PtraceSyscall(pid, 0)
 }
 
 // stop is called where a thread enters a system call and where it leaves it.
