@@ -132,7 +132,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	return nil
 }
 
-// openArray begins the array, or goes on with one.
+// openArray begins an array, or resumes the one in certify's --out.
 func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
 	if err := checkShards(o.shards); err != nil {
 		return nil, false, err
@@ -141,50 +141,72 @@ func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resum
 	if err != nil {
 		return nil, false, err
 	}
-	for _, option := range options {
-		name, _, _ := strings.Cut(option, "=")
-		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
-			return nil, false, hint.Add(badInputf("sbatch's %s has no place here", name), "--shards says how many tasks there are, --at-once how many run at a time")
-		}
-		if strings.ContainsAny(option, "\n\r") {
-			return nil, false, badInputf("sbatch's %.40q: has an end of line", option)
-		}
+	if err := o.check(options); err != nil {
+		return nil, false, err
 	}
-	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
-		return nil, false, badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
-	}
-	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
-	if a.Out, err = filepath.Abs(certify.out); err == nil {
-		a.Dir, err = os.Getwd()
-	}
-	if err == nil {
-		a.Program, err = thisProgram()
-	}
-	if err == nil {
-		err = checkMerged(a.Out)
-	}
-	if err != nil {
+	if a, err = newArray(o, options, certify); err != nil {
 		return nil, false, err
 	}
 	if certify.resume {
-		then, err := cluster.Load(a.Out)
-		if err == nil {
-			if a.Seed = then.Seed; certify.seed != nil {
-				a.Seed = *certify.seed
-			}
-			if err = then.Same(a); err == nil {
-				err = then.Resume(a)
-			}
+		then, err := resumeArray(a, certify.seed)
+		if then != nil || err != nil {
 			return then, true, badInput(err)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, false, badInput(err)
 		}
 	}
 	if a.Seed, err = certify.chooseSeed(); err != nil {
 		return nil, false, err
 	}
 	return a, false, badInput(a.Create())
+}
+
+// check refuses sbatch options that slurm sets itself, and numbers out of range.
+func (o slurmOptions) check(options []string) error {
+	for _, option := range options {
+		name, _, _ := strings.Cut(option, "=")
+		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
+			return hint.Add(badInputf("sbatch's %s has no place here", name), "--shards sets the number of tasks, --at-once how many run at a time")
+		}
+		if strings.ContainsAny(option, "\n\r") {
+			return badInputf("sbatch's %.40q: has an end of line", option)
+		}
+	}
+	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
+		return badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
+	}
+	return nil
+}
+
+// newArray describes the array of a command line, without its seed.
+func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Array, err error) {
+	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
+	if a.Out, err = filepath.Abs(certify.out); err != nil {
+		return nil, err
+	}
+	if a.Dir, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if a.Program, err = thisProgram(); err != nil {
+		return nil, err
+	}
+	return a, checkMerged(a.Out)
+}
+
+// resumeArray loads the array that was begun in a.Out and checks that a continues it. It returns nil if none was begun.
+func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
+	then, err := cluster.Load(a.Out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.Seed = then.Seed; seed != nil {
+		a.Seed = *seed
+	}
+	if err := then.Same(a); err != nil {
+		return nil, err
+	}
+	return then, then.Resume(a)
 }
 
 // checkMerged refuses a run folder that is there before hours of sampling.
