@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -34,4 +38,26 @@ func checkOutput(flag, path string, inputs ...string) error {
 		return badInputf("--%s %s: belongs to the run in %s", flag, path, dir)
 	}
 	return nil
+}
+
+// output keeps the first error of writing to stdout, which ends the command with exit code 1: the commands need not check
+// each line that they print.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		o.err = fmt.Errorf("cannot write to stdout: %w", err)
+	}
+	return n, o.err
 }

@@ -131,9 +131,14 @@ func execute(args []string, s streams) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var started bool
+	out := &output{w: s.out}
+	s.out = out
 	root := newRoot(s, &started)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out.err != nil {
+		started, err = true, out.err
+	}
 	if err == nil {
 		return exitDone
 	}
