@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -76,6 +78,8 @@ func TestScripts(t *testing.T) {
 				return haveShared, nil
 			case "openvino":
 				return haveOpenVINO(), nil
+			case "bf16":
+				return computesBF16(t), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -90,6 +94,28 @@ func haveOpenVINO() bool {
 	}
 	return err == nil
 }
+
+// computesBF16 asks 'rscert doctor' once whether OpenVINO computes in bfloat16 on this processor.
+var computesBF16 = func() func(t *testing.T) bool {
+	var once sync.Once
+	var computes bool
+	return func(t *testing.T) bool {
+		once.Do(func() {
+			out, err := program(t, "doctor", "--json").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found examination
+			if err := json.Unmarshal(out, &found); err != nil {
+				t.Fatal(err)
+			}
+			computes = slices.ContainsFunc(found.Speeds, func(s speedReport) bool {
+				return strings.HasPrefix(s.Device, "openvino") && s.Precision == onnx.BF16 && s.Rate > 0
+			})
+		})
+		return computes
+	}
+}()
 
 // exits is the script command 'exits CODE PROGRAM ARGS…': like exec, for a
 // program that ends with the given exit code.
