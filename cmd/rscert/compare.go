@@ -17,8 +17,13 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
+// compareOptions are the flags of compare.
+type compareOptions struct {
+	json, quiet bool
+}
+
 func newCompare(s streams) *cobra.Command {
-	var asJSON, quiet bool
+	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare RUN RUN",
 		Short: "Count the votes in which two runs of one experiment differ",
@@ -45,17 +50,17 @@ models. The exit code is 0 whatever it finds.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCompare(cmd.Context(), s, args, asJSON, quiet)
+			return runCompare(cmd.Context(), s, args, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "print the comparison as JSON")
-	f.BoolVar(&quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the comparison as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
 }
 
-func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bool) error {
+func runCompare(ctx context.Context, s streams, paths []string, o compareOptions) error {
 	var runs [2]summary.Source
 	for i, path := range paths {
 		var err error
@@ -63,7 +68,7 @@ func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bo
 			return badInput(err)
 		}
 	}
-	bar := progress.Start(s.progress(quiet), "scores", int64(min(len(runs[0].Certificates), len(runs[1].Certificates))), 0)
+	bar := progress.Start(s.progress(o.quiet), "scores", int64(min(len(runs[0].Certificates), len(runs[1].Certificates))), 0)
 	found, err := agreement.Compare(ctx, runs[0], runs[1], func() { bar.Add(1, "") })
 	bar.Finish()
 	switch {
@@ -71,7 +76,7 @@ func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bo
 		return err
 	case err != nil:
 		return badInput(err)
-	case asJSON:
+	case o.json:
 		return report.WriteJSON(s.out, "compare", found)
 	}
 	return writeAgreement(s.out, found)

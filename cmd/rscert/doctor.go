@@ -20,13 +20,14 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
+// doctorOptions are the flags of doctor.
 type doctorOptions struct {
 	library string
 	json    bool
 }
 
 func newDoctor(s streams) *cobra.Command {
-	var opts doctorOptions
+	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
@@ -46,11 +47,11 @@ user's cache, else one in a system folder.`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return doctor(cmd.Context(), s, opts)
+			return runDoctor(cmd.Context(), s, o)
 		},
 	}
-	libraryFlag(cmd, &opts.library)
-	cmd.Flags().BoolVar(&opts.json, "json", false, "print one JSON document")
+	libraryFlag(cmd, &o.library)
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
 	return cmd
 }
 
@@ -98,21 +99,21 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func doctor(ctx context.Context, s streams, opts doctorOptions) error {
+func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	available, _ := memory.Available()
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
-	for _, p := range onnx.LibraryPlaces(opts.library) {
+	for _, p := range onnx.LibraryPlaces(o.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
 		if p.Err != nil {
 			report.Error = errorText(p.Err)
 		}
 		e.Looked = append(e.Looked, report)
 	}
-	library, failed := run.OpenLibrary(onnx.Device{}, opts.library)
+	library, failed := run.OpenLibrary(onnx.Device{}, o.library)
 	if failed == nil {
 		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
 		err := library.CUDA()
@@ -124,10 +125,10 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		failed = library.Close()
 	}
 	if len(e.GPUs) > 0 || e.Library != nil && e.Library.CUDA {
-		e.measureOther(ctx, "cuda", opts.library)
+		e.measureOther(ctx, "cuda", o.library)
 	}
-	e.measureOther(ctx, "openvino", opts.library)
-	err := e.write(s.out, opts.json)
+	e.measureOther(ctx, "openvino", o.library)
+	err := e.write(s.out, o.json)
 	if failed != nil {
 		return failed
 	}

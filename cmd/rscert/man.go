@@ -16,16 +16,17 @@ func newMan() *cobra.Command {
 		Long:   "Man writes a page of every command to a folder. Their date is now, or $SOURCE_DATE_EPOCH.",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return badInput(err)
-			}
-			root := cmd.Root()
-			manText(root)
-			header := doc.GenManHeader{Section: "1", Source: "rscert " + version(), Manual: "rscert"}
-			return doc.GenManTree(root, &header, args[0])
-		},
+		RunE:   func(cmd *cobra.Command, args []string) error { return runMan(cmd.Root(), args[0]) },
 	}
+}
+
+func runMan(root *cobra.Command, folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return badInput(err)
+	}
+	manText(root)
+	header := doc.GenManHeader{Section: "1", Source: "rscert " + version(), Manual: "rscert"}
+	return doc.GenManTree(root, &header, folder)
 }
 
 // manText makes the help of a command and of those below it the Markdown that cobra takes it for: lists stay as they

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -144,14 +142,4 @@ type radiusReport struct {
 	Methods []certify.Summary `json:"methods"`
 	// Note is certify.ChooseFirst, in one line, of several methods.
 	Note string `json:"note,omitempty"`
-}
-
-// oneArgument is the Args of commands that work on one path.
-func oneArgument(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return badInput(errors.New("want " + what + fmt.Sprintf(", got %d arguments", len(args))))
-		}
-		return nil
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/setup"
 )
 
+// setupOptions are the flags of setup.
 type setupOptions struct {
 	setup.Options
 	device      onnx.Device

@@ -127,11 +127,3 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	return err
 }
-
-// noArguments is the Args of commands that have only flags.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])
-	}
-	return nil
-}

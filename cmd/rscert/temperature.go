@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -148,14 +147,6 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	return r.print(s)
 }
 
-// noMaximum says why the likelihood has no maximum.
-func noMaximum(temperature float64) string {
-	if temperature < 1 {
-		return "every label has the largest logit, so the likelihood has no maximum"
-	}
-	return "the logits are worse than none, so the likelihood has no maximum"
-}
-
 func (r temperatureReport) print(s streams) error {
 	limit := ""
 	if r.AtLimit {
@@ -164,24 +155,4 @@ func (r temperatureReport) print(s streams) error {
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
 	return writeBeforeAfter(s.out, r.Before, r.After)
-}
-
-// writeBeforeAfter prints the metrics of the same examples before and after a map.
-func writeBeforeAfter(w io.Writer, before, after calibration) error {
-	t := report.Table{Columns: []report.Column{
-		report.TextColumn(""),
-		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
-	}}
-	then := map[string]*estimate{}
-	for _, m := range after.list() {
-		then[m.name] = m.estimate
-	}
-	for _, m := range before.list() {
-		var value, interval report.Cell
-		if e := then[m.name]; e != nil { // some need answers of both kinds
-			value, interval = e.Value, e.interval()
-		}
-		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)
-	}
-	return t.WriteText(w)
 }
