@@ -28,7 +28,7 @@ func (f shardFlag) Set(s string) (err error) {
 }
 
 func (f shardFlag) String() string {
-	if f.Shard == nil { // pflag asks a zero value for its text
+	if f.Shard == nil { // pflag calls String on a zero value
 		return ""
 	}
 	return f.Shard.String()

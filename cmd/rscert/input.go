@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// readTable reads a table and shows how far it is. Its errors are the input's.
+// readTable reads a table and shows its progress. Its errors are input errors.
 func readTable(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	size := int64(-1)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

@@ -22,13 +22,13 @@ func names[M ~string](rows []certify.Row[M]) string {
 	return strings.Join(all, ", ")
 }
 
-// named is a method by its name.
+// named is the type of a method's name.
 type named interface {
 	~string
 	fmt.Stringer
 }
 
-// methods are methods as choices. No name leaves the choice to the evidence.
+// methods returns the methods as choices. An empty name leaves the choice to the evidence.
 func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	var all []M
 	what := map[M]string{}
@@ -39,13 +39,13 @@ func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
 }
 
-// listed is one line a method, for the help of a command.
+// listed describes the methods for a command's help, one per line.
 func listed[M ~string](rows []certify.Row[M]) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintf(t, "  %s\t%s\n", r.Name, r.What)
 	}
-	_ = t.Flush() // a Builder takes everything
+	_ = t.Flush() // a Builder never fails
 	return b.String()
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// newMethodsTopic is 'rscert help methods', from the tables of methods.
+// newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`The methods by name. A number of a sound method is true with the probability it states;
-what is not sound is kept to reproduce its paper. In brackets are the papers that a method
-rests on: [cohen2019] is docs/references.md#cohen2019. The formulas and what they assume are
-in the code's comments.
+	b.WriteString(`The methods by name. The result of a sound method is true with the stated probability;
+methods that are not sound only reproduce their papers. Brackets name a method's papers:
+[cohen2019] is docs/references.md#cohen2019. The comments in the code give formulas and
+assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())
@@ -29,11 +29,11 @@ in the code's comments.
 	for _, m := range calib.BoundMethods {
 		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
-	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates, which bound nothing)")
+	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates; they bound nothing)")
 	for _, m := range calibrator.Methods {
 		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}
-	_ = t.Flush() // a Builder takes everything
+	_ = t.Flush() // a Builder never fails
 	return &cobra.Command{Use: "methods", Short: "Every method, whether it is sound, and its paper", Long: b.String()}
 }
 

@@ -11,9 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// checkOutput refuses, before any work, an output file that cannot be written
-// or must not be: it would replace an input or what a run found. An empty path
-// is no output.
+// checkOutput refuses, before any work, an output file that cannot be written, or that would replace an input or a file
+// of a run. An empty path means no output.
 func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
@@ -24,7 +23,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // nothing is replaced
+		return nil // the file is new
 	}
 	if info.IsDir() {
 		return badInputf("--%s %s: is a folder", flag, path)
