@@ -81,7 +81,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f.Float64Var(&o.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &o.Law)
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
-	group(cmd, "What is certified")
+	group(cmd, "Inputs and output")
 	addSamplingFlags(cmd, &o.Parameters)
 	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o)

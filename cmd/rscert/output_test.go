@@ -51,7 +51,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// Output stops at its first error: nothing follows what is missing.
+// output stops at its first error: it writes nothing after a gap.
 func TestOutput(t *testing.T) {
 	w := limitedWriter{left: 3}
 	out := output{w: &w}

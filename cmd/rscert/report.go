@@ -108,7 +108,7 @@ by example; --max-drop limits the loss of certified accuracy at every radius.`,
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
-	group(cmd, "What is required")
+	group(cmd, "Requirements")
 	return cmd
 }
 
@@ -136,7 +136,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })
 }
 
-// report reads the runs, checks what is required of them and prints them.
+// report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	runs, baseline, err := o.read(ctx, paths)
