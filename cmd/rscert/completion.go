@@ -14,8 +14,8 @@ import (
 // choicesKey annotates flags that take one of several values, or a list of them.
 const choicesKey = "rscert_choices"
 
-// choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description may
-// follow a value after a tab.
+// choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description
+// may follow a value after a tab.
 func choices(f *pflag.FlagSet, flag string, values ...string) {
 	if err := f.SetAnnotation(flag, choicesKey, values); err != nil {
 		panic(err)

@@ -90,8 +90,8 @@ func docBlocks(page, text string) (all []docBlock) {
 	return all
 }
 
-// fate returns how a block is tested: "run", "console" (commands after $ and their output), the reason not to run it, or
-// the program that runs it.
+// fate returns how a block is tested: "run", "console" (commands after $ and their output), the reason not to run it,
+// or the program that runs it.
 func (b docBlock) fate(targets string) (string, error) {
 	kind, what, marked := strings.Cut(b.mark, ": ")
 	switch {
@@ -237,8 +237,8 @@ func bash(folder, script string) (string, error) {
 	return string(said), err
 }
 
-// shortened replaces rscert on the reader's PATH. It takes few samples, whatever a page says. … stands for the flags common
-// to all runs. It accepts a run folder that an earlier block made.
+// shortened replaces rscert on the reader's PATH. It takes few samples, whatever a page says. … stands for the flags
+// common to all runs. It accepts a run folder that an earlier block made.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do

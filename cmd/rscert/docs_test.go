@@ -141,8 +141,8 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// Commands of the pages on models and data fail only because the model is missing: their flags parse, and their values are
-// valid together.
+// Commands of the pages on models and data fail only because the model is missing: their flags parse, and their values
+// are valid together.
 func TestDocsValues(t *testing.T) {
 	all := pages(t)
 	t.Chdir(t.TempDir())

@@ -204,8 +204,8 @@ func TestChangesDuringRun(t *testing.T) {
 // TestFlips flips some bits.
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
-// testFlips flips single bits, some in each file of a finished run, one at a time, and runs every command that reads the
-// file: the command must fail, or, with --resume, restore the file.
+// testFlips flips single bits, some in each file of a finished run, one at a time, and runs every command that reads
+// the file: the command must fail, or, with --resume, restore the file.
 func testFlips(t *testing.T, flips int) {
 	run := filepath.Join(t.TempDir(), "run")
 	certify := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--sigma", "0.5", "--n", "100", "--n0", "20", "--max", "4",

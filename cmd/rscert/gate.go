@@ -117,8 +117,8 @@ func (o gateOptions) taus() (taus []float64) {
 // errDidNotFinish stands in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all outcomes are met. The JUnit file says from the start that the tests
-// did not run, and still says so if the work fails.
+// decide does the work and returns an error unless all outcomes are met. The JUnit file says from the start that the
+// tests did not run, and still says so if the work fails.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err

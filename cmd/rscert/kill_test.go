@@ -48,8 +48,9 @@ func results(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line torn, and the
-// run resumed to its end must have the bytes of an undisturbed one. The noise alternates between host and model's graph.
+// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line torn,
+// and the run resumed to its end must have the bytes of an undisturbed one. The noise alternates between host and
+// model's graph.
 func TestKilled(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

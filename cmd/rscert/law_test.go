@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// A law defined only in this test works in certify, radius, confidence and report: flag, noise, radii in its norm, and the
-// words for them.
+// A law defined only in this test works in certify, radius, confidence and report: flag, noise, radii in its norm, and
+// the words for them.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")

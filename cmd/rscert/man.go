@@ -29,8 +29,8 @@ func runMan(root *cobra.Command, folder string) error {
 	return doc.GenManTree(root, &header, folder)
 }
 
-// manText turns the help of a command and its subcommands into the Markdown that cobra expects: lists keep their layout,
-// and every sign stands for itself.
+// manText turns the help of a command and its subcommands into the Markdown that cobra expects: lists keep their
+// layout, and every sign stands for itself.
 func manText(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	var b strings.Builder

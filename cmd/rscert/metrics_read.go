@@ -44,7 +44,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks returns the worst answer on each row over all attacks: the input's columns, if any, and every --attack file.
+// readAttacks returns the worst answer on each row over all attacks: the input's columns, if any, and every --attack
+// file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (worst []calib.Attacked, attacks int, err error) {
@@ -110,8 +111,8 @@ func readPredictions(
 	return readPredictionTable(ctx, s, path, o)
 }
 
-// readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a certified
-// class, or all rows for everyExample.
+// readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
+// certified class, or all rows for everyExample.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -136,8 +137,8 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's mean
-// score without attack. The path is empty if vote shares are to be used.
+// findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's
+// mean score without attack. The path is empty if vote shares are to be used.
 func findMeanScores(path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {

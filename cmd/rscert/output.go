@@ -39,8 +39,8 @@ func checkOutput(flag, path string, inputs ...string) error {
 	return nil
 }
 
-// output keeps the first error of writing to stdout, which ends the command with exit code 1: the commands need not check
-// each line that they print.
+// output keeps the first error of writing to stdout, which ends the command with exit code 1: the commands need not
+// check each line that they print.
 type output struct {
 	w   io.Writer
 	err error

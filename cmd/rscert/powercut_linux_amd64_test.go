@@ -40,8 +40,8 @@ func TestPowerCuts(t *testing.T) {
 }
 
 // testPowerCuts records the file operations of a real run and cuts the power at moments of it, for several disks that
-// choose at random what they wrote. It resumes at most most of the different remains: each must end with the bytes of the
-// undisturbed run. Then it cuts resumed runs in the same way.
+// choose at random what they wrote. It resumes at most most of the different remains: each must end with the bytes of
+// the undisturbed run. Then it cuts resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)

@@ -39,8 +39,8 @@ func checkedMain() {
 	os.Exit(code)
 }
 
-// checkDocument checks one document against the schema that it names. A member missing from the schema is an error here,
-// though readers must tolerate new members.
+// checkDocument checks one document against the schema that it names. A member missing from the schema is an error
+// here, though readers must tolerate new members.
 func checkDocument(schemas string, text []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"rscert": checkedMain})
 }
 
-// TestScripts runs the real program, with at least one testscript per command. In a script $TESTDATA is the repository's
-// testdata folder, and $SHARED the folder of research data, if it exists ([shared] tests for it).
+// TestScripts runs the real program, with at least one testscript per command. In a script $TESTDATA is the
+// repository's testdata folder, and $SHARED the folder of research data, if it exists ([shared] tests for it).
 func TestScripts(t *testing.T) {
 	testdata, err := filepath.Abs("../../testdata")
 	if err != nil {
@@ -134,8 +134,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// document is the script command 'document REGEXP': the last command printed a single JSON document that matches, without
-// spaces between its tokens. '! document REGEXP' wants a document that does not match.
+// document is the script command 'document REGEXP': the last command printed a single JSON document that matches,
+// without spaces between its tokens. '! document REGEXP' wants a document that does not match.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: document regexp")
@@ -151,8 +151,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certificates is the script command 'certificates FILE1 FILE2': both have the same certificates, apart from the number of
-// sampled examples, which a run keeps in run.json.
+// certificates is the script command 'certificates FILE1 FILE2': both have the same certificates, apart from the number
+// of sampled examples, which a run keeps in run.json.
 func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificates file1 file2")
@@ -164,7 +164,8 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger can.
+// reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger
+// can.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")
@@ -186,8 +187,8 @@ func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
-// short is the script command 'short': the last command printed one line of error, at most three lines of a terminal long,
-// and perhaps a hint.
+// short is the script command 'short': the last command printed one line of error, at most three lines of a terminal
+// long, and perhaps a hint.
 func short(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: short")

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a queue of
-// reports there.
+// A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a
+// queue of reports there.
 func TestNoTelemetry(t *testing.T) {
 	library, err := onnx.FindLibrary("")
 	if err != nil {

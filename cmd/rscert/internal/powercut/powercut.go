@@ -1,13 +1,13 @@
 // Package powercut simulates power cuts while a program writes files, for tests.
 //
-// Record runs the real program and records its file operations. Recording.Cut then returns the files that a power cut in
-// between may leave. The model is harsher than usual file systems: it keeps only the promises of fsync(2):
+// Record runs the real program and records its file operations. Recording.Cut then returns the files that a power cut
+// in between may leave. The model is harsher than usual file systems: it keeps only the promises of fsync(2):
 //
-//   - A file keeps the content written before its last fsync began. Each page of 4 KiB written since then, independently
-//     of the others, has its content at the fsync or after any later write. The file has one of the lengths since then.
-//     Pages that never reached the disk read as zeros.
-//   - A folder keeps the names present when its last fsync began. Each name made, moved or removed since then may or may
-//     not have changed. A rename happens as a whole or not at all.
+//   - A file keeps the content written before its last fsync began. Each page of 4 KiB written since then,
+//     independently of the others, has its content at the fsync or after any later write. The file has one of the
+//     lengths since then. Pages that never reached the disk read as zeros.
+//   - A folder keeps the names present when its last fsync began. Each name made, moved or removed since then may or
+//     may not have changed. A rename happens as a whole or not at all.
 package powercut
 
 import (

@@ -23,8 +23,8 @@ type Program struct {
 	Before func(Event)
 }
 
-// Record runs the program and records its operations on the files below root, following its system calls with ptrace(2).
-// A program that fails is an error.
+// Record runs the program and records its operations on the files below root, following its system calls with
+// ptrace(2). A program that fails is an error.
 func Record(root string, p Program) (Recording, error) {
 	before, err := ReadFiles(root)
 	if err != nil {
