@@ -33,19 +33,19 @@ type acceOptions struct {
 	search      searchOptions
 	out         string
 	plots       []string
-	plotSize    *picture.Size // nil: by the number of panels
+	plotSize    *picture.Size // nil: chosen by the number of panels
 	gate        gateOptions
 	json, quiet bool
 
-	byVotes bool // the classes of the run have the most votes, not the largest mean scores
+	byVotes bool // the run chose classes by votes, not by mean scores
 }
 
-// statementOptions say what a statement about the whole dataset rests on.
+// statementOptions are the flags of the statement about the whole dataset.
 type statementOptions struct {
 	delta    float64
-	alpha    *float64 // nil: the run's, or the file's
-	examples int      // 0: as the run or the file says
-	wanted   bool     // asked for: not to be left out where something is not known
+	alpha    *float64 // nil: taken from the run or the file
+	examples int      // 0: taken from the run or the file
+	wanted   bool     // one of the flags is given: fail if something is unknown
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -55,42 +55,42 @@ func newACCE(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
 		Short: "Bound the calibration under attack: CBS, exact CCE, ADMM, dECE",
-		Long: `ACCE answers: how wrong can my model's calibration get under an attack? It takes
-bounds on each prediction's confidence within a radius and tells how bad calibration
-gets when an adversary moves every confidence within its bounds (Emde et al. 2025):
+		Long: `ACCE answers: how wrong can my model's calibration get under an attack? From bounds
+on each prediction's confidence within a radius it computes how bad calibration gets
+when an adversary moves every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
          over --bins equal-width bins [lo,hi), by --solver exact
 
-The solvers but exact find confidences with a large calibration error, not the
-largest. They are estimates from below and certify nothing:
+All solvers but exact are searches: they find a large calibration error, perhaps not
+the largest. Their results are estimates from below and certify nothing:
 
 ` + describeSolvers() + `
-The --admm and --dece flags are the settings of these searches; their defaults are
-the paper's, ADMM's 16 runs all combinations of its lists. --trace keeps how far
-each run is from the constraints at its steps.
+The --admm and --dece flags set up these searches; the defaults are the paper's.
+ADMM runs every combination of its lists, 16 by default. --trace writes how much
+each run violates the constraints after each step.
 
-With --adaptive, bounds from both sides on the largest calibration error with
---bins bins of equal count (AdaECE): one that an attack attains, and one that
-holds for every way to bin.
+--adaptive also bounds the largest calibration error with --bins bins of equal count
+(AdaECE) from both sides: an attack attains the lower bound, and the upper bound
+holds for any bins.
 
-CBS and CCE hold if every bound in the file holds. Each bound holds with
-probability 1 − alpha for itself. For all at once: with probability 1 − delta at
-most k of the n bounds fail, k the 1 − delta quantile of Bin(examples, alpha), so
-the Brier score is at most CBS + k/n and the calibration error at most CCE + 2k/n.
-This needs independent noise for each example. examples counts all that were
-sampled, those too whose class is not certified, which is decided by the same noise.
+CBS and CCE hold if every bound in the file holds. Each bound alone holds with
+probability 1 − alpha. For all bounds together: with probability 1 − delta at most
+k of the n bounds fail, where k is the 1 − delta quantile of Bin(examples, alpha).
+The Brier score is then at most CBS + k/n and the calibration error at most CCE +
+2k/n. This needs independent noise for each example. examples counts all sampled
+examples, including those without a certified class: the same noise decides that.
 
-With --tau, of a classifier that answers only where its confidence is at least τ, a
-bound on the share of its answers that an attack makes wrong: E/(E+C), with E examples
-that may be answered wrongly and C that are answered rightly whatever the attack;
-for all at once (E+k)/(E+C).
+With --tau the classifier answers only where its confidence is at least τ, and acce
+bounds the share of answers that an attack makes wrong by E/(E+C): E examples may be
+answered wrongly, C are answered rightly under every attack. For all bounds together
+the bound is (E+k)/(E+C).
 
-The file has columns lower, upper (in [0,1]) and correct (0 or 1); index,
-confidence (without attack), radius, examples, alpha and certified where known. Rows
-with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines or npz;
-.gz; - for stdin. Of a run folder, bounds.csv is read.`,
+The file has columns lower, upper (in [0,1]) and correct (0 or 1), and optionally
+index, confidence (without attack), radius, examples, alpha and certified. Rows with
+certified = 0 bound the label's score; only --tau counts them. The format is CSV, JSON
+lines or npz, also as .gz; - reads stdin. In a run folder, acce reads bounds.csv.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
@@ -116,22 +116,22 @@ with certified = 0 bound the label's score; --tau counts them. CSV, JSON lines o
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "equal-width bins of the calibration error")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run")
-	f.BoolVar(&o.adaptive, "adaptive", false, "bound the calibration error with equal-count bins too")
-	f.Float64SliceVar(&o.radii, "radius", nil, "take the rows with these `radii` (default all, each for itself)")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of answering only at these `confidences` or above")
+	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with equal-count bins")
+	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii` (default: all, each radius separately)")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error when answering only at these `confidences` or above")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "allowed failure probability of the statement about the whole dataset")
-	f.Float64Var(&alpha, "alpha", 0, "failure probability of each of the bounds; default: the run's or the file's")
-	integerVar(f, &o.statement.examples, "examples", 0, "examples that were sampled, those left out too; default: the run's or the file's")
-	f.StringSliceVar(&o.plots, "plot", nil, "write reliability diagrams, without attack and under the worst, and CBS and CCE\nby radius to this .svg, .png or .pdf `file`")
+	f.Float64Var(&alpha, "alpha", 0, "failure probability of each bound; default: from the run or the file")
+	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those left out; default: from the run or the file")
+	f.StringSliceVar(&o.plots, "plot", nil, "plot to this .svg, .png or .pdf `file`: reliability diagrams without attack and under the\nworst attack, and CBS and CCE by radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
-	f.BoolVar(&o.same, "same-examples", false, "at every radius take only the examples that are at all of them: curves of one set")
+	f.BoolVar(&o.same, "same-examples", false, "use only the examples present at every radius, so that radii can be compared")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.out, "out", "", "CSV `file` for the confidences that attain the result: the attack")
+	f.StringVar(&o.out, "out", "", "write the worst confidences (the attack) to this CSV `file`")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	group(cmd, "What is computed")
+	group(cmd, "Computation")
 	addSearchFlags(cmd, &o.search)
-	group(cmd, "How admm and dece search")
+	group(cmd, "Searches (admm and dece)")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags, takes from the bounds' run what is not given, and is what they ask for.
+// study checks the flags and returns the study that they ask for. Missing values come from the bounds' run.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {
@@ -183,7 +183,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
 }
 
-// solve prints the study of the bounds and returns the outcome of what is required of them.
+// solve prints the study of the bounds and returns the outcomes of the requirements.
 func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
 	bounds, err := findBounds(path, s.err)
 	if err != nil {
@@ -211,7 +211,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 	for _, r := range results {
 		r.Seconds["read"] = reading
 	}
-	// What an interrupted search has found is shown, but is not the work asked for: no file.
+	// An interrupted search prints its best result so far, but writes no file.
 	if ctx.Err() == nil {
 		err := errors.Join(writeWith(o.out, study.WriteAttack), writeWith(o.search.trace, study.WriteTrace), o.draw(formats, study, results, path))
 		if err != nil {
@@ -227,7 +227,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 	return o.gate.checkStudy(path, bounds, results)
 }
 
-// checkFiles checks the files to write, beside the input, and returns the formats of the pictures.
+// checkFiles checks the output files against the input and returns the formats of the pictures.
 func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"trace", o.search.trace}} {
 		if err := checkOutput(f.flag, f.path, input); err != nil {
@@ -235,12 +235,12 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 		}
 	}
 	if o.out != "" && o.out == o.search.trace {
-		return nil, badInputf("--trace %s: is --out", o.out)
+		return nil, badInputf("--trace %s: is the same file as --out", o.out)
 	}
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith writes what write writes to a file, if it has a name.
+// writeWith writes the output of write to a file; no name, no file.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil
@@ -252,7 +252,7 @@ func writeWith(file string, write func(io.Writer) error) error {
 	return durable.WriteFile(file, b.Bytes())
 }
 
-// showSearch shows the largest calibration error that a solver has found.
+// showSearch shows the largest calibration error found so far.
 func showSearch(s streams, quiet bool, radius *float64, name string, steps int) (acce.Progress, func()) {
 	if radius != nil {
 		name += fmt.Sprintf(" at radius %v", *radius)

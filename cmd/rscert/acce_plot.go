@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/reliability"
 )
 
-// mostDiagrams is how many radii are drawn; of more, some between the first and the last.
+// mostDiagrams limits the radii drawn: of more, the first, the last and some between.
 const mostDiagrams = 5
 
 // draw writes the files of --plot.
@@ -39,7 +39,7 @@ func (o acceOptions) draw(formats []picture.Format, study *acce.Study, results [
 	return writePictures(o.plots, formats, attack.Draw)
 }
 
-// measures are CCE, or the largest estimate of it, and CBS by radius.
+// measures returns CBS and CCE by radius, each for one bound and for all together.
 func measures(results []acce.Result) []reliability.Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results at so many of the radii asked for.
+// printStudy prints the results. After an interruption there are fewer than the radii asked for.
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:
@@ -30,7 +30,7 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 			"* estimate from below: some confidences within the bounds are this bad, others may be worse.")
 	}
 	if results[0].SameExamples {
-		fmt.Fprintf(s.out, "At every radius the same %d examples, which are at all of them.\n", results[0].N)
+		fmt.Fprintf(s.out, "Every radius uses the same %d examples, those present at all radii.\n", results[0].N)
 	}
 	held := "CBS holds"
 	if results[0].CCE != nil {
@@ -38,33 +38,33 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	}
 	fmt.Fprintf(s.out, "%s if every bound in the file holds.\n", held)
 	if results[0].Certified == nil {
-		fmt.Fprintln(s.out, "For a statement about all bounds at once give --alpha, the failure probability of each.")
+		fmt.Fprintln(s.out, "For a statement about all bounds together give --alpha, the failure probability of each.")
 	}
 	printCertified(s.out, results)
 	if err := printThresholded(s.out, results); err != nil {
 		return err
 	}
 	if last := results[len(results)-1]; last.Interrupted || len(results) < asked {
-		fmt.Fprintf(s.out, "Interrupted: %d of %d radii, estimates are the best found until then.\n",
+		fmt.Fprintf(s.out, "Interrupted: %d of %d radii; the estimates are the best found so far.\n",
 			len(results), asked)
 	}
 	return nil
 }
 
-// studyColumn is a column of the table of results; its cells are nil where a result has no such value.
+// studyColumn is a column of the table of results. A cell is nil where a result lacks the value.
 type studyColumn struct {
 	report.Column
 	cell func(r acce.Result) report.Cell
 }
 
-// roundedStudyColumn has bounds, rounded up, or values that an attack attains, rounded down.
+// roundedStudyColumn rounds bounds up, and values that an attack attains down.
 func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Result) *float64) studyColumn {
 	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell {
 		return report.OptionalNumber(value(r))
 	}}
 }
 
-// studyColumns are the columns that there can be.
+// studyColumns returns all possible columns.
 func studyColumns() []studyColumn {
 	columns := []studyColumn{
 		{report.ExactColumn("radius"), func(r acce.Result) report.Cell { return report.OptionalNumber(r.Radius) }},
@@ -119,7 +119,7 @@ func studyColumns() []studyColumn {
 	)
 }
 
-// tabulateStudy has a row a radius, and the columns in which some result has a value.
+// tabulateStudy makes a table with one row per radius, without empty columns.
 func tabulateStudy(results []acce.Result) *report.Table {
 	columns := slices.DeleteFunc(studyColumns(), func(c studyColumn) bool {
 		return !slices.ContainsFunc(results, func(r acce.Result) bool { return c.cell(r) != nil })
@@ -138,29 +138,29 @@ func tabulateStudy(results []acce.Result) *report.Table {
 	return &t
 }
 
-// printSubject says what the numbers are about.
+// printSubject describes the classifier and the examples behind the numbers.
 func printSubject(w io.Writer, o acceOptions, r acce.Result) {
 	if r.Quantity != "" {
-		how := "with the class of the largest mean score, its confidence"
+		how := "with the class of the largest mean score; its confidence is that score"
 		if o.byVotes {
 			how = "with the class of the most votes; its confidence is that class's mean score"
 		}
-		fmt.Fprintf(w, "of the smoothed classifier, which answers %s\n", how)
+		fmt.Fprintf(w, "the smoothed classifier answers %s\n", how)
 	}
 	if r.Examples > 0 {
-		fmt.Fprintf(w, "%d examples were sampled; the table is about those whose class is certified within the radius\n", r.Examples)
+		fmt.Fprintf(w, "%d examples were sampled; the table covers those with a certified class within the radius\n", r.Examples)
 	}
 	if r.Clean != nil {
 		fmt.Fprintf(w, "ECE of all %d without attack: %s\n", r.Clean.N, report.Round(r.Clean.ECE, report.Nearest, 0, 4))
 	}
 }
 
-// printThresholded prints the errors of answering only when confident, if they were asked for.
+// printThresholded prints the errors of confident answers, if --tau or a requirement asks for them.
 func printThresholded(w io.Writer, results []acce.Result) error {
 	if len(results[0].Thresholded) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\nanswering only where the confidence is at least τ: the share of the answers that an attack makes wrong\n\n")
+	fmt.Fprint(w, "\nanswering only where the confidence is at least τ: share of answers that an attack makes wrong\n\n")
 	t := report.Table{Columns: []report.Column{
 		report.ExactColumn("radius"), report.ExactColumn("τ"),
 		report.ExactColumn("may be wrong"), report.ExactColumn("surely right"), report.RoundedColumn("error ≤", report.Up, 4),
@@ -181,7 +181,7 @@ func printThresholded(w io.Writer, results []acce.Result) error {
 	return t.WriteText(w)
 }
 
-// printCertified prints the statements about the dataset as a whole, if there are any.
+// printCertified prints the statements about the whole dataset, if any.
 func printCertified(w io.Writer, results []acce.Result) {
 	for _, r := range results {
 		c := r.Certified
@@ -197,7 +197,7 @@ func printCertified(w io.Writer, results []acce.Result) {
 			also += ", the calibration error at most " + report.Round(*c.CCE, report.Up, 0, 4)
 		}
 		if c.Adaptive != nil {
-			also += ", with bins of any kind at most " + report.Round(*c.Adaptive, report.Up, 0, 4)
+			also += ", with any bins at most " + report.Round(*c.Adaptive, report.Up, 0, 4)
 		}
 		fmt.Fprintf(w, "%s probability at least 1 − %v, at most %d of the %d bounds fail: "+
 			"over these predictions the Brier score under attack is at most %s%s.\n",
@@ -206,11 +206,11 @@ func printCertified(w io.Writer, results []acce.Result) {
 	if c := results[0].Certified; c != nil {
 		taken := ""
 		if c.ExamplesAssumed {
-			taken = ", if the file leaves out none"
+			taken = ", if the file leaves none out"
 		}
 		over := "Over"
 		if len(results) > 1 {
-			over = "Each radius for itself, over"
+			over = "For each radius separately, over"
 		}
 		fmt.Fprintf(w, "%s the noise of %d sampled examples%s, independent, with alpha = %v each.\n",
 			over, c.Examples, taken, c.Alpha)

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// searchOptions are the flags of the searches of acce, admm and dece.
+// searchOptions are the flags of admm and dece, the searches of acce.
 type searchOptions struct {
 	admm       admm.ParamGrid
 	dece       admm.DECEParams
@@ -21,7 +21,7 @@ type searchOptions struct {
 	traceEvery int
 }
 
-// addSearchFlags adds them.
+// addSearchFlags adds the flags of searchOptions.
 func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f := cmd.Flags()
 	paper, dece := admm.PaperGrid(), admm.DECEParams{}.Complete()
@@ -29,23 +29,23 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	choiceListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, admm.Starts, "admm: `confidences` to start from: "+admm.Starts.String())
 	f.Float64SliceVar(&o.admm.RatesZ, "admm-learning-rate-z", paper.RatesZ, "admm: learning `rates` of the confidences")
 	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "admm: learning `rates` of the assignment to bins")
-	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: penalty ρ at the start")
+	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: initial penalty ρ")
 	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` on ρ after each step")
-	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: ρ does not grow above it")
-	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: steps of each run; the runs are all combinations")
+	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: largest ρ")
+	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: steps per run; each combination of the lists is a run")
 	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "dece: `confidences` to start from: "+admm.Starts.String())
-	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: further starts, uniform within the bounds")
+	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: additional starts, uniform within the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")
-	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "dece: learning rate at the start; it falls to 0")
-	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "dece: steps from each start")
-	f.StringVar(&o.trace, "trace", "", "CSV `file` for the residuals of admm and dece by step")
-	integerVar(f, &o.traceEvery, "trace-every", 10, "keep every `k`-th step in --trace")
+	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "dece: initial learning rate; it falls to 0")
+	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "dece: steps per start")
+	f.StringVar(&o.trace, "trace", "", "write the residuals of admm and dece by step to this CSV `file`")
+	integerVar(f, &o.traceEvery, "trace-every", 10, "write every `k`-th step to --trace")
 }
 
-// mostRandomStarts is above what anybody waits for.
+// mostRandomStarts is more than anybody waits for.
 const mostRandomStarts = 10_000
 
-// check refuses values that no search can have, and flags of a search that is not asked for.
+// check refuses invalid values, and flags of a search that --solver does not name.
 func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	asks := func(name string) bool {
 		return slices.ContainsFunc(solvers, func(s acce.Solver) bool { return s.Name == name })
@@ -68,7 +68,7 @@ func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	}
 	switch {
 	case o.admm.MaxRho < o.admm.Rho:
-		return hint.Add(badInputf("--admm-rho-max %v: is below --admm-rho %v", o.admm.MaxRho, o.admm.Rho), "ρ grows from --admm-rho to --admm-rho-max")
+		return hint.Add(badInputf("--admm-rho-max %v is below --admm-rho %v", o.admm.MaxRho, o.admm.Rho), "ρ grows from --admm-rho to --admm-rho-max")
 	case o.dece.Random < 0 || o.dece.Random > mostRandomStarts:
 		return badInputf("--dece-random-starts %d: want 0 to %d", o.dece.Random, mostRandomStarts)
 	}
@@ -80,7 +80,7 @@ func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	return nil
 }
 
-// checkNumbers refuses rates, penalties and growths that are no such numbers.
+// checkNumbers refuses rates, penalties and growth factors out of range.
 func (o searchOptions) checkNumbers() error {
 	for _, c := range []struct {
 		flag   string
@@ -97,7 +97,7 @@ func (o searchOptions) checkNumbers() error {
 			case !(x > 0) || math.IsInf(x, 1):
 				return badInputf("--%s %v: want a number above 0", c.flag, x)
 			case c.flag == "admm-rho-growth" && x < 1:
-				return hint.Add(badInputf("--%s %v: want a factor from 1", c.flag, x), "a factor of 1 keeps ρ as it is")
+				return hint.Add(badInputf("--%s %v: want a factor of at least 1", c.flag, x), "a factor of 1 keeps ρ as it is")
 			}
 		}
 	}

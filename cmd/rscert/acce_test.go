@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 )
 
-// An interrupted search prints what it has found, says so, writes no file, and
-// ends with exit code 130 (which run makes of context.Canceled).
+// An interrupted search prints its best result, says that it was interrupted, writes no file and ends with exit code
+// 130 (main turns context.Canceled into it).
 func TestACCEInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	bounds, out := filepath.Join(dir, "bounds.csv"), filepath.Join(dir, "attack.csv")
@@ -57,8 +57,7 @@ func TestACCEInterrupted(t *testing.T) {
 	}
 }
 
-// cancelledAfterReading is a context whose Err is nil until the file has been
-// read: the first searches find it cancelled.
+// cancelledAfterReading is a context that is cancelled once the file has been read, before the first search.
 type cancelledAfterReading struct {
 	context.Context
 	asked atomic.Int64

@@ -19,12 +19,12 @@ import (
 
 // calibrateOptions are the flags of calibrate.
 type calibrateOptions struct {
-	measurement // its seed is the split's, too
+	measurement // its seed also draws the split
 	method      calibrator.Method
 	fit         calibrator.Options
 	holdout     float64
-	split       bool // by --holdout
-	fitting     bool // by --method
+	split       bool // --holdout is given
+	fitting     bool // --method is given
 	heldOut     string
 	apply       string
 	save, onnx  string
@@ -37,23 +37,23 @@ func newCalibrate(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
-		Long: `Calibrate fits a map on outputs with labels and reports metrics before and after on
-data that it was not fitted on: a random --holdout share of the rows, or another file
-with --held-out. With --apply it takes a map that was saved before.
+		Long: `Calibrate fits a map on labelled outputs and reports metrics before and after it on
+other data: a random --holdout share of the rows, or the --held-out file. --apply
+uses a saved map instead.
 
 The methods are
 ` + calibrator.Help() + `
-The last four map one probability: that of class 1 of two classes; of more, each
-class against the rest, and the results are divided by their sum. d is a class's
-log-odds, within ±30, and s its probability.
+The last four map one probability. With two classes it is the probability of class 1;
+with more, each class is mapped against the rest, and the results are divided by
+their sum. d is the log-odds of a class, within ±30, and s its probability.
 
-The file (npz, Parquet, CSV, JSON lines) holds logits [N, m], or their log-odds for
-two classes in one column logit; or probabilities, p0, p1, …; or score; and label.
+The file (npz, Parquet, CSV, JSON lines) holds labels in label and one of: logits [N, m];
+logit, the log-odds of class 1 of two; probabilities p0, p1, …; or score.
 --out writes the calibrated probabilities of every row as CSV: p0 … , label, fitted.
 
 --save writes the map as JSON. --onnx writes it as an ONNX graph (float32, operator set
-13) whose input "outputs" is what the model puts out: onnx.compose.merge_models in
-Python puts it behind the model.`,
+13). Its input "outputs" takes the model's outputs: append the graph to the model with
+onnx.compose.merge_models in Python.`,
 		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
   rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
   rscert calibrate scores.csv --method isotonic --save map.json
@@ -69,16 +69,16 @@ Python puts it behind the model.`,
 	f.SortFlags = false
 	maps := calibrator.Choices()
 	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "the `method`: "+maps.String())
-	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: weight of the squared distance from the identity")
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: penalty on the squared distance from the identity")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
 	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` for the metrics; every row of the input is then fitted")
-	group(cmd, "What it is measured on")
-	f.StringVar(&o.apply, "apply", "", "apply the map of this JSON `file`, fit nothing")
-	f.StringVar(&o.save, "save", "", "JSON `file` of the map to write")
-	f.StringVar(&o.onnx, "onnx", "", "ONNX `file` of the map to write")
-	f.StringVar(&o.out, "out", "", "CSV `file` of probabilities to write")
+	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file` and fit every row of the input")
+	group(cmd, "Test data")
+	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file`; fit nothing")
+	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")
+	f.StringVar(&o.onnx, "onnx", "", "write the map to this ONNX `file`")
+	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
 	group(cmd, "Files")
 	integerVar(f, &o.seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
 	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
@@ -93,7 +93,7 @@ func (o calibrateOptions) checkFlags(path string) error {
 	case o.heldOut != "" && o.split:
 		return badInputf("--holdout and --held-out exclude each other")
 	case o.apply != "" && (o.fitting || o.split || o.heldOut != ""):
-		return badInputf("--apply fits nothing: --method, --holdout and --held-out have no use")
+		return badInputf("--apply fits nothing: leave out --method, --holdout and --held-out")
 	case !(o.holdout > 0 && o.holdout < 1):
 		return badInputf("--holdout %v: want a number between 0 and 1", o.holdout)
 	case o.fit.Bins < 1:
@@ -119,7 +119,7 @@ type calibrateReport struct {
 	Level   float64        `json:"level"`
 	Bins    int            `json:"bins"`
 	Map     calibrator.Map `json:"map"`
-	Before  *calibration   `json:"before,omitempty"` // where there are labels
+	Before  *calibration   `json:"before,omitempty"` // nil without labels
 	After   *calibration   `json:"after,omitempty"`
 }
 
@@ -164,12 +164,12 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask is what a map is fitted on or applied to, of calibrate and of temperature.
+// calibrationTask holds the data that a map is fitted on and applied to, for calibrate and temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // of testTable, those of test; nil for all
-	fitted           []bool // rows of all
+	rows             []int  // rows of testTable in test; nil: all
+	fitted           []bool // for each row of all
 	found            calibrator.Map
 }
 
@@ -180,7 +180,7 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
 }
 
-// holdOut returns what is fitted: all rows where a file of tests is named, else those that are not held out.
+// holdOut splits off the test data and returns the rest. With a test file it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	if o.file != "" {
 		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
@@ -205,10 +205,10 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 	return train, nil
 }
 
-// split says which rows are fitted and which tested.
+// split divides the rows into fitted and tested ones.
 type split struct {
-	file  string  // of tests; "": a part of the input
-	share float64 // of the rows that are held out
+	file  string  // test data; "": part of the input
+	share float64 // held out
 	seed  uint64
 }
 
@@ -232,21 +232,21 @@ func (c *calibrationTask) readMap(path string) error {
 	return c.sameShape(c.all, c.table.Path, path)
 }
 
-// sameShape reports whether the map is for outputs such as d.
+// sameShape returns an error if the map does not fit the outputs d.
 func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error {
 	if m := c.found; d.Input != m.Input || d.Columns != m.Columns {
-		return badInputf("%s: %d columns of %s, %s is for %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)
+		return badInputf("%s: has %d columns of %s, but %s takes %d of %s", path, d.Columns, d.Input, other, m.Columns, m.Input)
 	}
 	if len(c.found.Weight) > 1 && slices.ContainsFunc(d.Values, func(x float64) bool { return math.IsInf(x, 0) }) {
-		return badInputf("%s: has logits of -Inf, which a %s map cannot weigh", path, c.found.Method)
+		return badInputf("%s: has logits of -Inf, which a %s map cannot use", path, c.found.Method)
 	}
 	return nil
 }
 
-// fit fits the map, on part of the rows or on all.
+// fit fits the map on the rows that are not held out.
 func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions) error {
 	if c.all.Label == nil {
-		return badInputf("%s: no column label: a map is fitted to labels", c.table.Path)
+		return badInputf("%s: no column label: fitting needs labels", c.table.Path)
 	}
 	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.seed}, o.quiet)
 	if err != nil {
@@ -260,7 +260,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
 }
 
-// measure computes the metrics of the tested rows before and after.
+// measure computes the metrics of the tested rows before and after the map.
 func (c *calibrationTask) measure(m measurement, plain, mapped func(values []float64) []float64) (before, after *calibration, err error) {
 	for _, step := range []struct {
 		to    **calibration
@@ -283,8 +283,7 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	return before, after, nil
 }
 
-// predictionsOf are the predictions of probabilities: of class 1 where the outputs are one column, else of the top
-// label.
+// predictionsOf makes predictions from probabilities: of class 1 if the outputs have one column, else of the top label.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {

@@ -7,12 +7,12 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// measurement says how calibration metrics are computed.
+// measurement holds the settings of the calibration metrics.
 type measurement struct {
 	bins  int
 	edge  calib.Edge
 	level float64
-	seed  uint64 // of the bootstrap
+	seed  uint64 // for the bootstrap
 }
 
 func (m measurement) check() error {
@@ -30,10 +30,10 @@ type estimate struct {
 	Value    report.Number `json:"value"`
 	Low      report.Number `json:"low"`
 	High     report.Number `json:"high"`
-	Interval string        `json:"interval,omitempty"` // "" where there is none
+	Interval string        `json:"interval,omitempty"` // its method; "": no interval
 }
 
-// pointEstimate is a metric without an interval; nil if it is not defined.
+// pointEstimate returns a metric without an interval, or nil if it is NaN.
 func pointEstimate(x float64) *estimate {
 	if math.IsNaN(x) {
 		return nil
@@ -46,7 +46,7 @@ func newEstimate(e calib.Estimate) *estimate {
 	return &estimate{report.Number(e.Value), report.Number(e.Lower), report.Number(e.Upper), string(e.Method)}
 }
 
-// interval is nil where there is none.
+// interval returns the table's cell, nil without an interval.
 func (e *estimate) interval() report.Cell {
 	if math.IsNaN(float64(e.Low)) {
 		return nil
@@ -56,9 +56,9 @@ func (e *estimate) interval() report.Cell {
 
 // calibration are the metrics of one set of predictions.
 type calibration struct {
-	Quantity       calib.Quantity       `json:"quantity"` // of the calibration errors, Brier score and areas
+	Quantity       calib.Quantity       `json:"quantity"` // for the calibration errors, Brier score and areas
 	Accuracy       *estimate            `json:"accuracy"`
-	Prevalence     *estimate            `json:"prevalence,omitempty"` // of class 1
+	Prevalence     *estimate            `json:"prevalence,omitempty"` // share of class 1
 	MeanConfidence float64              `json:"mean_confidence"`
 	ECE            *estimate            `json:"ece"`
 	AdaECE         *estimate            `json:"adaece"`
@@ -69,29 +69,29 @@ type calibration struct {
 	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
 	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
 	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
-	NLL            *estimate            `json:"nll,omitempty"`           // of the probability vectors
-	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // where these are not known
+	NLL            *estimate            `json:"nll,omitempty"`           // from probability vectors
+	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // without probability vectors
 	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
 	AUROC          *estimate            `json:"auroc,omitempty"`
 	AUPRC          *estimate            `json:"auprc,omitempty"`
 	Test           *calibrationTest     `json:"calibration_test,omitempty"`
 }
 
-// calibrationTest are two tests of "every example is as probable as it states".
+// calibrationTest holds two tests of the hypothesis that every stated probability is right.
 type calibrationTest struct {
-	P             report.Number `json:"p"` // valid for every number of independent examples
+	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
-	SpiegelP      report.Number `json:"spiegelhalter_p"` // right for many examples
+	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
 }
 
-// pictured is what a diagram shows of predictions.
+// pictured holds the data of a reliability diagram.
 type pictured struct {
 	bins   []calib.Bin
 	ranked *calib.Ranked
 	smooth calib.SmoothCurve
 }
 
-// measure computes every metric that p allows, and what a diagram shows.
+// measure computes every metric that p allows, and the data of the diagram.
 func (m measurement) measure(p *calib.Predictions) (calibration, pictured, error) {
 	width, err := calib.EqualWidth(p, m.bins, m.edge)
 	if err != nil {
@@ -115,7 +115,7 @@ func (m measurement) measure(p *calib.Predictions) (calibration, pictured, error
 		Brier:          newEstimate(brier),
 		BrierParts:     calib.DecomposeBrier(width, brier.Value),
 	}
-	auroc, _ := d.ranked.AUROC() // NaN, and left out, where all answers are of one kind
+	auroc, _ := d.ranked.AUROC() // NaN, and left out, if all answers are right or all wrong
 	auprc, _ := d.ranked.AveragePrecision()
 	c.AUROC, c.AUPRC = pointEstimate(auroc), pointEstimate(auprc)
 	if p.Weight == nil {
@@ -137,7 +137,7 @@ func (m measurement) measure(p *calib.Predictions) (calibration, pictured, error
 	return c, d, nil
 }
 
-// measureClasses adds the metrics of probability vectors.
+// measureClasses adds the metrics that need probability vectors.
 func (m measurement) measureClasses(p *calib.Predictions, c *calibration) error {
 	classwise, err := calib.ClasswiseEstimate(p, m.bins, m.edge, m.level)
 	if err != nil {
@@ -157,7 +157,7 @@ type namedEstimate struct {
 	*estimate
 }
 
-// list is the metrics there are, in the order they are printed.
+// list returns the metrics that are defined, in the order of the table.
 func (c calibration) list() (there []namedEstimate) {
 	of := " (top label)"
 	auroc, auprc := "AUROC (right against wrong)", "AUPRC (right)"

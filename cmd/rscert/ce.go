@@ -17,7 +17,7 @@ import (
 // ceOptions are the flags of ce.
 type ceOptions struct {
 	methods []calib.BoundMethod
-	chosen  bool // by --method
+	chosen  bool // --method is given
 	calib.BoundParams
 	varies                                bool // --variation or --monotone is given
 	monotone, joint, perturb, json, quiet bool
@@ -30,34 +30,36 @@ func newCE(s streams) *cobra.Command {
 		Use:   "ce scores.csv --monotone",
 		Short: "Bound the calibration error of a binary classifier, above and below",
 		Long: `CE bounds the calibration error E|s − P(y=1|s)| of a binary classifier from above
-and from below, each with probability at least 1 − delta, for any distribution of the
-scores. The lower bound assumes nothing. Of the upper bound no method can do without
-an assumption:
+and from below. Each bound holds with probability at least 1 − delta, for any
+distribution of the scores. The lower bound assumes nothing. No method bounds the
+error from above without one of these assumptions:
 
-  --monotone      P(y=1|s) only ascends, or only descends, in s
-  --variation V   P(y=1|s) moves by V in total as s goes from 0 to 1 (1 if it is monotone)
+  --monotone      P(y=1|s) only increases, or only decreases, in s
+  --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1 (a monotone
+                  function has at most 1)
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h. 'rscert
-                  perturb' does that and records h in the file; --perturb does it here. Then
-                  nothing has to be believed of P(y=1|s), and the bounds are for the
-                  perturbed scores, so these are the ones to use the classifier with
+                  perturb' does that and records h in the file; --perturb does it here. This
+                  assumes nothing about P(y=1|s), but the bounds apply to the perturbed
+                  scores: use the classifier with these
 
-The first two nobody can check; scores that cannot have been perturbed are refused.
+Nobody can check the first two. CE refuses scores that cannot have been perturbed.
 
 ` + describeBoundMethods() + `
-Without --method, the binned bound of each assumption that is made. Beside the bounds
-stand an estimate, which has no guarantee, and a bound on the error of this data set,
-the mean of |s − P(y=1|s)| over its own scores.
+Without --method, ce computes the binned bound for each assumption given. It also prints
+an estimate without a guarantee, and a bound on the error of this data set: the mean
+of |s − P(y=1|s)| over its own scores.
 
-Each bound holds with probability 1 − delta for itself; with --joint delta is divided
-among them, lower bound and curve included, so that all hold at once. Choose the method, the
-bandwidth, the variation and the seed before you look at the bounds.
+Each bound alone holds with probability 1 − delta. --joint divides delta among all
+bounds, including the lower bound and the curve, so that all hold together. Choose the
+method, the bandwidth, the variation and the seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV: the mean label in bins of neighbouring
-scores, and limits that hold the mean of P(y=1|s) over each bin's scores, in all bins
-at once with probability 1 − delta, whatever P(y=1|s) is.
+scores, and limits on the mean of P(y=1|s) over each bin's scores. The limits hold in
+all bins together with probability 1 − delta, for any P(y=1|s).
 
-The file has columns score (in [0,1]) and label (0 or 1); for a classifier of
-more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`,
+The file has columns score (in [0,1]) and label (0 or 1); a classifier with more
+classes has confidence and correct instead. CSV, JSON lines or npz, also as .gz; -
+reads stdin.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv
@@ -73,14 +75,14 @@ more classes, confidence and correct. CSV, JSON lines or npz; .gz; - for stdin.`
 	f.SortFlags = false
 	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "upper `bounds` to compute")
 	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
-	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only ascends or only descends: --variation 1")
+	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases: --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "`h` with which the scores were perturbed, where the file does not say")
-	f.BoolVar(&o.perturb, "perturb", false, "perturb the scores with --bandwidth first, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "folds of the cross-fitting, for tv and nw")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the lower bound's order, of the folds and of --perturb")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds: all hold at once")
-	f.StringVar(&o.curve, "curve", "", "CSV `file` for the calibration curve")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the perturbed scores, if the file does not record it")
+	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with --bandwidth, as 'rscert perturb' does")
+	integerVar(f, &o.Folds, "folds", 5, "folds of the cross-fitting in tv and nw")
+	integerVar(f, &o.Seed, "seed", 1, "seed for the order in the lower bound, the folds and --perturb")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all hold together")
+	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -93,9 +95,9 @@ func (o ceOptions) check() error {
 	case o.Bandwidth < 0 || math.IsNaN(o.Bandwidth) || math.IsInf(o.Bandwidth, 0):
 		return badInputf("--bandwidth %v: want a positive number", o.Bandwidth)
 	case !(o.Variation >= 0) || math.IsInf(o.Variation, 0):
-		return badInputf("--variation %v: want a number from 0 on", o.Variation)
+		return badInputf("--variation %v: want a number of at least 0", o.Variation)
 	case o.monotone && o.Variation != 0 && o.Variation != 1:
-		return badInputf("--monotone is --variation 1: leave one of them away")
+		return badInputf("--monotone means --variation 1: give only one of them")
 	case o.Folds < 2 || o.Folds > 255:
 		return badInputf("--folds %d: want 2 to 255", o.Folds)
 	case o.perturb && o.Bandwidth == 0:
@@ -111,16 +113,16 @@ type ceReport struct {
 	Joint     bool     `json:"joint"`
 	Folds     int      `json:"folds"`
 	Seed      uint64   `json:"seed"`
-	Variation *float64 `json:"variation,omitempty"` // assumed
+	Variation *float64 `json:"variation,omitempty"` // the assumption
 	Bandwidth float64  `json:"bandwidth,omitempty"`
 	Perturbed bool     `json:"perturbed"` // by this command
-	// Recorded says that the file records the bandwidth.
+	// Recorded: the file records the bandwidth.
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	parts      int                         // among which --joint divides delta
+	parts      int                         // number of bounds, among which --joint divides delta
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -160,8 +162,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	return r.print(s.out, methods)
 }
 
-// readSample reads the scores, perturbed if --perturb says so, and takes the bandwidth that the file records. What else
-// it read is freed.
+// readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.ScoreColumns()
 	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
@@ -180,7 +181,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	switch {
 	case recorded == 0:
 	case o.perturb:
-		return nil, badInputf("%s: its scores are perturbed already: leave --perturb away", table.Path)
+		return nil, badInputf("%s: its scores are perturbed already: leave out --perturb", table.Path)
 	case o.Bandwidth != 0 && o.Bandwidth != recorded:
 		return nil, badInputf("%s: --bandwidth %v, but its scores were perturbed with %v", table.Path, o.Bandwidth, recorded)
 	default:
@@ -198,7 +199,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	return sample, nil
 }
 
-// checkSample refuses scores that no bound is for.
+// checkSample refuses an empty file, and scores that cannot have been perturbed.
 func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod, path string, o ceOptions) error {
 	if sample.N() == 0 {
 		return badInputf("%s: no rows", displayPath(path))
@@ -207,12 +208,12 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 		return nil
 	}
 	if err := calib.CheckPerturbed(sample, o.Bandwidth); err != nil {
-		return hint.Add(badInputf("%s: these are no perturbed scores: %v", displayPath(path), err), perturbHint)
+		return hint.Add(badInputf("%s: these scores are not perturbed: %v", displayPath(path), err), perturbHint)
 	}
 	return nil
 }
 
-// compute fills in the bounds and writes the curve.
+// compute computes the bounds and writes the curve.
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
 	params := o.BoundParams
@@ -231,7 +232,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 		}
 		b, err := m.Compute(sample, params)
 		if err != nil {
-			// Flags are checked: what is left is too few rows.
+			// The flags are valid, so the file has too few rows.
 			return badInput(fmt.Errorf("%s: %s: %w", displayPath(path), m.Name, err))
 		}
 		r.Bounds[m.Name] = b

@@ -19,7 +19,7 @@ func describeBoundMethods() string {
 	return b.String()
 }
 
-// defaultBoundMethods are the methods of choice.
+// defaultBoundMethods returns the methods used without --method.
 func defaultBoundMethods() (methods []calib.BoundMethod) {
 	for _, m := range calib.BoundMethods {
 		if m.Default {
@@ -29,9 +29,9 @@ func defaultBoundMethods() (methods []calib.BoundMethod) {
 	return methods
 }
 
-const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows what a bandwidth costs"
+const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows the cost of a bandwidth"
 
-// supported are the methods whose assumption is made.
+// supported returns the methods whose assumption is given.
 func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
 	for _, m := range o.methods {
 		made := o.varies
@@ -45,19 +45,19 @@ func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err erro
 			return nil, hint.Add(badInputf("--method %s needs --bandwidth", m.Name), perturbHint)
 		case o.chosen:
 			return nil, hint.Add(badInputf("--method %s needs --monotone or --variation", m.Name),
-				"--monotone says that P(y=1|s) only ascends or only descends in s")
+				"--monotone assumes that P(y=1|s) only increases or only decreases in s")
 		}
 	}
 	if len(methods) == 0 {
-		return nil, hint.Add(badInputf("%s: no finite data bound the calibration error from above without an assumption: "+
+		return nil, hint.Add(badInputf("%s: no data bound the calibration error from above without an assumption: "+
 			"want --monotone, --variation V, or perturbed scores", displayPath(path)),
-			"--monotone if P(y=1|s) only ascends or only descends in s; "+
-				"--perturb --bandwidth 0.015625 assumes nothing, and bounds the error of the perturbed scores")
+			"--monotone if P(y=1|s) only increases or only decreases in s; "+
+				"--perturb --bandwidth 0.015625 assumes nothing and bounds the error of the perturbed scores")
 	}
 	return methods, nil
 }
 
-// assume reports whether one of the methods makes the assumption.
+// assume reports whether any of the methods needs the assumption.
 func assume(methods []calib.BoundMethod, a calib.Assumption) bool {
 	return slices.ContainsFunc(methods, func(m calib.BoundMethod) bool { return m.Assumption == a })
 }

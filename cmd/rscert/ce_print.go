@@ -33,7 +33,7 @@ func writeCurve(path string, curve []calib.CurvePoint) error {
 	return durable.WriteFile(path, b.Bytes())
 }
 
-// describeAssumptions is what has to be true for the bounds.
+// describeAssumptions states the assumptions of the bounds.
 func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
 	var all []string
 	if assume(methods, calib.BoundedVariation) {
@@ -75,13 +75,13 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 		return err
 	}
 	if r.Joint {
-		fmt.Fprintf(out, "\nAll bounds hold at once with probability ≥ 1 − %g.\n", r.Delta)
+		fmt.Fprintf(out, "\nAll bounds hold together with probability ≥ 1 − %g.\n", r.Delta)
 	} else {
-		fmt.Fprintf(out, "\nEach bound holds with probability ≥ 1 − %g for itself; --joint makes all of them hold at once.\n", r.Delta)
+		fmt.Fprintf(out, "\nEach bound alone holds with probability ≥ 1 − %g; with --joint all hold together.\n", r.Delta)
 	}
 	for _, m := range methods {
 		if b := r.Bounds[m.Name]; b.OfSample > 0 {
-			_, err := fmt.Fprintf(out, "The mean of |s − P(y=1|s)| over these %d scores themselves is at most %s (%s, for itself).\n",
+			_, err := fmt.Fprintf(out, "The mean of |s − P(y=1|s)| over these %d scores is at most %s (%s, alone).\n",
 				r.N, report.Round(b.OfSample, report.Up, 0, 4), m.Name)
 			if err != nil {
 				return err
@@ -91,7 +91,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	return nil
 }
 
-// describeTerms prints a bound's terms as a sum, without those that are only rounding.
+// describeTerms writes a bound's terms as a sum, without the term of rounding.
 func describeTerms(terms calib.Terms) string {
 	var sum []string
 	for _, term := range terms {

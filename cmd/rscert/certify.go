@@ -34,18 +34,18 @@ func newCertify(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify --model M.onnx --data D --sigma S --out RUN",
 		Short: "Certify a classifier's predictions on a dataset",
-		Long: `Certify samples the model's predictions under Gaussian noise N(0, σ²I) and
-writes, for every example, the radius (L2) within which no perturbation changes
-the smoothed prediction, with probability at least 1 − alpha an example (Cohen
-et al. 2019). σ and every radius are in the units of the data as read: images
-have values in [0,1]; --mean and --std are applied after the noise.
+		Long: `Certify samples the model's predictions under Gaussian noise N(0, σ²I). For every
+example it writes an L2 radius: within it, no perturbation changes the smoothed
+prediction. Each radius is right with probability at least 1 − alpha (Cohen et al.
+2019). σ and every radius are in the units of the data as read: images have values in
+[0,1]; --mean and --std are applied after the noise.
 
-With --confidence-radii the class is certified by its votes and the confidence, its
-mean score, bounded from the same samples at those radii; see 'rscert acce'. With
---scores as well, or --method of scores, scores certify the class, too.
+With --confidence-radii the votes certify the class, and the same samples bound the
+confidence, the class's mean score, at those radii; see 'rscert acce'. With --scores
+too, or with a --method for scores, the scores certify the class.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
-docs/results.md), and bounds.csv or scores.npz where asked for. Results are the
+docs/results.md), and bounds.csv or scores.npz if requested. The results are the
 same, byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
@@ -64,7 +64,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, idle := range o.Settle() {
 				if cmd.Flags().Changed(idle.Flag) {
-					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
+					fmt.Fprintf(s.err, "warning: --%s has no effect without --%s\n", idle.Flag, idle.Without)
 				}
 			}
 			if err := o.choosePrecision(cmd.Flags().Changed("precision")); err != nil {
@@ -77,97 +77,97 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, binary or Python version (docs/my-data.md)")
+	f.StringVar(&o.Data, "data", "", "`path` of the dataset, a file or folder: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
 	f.Float64Var(&o.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &o.Law)
 	f.StringVar(&o.Out, "out", "", "run `folder` to write")
-	group(cmd, "What is certified")
+	group(cmd, "Inputs and output")
 	addSamplingFlags(cmd, &o.Parameters)
 	addDataFlags(cmd, &o.DataOptions)
 	addModelFlags(cmd, &o)
 	group(cmd, "How it is run")
 	addDenoiserFlags(cmd, &o.Plan)
-	group(cmd, "A denoiser in front of the model")
-	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
-	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
+	group(cmd, "A denoiser before the model")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run folder; start it if there is none")
+	f.BoolVar(&o.check, "check", false, "check model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
-	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and say how long all of the run would take")
-	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: say how many shards, side by side, end in this time, as 2h")
+	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run would take")
+	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: compute how many parallel shards finish within this time, such as 2h")
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
-	group(cmd, "What is required")
+	group(cmd, "Requirements")
 	f.Float64SliceVar(&o.Radii, "radii", nil, "`radii` of the table; default: round ones")
-	f.BoolVar(&o.PerClass, "per-class", false, "show a table of the classes too")
+	f.BoolVar(&o.PerClass, "per-class", false, "also show a table by class")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	group(cmd, "What is shown")
+	group(cmd, "Output")
 	return cmd
 }
 
-// addSamplingFlags adds what is sampled and certified.
+// addSamplingFlags adds the flags for sampling and certificates.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	f := cmd.Flags()
-	integerVar(f, &p.N, "n", 100000, "estimation samples an example; the budget with --stop")
-	integerVar(f, &p.N0, "n0", 100, "selection samples an example")
+	integerVar(f, &p.N, "n", 100000, "estimation samples per example; with --stop, the most")
+	integerVar(f, &p.N0, "n0", 100, "selection samples per example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("from votes: %s (default margin); from scores: %s (default of --scores: betting)",
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("for votes: %s (default margin); for scores: %s (default with --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop early by a `rule`: radius>=R or precision=F")
-	f.BoolVar(&p.Scores, "scores", false, "certify the mean scores (softmax), not the votes")
-	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores, but for --confidence-radii; takes 4·n·m bytes an example")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = only the smoothed classifier's")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop early: radius>=R or precision=F")
+	f.BoolVar(&p.Scores, "scores", false, "certify by mean scores (softmax), not by votes")
+	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores unless --confidence-radii is given; takes 4·n·m bytes per example")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bound a margin: "+names(certify.Combines()))
-	f.Float64Var(&p.Temperature, "temperature", 1, "of the softmax of --scores")
-	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "bound the confidence under attack at these `radii` too (bounds.csv), by mean scores; takes half of alpha")
-	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method of these bounds: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound of the means in standard and tangent")
-	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of the distribution in cdf: "+names(certify.Bands()))
+	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax with --scores")
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the confidence under attack at these `radii` by mean scores (bounds.csv); takes half of alpha")
+	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for these bounds: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the means in standard and tangent")
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in cdf: "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
 }
 
-// addDataFlags adds how the data are read.
+// addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; of CIFAR-100: coarse_labels; default: told from the header")
-	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
-	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
-	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "of --resize: "+dataset.Interpolations.String())
+	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if they are separate")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table with the labels: first, last, none, a name or an index from 0; for CIFAR-100: coarse_labels; default: by the header")
+	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` in the data of the model's first class: 0 or 1")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the model's class names in its order, one per line or as JSON, if labels or folders are names")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size`, as torchvision does: the shorter side, or HEIGHTxWIDTH")
+	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop the centre of images to this `size`, after --resize")
+	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "interpolation of --resize: "+dataset.Interpolations.String())
 	choices(f, "label-column", "first", "last", "none")
 	group(cmd, "How the data are read")
 }
 
-// addModelFlags adds how the model is fed and run, and which examples it gets.
+// addModelFlags adds the flags for the model's inputs, the noise and the examples.
 func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
-	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
-	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
-	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values of flat rows: "+onnx.Layouts.String())
-	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
-	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
+	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample belongs to the second of two classes")
+	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several")
+	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values in flat rows: "+onnx.Layouts.String())
+	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` to subtract from the noisy input: one, or one per channel")
+	f.Float64SliceVar(&p.Std, "std", nil, "`values` to divide the noisy input by: one, or one per channel")
 	group(cmd, "How the model is fed")
 	choiceVar(f, &p.Noise, "noise", runfolder.Lattice, runfolder.NoiseKinds, runfolder.NoiseKinds.Described())
 	integerVar(f, &p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &p.Select, "select", runfolder.First, runfolder.Selections, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
+	choiceVar(f, &p.Select, "select", runfolder.First, runfolder.Selections, "examples that --max takes: first or spread (over all); default: spread if the data are sorted by class")
 	p.Shard = runfolder.Whole
-	f.Var(shardFlag{&p.Shard}, "shard", "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k; auto: that of this task of a Slurm array or Indexed Job")
+	f.Var(shardFlag{&p.Shard}, "shard", "run shard `i/k`, i = 0…k−1: every k-th example from number i on; auto: the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")
 	addDeviceFlags(cmd, o)
 }
 
-// addDenoiserFlags adds what stands in front of the model.
+// addDenoiserFlags adds the flags for a denoiser before the model.
 func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
-	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser in front of the model: what is certified is the pair (docs/denoiser.md)")
-	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "what the denoiser gives: "+onnx.DenoiserKinds.Described())
-	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for data of 0 and 1; default: 0,1, of a diffusion model -1,1")
-	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "of a diffusion model: linear, cosine or a `file` with ᾱ of every timestep, a line each")
+	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser before the model: the certificates are for the pair (docs/denoiser.md)")
+	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "output of the denoiser: "+onnx.DenoiserKinds.Described())
+	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for 0 and 1 in the data; default: 0,1, or -1,1 for a diffusion model")
+	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "schedule of a diffusion model: linear, cosine or a `file` with ᾱ of each timestep, one per line")
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
@@ -209,7 +209,7 @@ type certifyReport struct {
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 }
 
-// print prints what a run found.
+// print prints the results of a run.
 func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
 		fmt.Fprintf(s.out, "classifier: %s\n\n", o.Classifier(outcome.Denoiser))
@@ -231,19 +231,19 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 		fmt.Fprintf(s.out, "%d samples in %s, %.0f samples/s\n", outcome.SamplesDrawn, took, outcome.SamplesPerSecond)
 	}
 	if outcome.Compared > 0 {
-		fmt.Fprintf(s.out, "samples run again, alone and among other inputs: %d; no bit of their outputs changed\n", outcome.Compared)
+		fmt.Fprintf(s.out, "samples run again, alone and in other batches: %d; no bit of their outputs changed\n", outcome.Compared)
 	}
 	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", outcome.Out, o.next(outcome))
 	return nil
 }
 
-// next is the command that tells more of a run; calibration needs labels.
+// next suggests a command to learn more about a run. Calibration needs labels.
 func (o certifyOptions) next(found run.Outcome) string {
 	switch {
 	case found.CleanAccuracy == nil:
 		return "rscert radius " + found.Out + " --method clopper-pearson,bonferroni,margin   (compares methods)"
 	case len(o.ConfidenceRadii) > 0:
-		return "rscert acce " + found.Out + "   (how wrong calibration can get under attack)"
+		return "rscert acce " + found.Out + "   (worst calibration under attack)"
 	}
 	return "rscert metrics " + found.Out + "   (calibration without attack)"
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// runCheck looks at what certify would run.
+// runCheck checks the model and the data without sampling.
 func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if err := checkOutput("check-image", o.checkImage, o.Model, o.Denoiser, o.Data); err != nil {
 		return err
@@ -28,7 +28,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if c.Denoiser != nil {
 		add("", "%s", o.Classifier(c.Denoiser))
 	}
-	add("data", "%s, %d classes, %d examples of the run", c.Data, c.DataClasses, c.Examples)
+	add("data", "%s, %d classes, %d examples in the run", c.Data, c.DataClasses, c.Examples)
 	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)
 	add("device", "%s", c.Device)
 	percent := func(x float64) string { return report.Round(x, report.Nearest, 2, 1) + " %" }
@@ -36,7 +36,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if c.Look.Differ != nil {
 		add("", "%s in float32; %d predictions differ", percent(*c.Look.Float32), *c.Look.Differ)
 	}
-	add("speed", "about %.0f samples/s: %s for all of the run", c.Look.SamplesPerSecond, c.Duration())
+	add("speed", "about %.0f samples/s: %s for the whole run", c.Look.SamplesPerSecond, c.Duration())
 	if c.Image != "" {
 		add("image", "a noisy example is in %s", c.Image)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// certifyLine is the command line of the run, to be typed into a shell in the folder where the run was begun.
+// certifyLine returns the shell command that made the run, for the folder in which the run began.
 func certifyLine(run runfolder.Run, out string) string {
 	values := flagValues(run.Parameters)
 	maps.Copy(values, flagValues(run.Data.Options))
 	maps.Copy(values, map[string]string{"model": run.Model.File, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
-	if run.Parameters.Max > 0 { // else the choice depends on the data
+	if run.Parameters.Max > 0 { // else the data decide
 		values["select"] = run.Parameters.Select.String()
 	}
 	words := []string{"rscert certify"}
@@ -24,7 +24,7 @@ func certifyLine(run runfolder.Run, out string) string {
 		value, recorded := values[f.Name]
 		switch {
 		case !recorded || value == "" || value == f.DefValue || "["+value+"]" == f.DefValue:
-		case f.Name == "temperature" && value == "0": // of a run without scores
+		case f.Name == "temperature" && value == "0": // a run without scores
 		case f.Value.Type() == "bool":
 			words = append(words, "--"+f.Name)
 		default:
@@ -34,7 +34,7 @@ func certifyLine(run runfolder.Run, out string) string {
 	return strings.Join(words, " ")
 }
 
-// flagValues are the values of a document of run.json as flags take them, by their names.
+// flagValues returns the members of a document of run.json as flag values, by name.
 func flagValues(document any) map[string]string {
 	text, err := json.Marshal(document)
 	var fields map[string]json.RawMessage
@@ -42,7 +42,7 @@ func flagValues(document any) map[string]string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		panic(err) // these were read from run.json
+		panic(err) // the document came from run.json
 	}
 	values := map[string]string{}
 	for name, field := range fields {

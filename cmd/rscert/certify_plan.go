@@ -10,11 +10,11 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// runPlan says how long certify would take.
+// runPlan estimates how long certify would take.
 func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 	switch {
 	case !o.plan:
-		return hint.Add(badInputf("--deadline is for --plan"), "add --plan; a run itself has no deadline")
+		return hint.Add(badInputf("--deadline needs --plan"), "add --plan; a run has no deadline")
 	case o.deadline < 0:
 		return badInputf("--deadline %v: want a time above 0", o.deadline)
 	}
@@ -34,8 +34,8 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 		atMost = "at most " // easy examples stop early
 	}
 	add("device", "%s, %d threads", f.Device, f.Threads)
-	add("samples", "%s%d: %d examples of %d", atMost, f.Samples, f.Examples, o.N0+o.N)
-	add("speed", "%.0f samples/s, of %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
+	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, o.N0+o.N)
+	add("speed", "%.0f samples/s, measured on %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
 	add("time", "%s%.2f hours, %.2f core-hours", atMost, f.Hours, f.CoreHours)
 	if f.Shards > 0 {
 		add("shards", "%d for %v, on machines like this one: %s%.2f hours each", f.Shards, o.deadline, atMost, f.ShardSeconds/time.Hour.Seconds())

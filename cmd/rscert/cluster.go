@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// shardFlag is the value of --shard: i/k, or auto for that of this task of a job array.
+// shardFlag is the value of --shard: i/k, or auto for the shard of this task in a job array.
 type shardFlag struct{ *runfolder.Shard }
 
 func (f shardFlag) Set(s string) (err error) {
@@ -28,7 +28,7 @@ func (f shardFlag) Set(s string) (err error) {
 }
 
 func (f shardFlag) String() string {
-	if f.Shard == nil { // pflag asks a zero value for its text
+	if f.Shard == nil { // pflag calls String on a zero value
 		return ""
 	}
 	return f.Shard.String()
@@ -38,17 +38,17 @@ func (shardFlag) Type() string { return "i/k" }
 
 // sharded is a command line 'certify …' whose shards run elsewhere.
 type sharded struct {
-	flags   []string // as given, but those that the shards set
+	flags   []string // as given, without the flags that each shard sets
 	out     string
 	seed    *uint64
 	resume  bool
-	threads bool // are among the flags
+	threads bool // --threads is given
 }
 
-// splitShards reads the words of a command line 'certify …' that is to be split into shards.
+// splitShards reads a command line 'certify …' to split into shards.
 func splitShards(words []string) (s sharded, err error) {
 	if len(words) == 0 || words[0] != "certify" {
-		return s, hint.Add(badInput(errors.New("want the run to split, after --")), "as in: -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run")
+		return s, hint.Add(badInput(errors.New("want the run to split after --")), "as in: -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run")
 	}
 	cmd := newCertify(streams{})
 	var given []*pflag.Flag
@@ -70,7 +70,7 @@ func splitShards(words []string) (s sharded, err error) {
 	for _, f := range given {
 		switch f.Name {
 		case "shard", "check", "check-image", "plan", "deadline", "require", "junit", "annotations":
-			return s, hint.Add(badInputf("--%s has no place in a run that is split into shards", f.Name), "leave it out")
+			return s, hint.Add(badInputf("--%s does not work in a run split into shards", f.Name), "leave it out")
 		case "threads":
 			s.threads = true
 		}
@@ -92,7 +92,7 @@ func splitShards(words []string) (s sharded, err error) {
 	return s, nil
 }
 
-// chooseSeed is the one seed of all shards: the given one, or a new one.
+// chooseSeed returns the one seed for all shards: --seed, or a new one.
 func (s sharded) chooseSeed() (uint64, error) {
 	if s.seed != nil {
 		return *s.seed, nil
@@ -100,7 +100,7 @@ func (s sharded) chooseSeed() (uint64, error) {
 	return run.DrawSeed()
 }
 
-// thisProgram is the path of the rscert that runs, for the machines of a cluster that have the same files.
+// thisProgram returns the path of this rscert. The machines of a cluster share it.
 func thisProgram() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -109,8 +109,8 @@ func thisProgram() (string, error) {
 	return filepath.Abs(path)
 }
 
-// splitWords parts the words in front of -- into the flags of fs and those of another program. A word that is no flag
-// belongs to the flag in front of it.
+// splitWords splits the words before -- into the flags of fs and the flags of another program. A word without a dash
+// belongs to the flag before it.
 func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -118,7 +118,7 @@ func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, 
 			return own, other, words[i+1:], nil
 		}
 		if !strings.HasPrefix(word, "-") {
-			return nil, nil, nil, badInputf("%q is no flag: the run comes after --", word)
+			return nil, nil, nil, badInputf("%q is not a flag: the run comes after --", word)
 		}
 		name, _, assigned := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		f := fs.Lookup(name)
@@ -141,7 +141,7 @@ func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, 
 	return own, other, nil, nil
 }
 
-// separator stands between a flag and its value in one word: --name=value, -nvalue.
+// separator returns the text between a flag and its value in one word: --name=value, -nvalue.
 func separator(flag string) string {
 	if strings.HasPrefix(flag, "--") {
 		return "="
@@ -149,10 +149,10 @@ func separator(flag string) string {
 	return ""
 }
 
-// check says how shards are counted.
+// checkShards refuses less than one shard.
 func checkShards(shards int) error {
 	if shards < 1 {
-		return hint.Add(badInput(fmt.Errorf("--shards %d: want at least 1", shards)), "'rscert certify … --plan --deadline 2h' says how many")
+		return hint.Add(badInput(fmt.Errorf("--shards %d: want at least 1", shards)), "'rscert certify … --plan --deadline 2h' computes how many")
 	}
 	return nil
 }

@@ -17,23 +17,28 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
+// compareOptions are the flags of compare.
+type compareOptions struct {
+	json, quiet bool
+}
+
 func newCompare(s streams) *cobra.Command {
-	var asJSON, quiet bool
+	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare RUN RUN",
 		Short: "Count the votes in which two runs of one experiment differ",
-		Long: `Compare counts how far two runs agree that differ in nothing but what computed them:
-the same model, data, σ, seed and parameters, and so the same noisy inputs, on another
-device, in another precision or by another library. Where two classes are within the
-rounding of each other, such runs give other votes; each of them is valid.
+		Long: `Compare counts the votes that differ between two runs with the same model, data, σ,
+seed and parameters, and so the same noisy inputs, but another device, precision or
+library. Such runs vote differently where two classes are within rounding of each
+other; both runs are valid.
 
-From the counts of votes it says how many votes differ at least: votes that went one
-way and as many that went the other cancel, so there can be many more. Where both runs
-were made with --save-scores, the votes are compared sample by sample.
+From the vote counts it computes the least number of votes that differ. The true
+number can be much larger, because opposite changes cancel. If both runs have
+--save-scores, it compares the votes sample by sample.
 
-It compares the examples that both runs have: one of them can be a shard, or not
-finished. Runs of other experiments are refused; 'rscert report --baseline' compares
-models. The exit code is 0 whatever it finds.`,
+It compares the examples that both runs have: either run can be a shard or unfinished.
+It refuses runs of different experiments; 'rscert report --baseline' compares models.
+The exit code is 0 whatever it finds.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cpu --out on-cpu
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cuda --out on-gpu
   rscert compare on-cpu on-gpu
@@ -45,17 +50,17 @@ models. The exit code is 0 whatever it finds.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCompare(cmd.Context(), s, args, asJSON, quiet)
+			return runCompare(cmd.Context(), s, args, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVar(&asJSON, "json", false, "print the comparison as JSON")
-	f.BoolVar(&quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the comparison as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
 }
 
-func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bool) error {
+func runCompare(ctx context.Context, s streams, paths []string, o compareOptions) error {
 	var runs [2]summary.Source
 	for i, path := range paths {
 		var err error
@@ -63,7 +68,7 @@ func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bo
 			return badInput(err)
 		}
 	}
-	bar := progress.Start(s.progress(quiet), "scores", int64(min(len(runs[0].Certificates), len(runs[1].Certificates))), 0)
+	bar := progress.Start(s.progress(o.quiet), "scores", int64(min(len(runs[0].Certificates), len(runs[1].Certificates))), 0)
 	found, err := agreement.Compare(ctx, runs[0], runs[1], func() { bar.Add(1, "") })
 	bar.Finish()
 	switch {
@@ -71,7 +76,7 @@ func runCompare(ctx context.Context, s streams, paths []string, asJSON, quiet bo
 		return err
 	case err != nil:
 		return badInput(err)
-	case asJSON:
+	case o.json:
 		return report.WriteJSON(s.out, "compare", found)
 	}
 	return writeAgreement(s.out, found)
@@ -93,22 +98,22 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
 	}
 	for _, d := range a.Differences {
-		if d.What == runfolder.NoiseOnFlag { // of scores, whose last bits may depend on it
+		if d.What == runfolder.NoiseOnFlag { // the last bits of scores may depend on it
 			line(d.What, "%s, %s", d.First, d.Second)
 		}
 	}
-	line("examples", "%d of both%s", a.Examples, onlyIn(a))
+	line("examples", "%d in both%s", a.Examples, onlyIn(a))
 	line("samples", "%d", a.Samples)
 	least, most, how := votesThatDiffer(a.Votes)
 	line("votes that differ", "%s", least)
-	line("for 100,000", "%s", most)
+	line("per 100,000", "%s", most)
 	line("other counts", "%s", ofExamples(a.OtherCounts))
 	if a.OtherSamples > 0 {
 		line("stopped elsewhere", "%s", ofExamples(a.OtherSamples))
 	}
 	line("other top class", "%s", ofExamples(a.OtherTop))
 	line("other certified class", "%s", ofExamples(a.OtherClass))
-	line("abstained", "in the first alone %d, in the second alone %d", a.AbstainedFirst, a.AbstainedSecond)
+	line("abstained", "only in the first %d, only in the second %d", a.AbstainedFirst, a.AbstainedSecond)
 	line("other radius", "%s%s", ofExamples(a.OtherRadius), largestRadii(a.Largest))
 	if err := t.WriteText(w); err != nil {
 		return err
@@ -123,22 +128,22 @@ func onlyIn(a agreement.Agreement) string {
 	if a.First.Only+a.Second.Only == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d only of the first, %d only of the second", a.First.Only, a.Second.Only)
+	return fmt.Sprintf(", %d only in the first, %d only in the second", a.First.Only, a.Second.Only)
 }
 
-// votesThatDiffer are the number, the rate and how they were counted.
+// votesThatDiffer describes the number, the rate and the way of counting.
 func votesThatDiffer(v agreement.Votes) (number, rate, how string) {
 	low, level := report.Round(v.Low, report.Down, 0, 2), 100*v.Level
 	if v.AtMost == nil {
 		return fmt.Sprintf("at least %d", v.AtLeast),
 			fmt.Sprintf("at least %s; with other seeds, at %g %%, at least %s", report.Round(v.Rate, report.Down, 0, 2), level, low),
-			"Counted from the sums of votes: votes that went one way and as many that went the other cancel. Runs with\n" +
-				"--save-scores are compared sample by sample."
+			"Counted from the vote counts, where opposite changes cancel. Runs with --save-scores are compared sample by\n" +
+				"sample."
 	}
 	number, how = fmt.Sprint(v.AtLeast), "Counted sample by sample, from the saved scores."
 	if *v.AtMost > v.AtLeast {
 		number = fmt.Sprintf("%d to %d", v.AtLeast, *v.AtMost)
-		how += " Equal scores of the largest classes do not tell the vote."
+		how += " Where the largest scores are equal, the vote is unknown."
 	}
 	return number, fmt.Sprintf("%s; with other seeds, at %g %%, %s to %s", report.Round(v.Rate, report.Nearest, 0, 2), level, low,
 		report.Round(*v.High, report.Up, 0, 2)), how

@@ -11,18 +11,18 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// choicesKey is the annotation of flags that take one of some values, or a list of them.
+// choicesKey annotates flags that take one of several values, or a list of them.
 const choicesKey = "rscert_choices"
 
-// choices notes the values that a flag takes, each with a description behind a tab or none: a shell completes them, and a
-// mistyped one is told.
+// choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description
+// may follow a value after a tab.
 func choices(f *pflag.FlagSet, flag string, values ...string) {
 	if err := f.SetAnnotation(flag, choicesKey, values); err != nil {
 		panic(err)
 	}
 }
 
-// choicesOf are the names of the values that a flag takes; nil where they are no list.
+// choicesOf returns the names of the values that a flag takes; nil if the flag has no choices.
 func choicesOf(f *pflag.Flag) []string {
 	var known []string
 	for _, value := range f.Annotations[choicesKey] {
@@ -32,7 +32,7 @@ func choicesOf(f *pflag.Flag) []string {
 	return known
 }
 
-// described are the values of a list as choices.
+// described returns the names of a list with their descriptions, for choices.
 func described[T fmt.Stringer](list choice.List[T]) []string {
 	all := list.Names()
 	for i, v := range list.Values() {
@@ -43,8 +43,8 @@ func described[T fmt.Stringer](list choice.List[T]) []string {
 	return all
 }
 
-// completeValues gives every flag of a command and those below it a completion of values: its choices, or what its usage
-// calls its value. Numbers and the like have none, not the files that shells offer otherwise.
+// completeValues makes shells complete the values of every flag of a command and its subcommands: choices, files or
+// folders, by the value's name in the usage. Other values complete to nothing; shells would offer files.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, exists := cmd.GetFlagCompletionFunc(f.Name); exists || len(f.Annotations[cobra.BashCompFilenameExt]) > 0 {
@@ -79,7 +79,7 @@ func valueCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.FixedCompletions(nil, directive)
 }
 
-// completeList completes the last name of a comma-separated list with those that it does not have yet.
+// completeList completes the last name of a comma-separated list with the values that are not in the list yet.
 func completeList(values []string, typed string) []string {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	given := strings.Split(before, ",")

@@ -24,13 +24,12 @@ type confidenceOptions struct {
 	json, quiet bool
 }
 
-// classMethod is how the class is certified whose confidence is bounded: by a method for
-// votes, or, empty, by the scores.
+// classMethod is the method that certifies the class: a method for votes, or, if empty, the scores.
 type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods are the scores, and the methods for votes.
+// classMethods returns the scores and the methods for votes.
 func classMethods() choice.List[classMethod] {
 	all := []classMethod{{}}
 	what := map[classMethod]string{{}: "the largest mean score"}
@@ -54,19 +53,20 @@ func newConfidence(s streams) *cobra.Command {
 		Use:   "confidence RUN | scores.npz --radii R,…",
 		Short: "Bound the confidence under attack",
 		Long: `Confidence bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation with ‖δ‖ ≤ R (L2), with probability at least 1 − alpha an
-example: half of alpha is spent on the class, half on the interval. The class is
-certified by the votes of the same samples (--class-method margin, …: the class with
-the most votes) or by their scores (--class-method scores: the largest mean score).
-Where it is not certified at R, the row has certified = 0 and bounds the mean score
-of the label: no other class exceeds 1 − lower.
+every perturbation with ‖δ‖ ≤ R (L2). For each example the bounds hold with
+probability at least 1 − alpha: half of alpha goes to the class, half to the interval.
+The same samples certify the class, by their votes (--class-method margin, …: the
+class with the most votes) or by their scores (--class-method scores: the largest
+mean score). If the class is not certified at R, the row has certified = 0 and bounds
+the mean score of the label: no other class exceeds 1 − lower.
 
 standard: Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1);
-cdf: the same for every threshold on the score, from a band for its distribution
-(their Theorem 2, with the term that Emde et al. 2025, eq. 13, leaves out);
-tangent (default): the tangent of cdf's sum at the selection samples' distribution,
-a mean, which needs no band. Without selection samples (--class label) the first
-twentieth of the samples takes their place, and the others are in the mean.
+cdf: applies this to every threshold on the score, with a band for the score's
+distribution (their Theorem 2, with the term that Emde et al. 2025, eq. 13, leaves
+out); tangent (default): replaces cdf's sum by its tangent at the distribution of the
+selection samples. The tangent is a mean, so it needs no band. Without selection
+samples (--class label) the first twentieth of the samples fixes the tangent, and the
+others form the mean.
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
@@ -86,15 +86,15 @@ twentieth of the samples takes their place, and the others are in the mean.
 	f := cmd.Flags()
 	f.SortFlags = false
 	p := &o.scores.Params
-	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "radii of the attack (L2), in the units of the data")
+	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 radii of the attack, in the units of the data")
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on means: "+names(certify.MeanBounds()))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of cdf: binomial (tight in the tails) or dkw (the papers')")
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "how the class is certified: scores, or by votes: "+names(certify.VoteMethods())+";\nof a run, as it was run; else scores")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores, or for votes "+names(certify.VoteMethods())+";\ndefault: as in the run, else scores")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how scores certify the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
-	integerVar(f, &o.scores.N0, "n0", 0, "take the first `k` samples for the selection, where the file has none")
-	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature of the saved probabilities, relative to the one they were saved with")
+	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples for selection, if the file has no selection samples")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature to apply to the saved probabilities, on top of the one at saving")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -116,7 +116,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // scores: the radius of the class is that of the second margin, whatever the run certified
+	if q.Votes == "" { // scores certify the second margin, whatever the run certified
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound
@@ -139,10 +139,10 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
-// writeTangentSamples says what is done without selection samples.
+// writeTangentSamples names the samples that fix the tangent where there are no selection samples.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
-		fmt.Fprintf(w, "no selection samples: the first %d of the %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
+		fmt.Fprintf(w, "no selection samples: the first %d of %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
 	}
 }
 
@@ -164,7 +164,7 @@ func writeConfidence(w io.Writer, r run.Confidence) error {
 	if err := t.WriteText(w); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nleft out: the class is not certified at the radius; --out bounds the score of the label instead")
+	fmt.Fprintln(w, "\nleft out: examples whose class is not certified at the radius; --out bounds the score of their label")
 	writeTangentSamples(w, r.TangentSamples, r.N)
 	return conditions{r.Arithmetic, r.Precision, r.Quantisation}.write(w)
 }

@@ -28,10 +28,10 @@ type digit struct {
 	pixels []byte
 }
 
-// digitNames sort in another order than the digits.
+// digitNames: their alphabetical order differs from the digits' order.
 var digitNames = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
-// writeDigits is the script command 'digits': it writes the first bundled digits in the formats that people have them in.
+// writeDigits is the script command 'digits': it writes the first bundled digits in common formats.
 func writeDigits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: digits")
@@ -139,14 +139,14 @@ func putImages(put func(string, []byte), list []digit) {
 	put("test.parquet", parquetFile.Bytes())
 }
 
-// shellBlock is a block of shell commands of a document, pipelineStep a command of a CI system in one of YAML.
+// shellBlock matches a block of shell commands in a document, pipelineStep a command in a YAML block for a CI system.
 var (
 	shellBlock   = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 	pipelineStep = regexp.MustCompile("(?m)^ +- (?:run: )?(sh .*)$")
 )
 
-// steps is the script command 'steps FILE': it writes what the document FILE has its reader do, the shell blocks and then
-// the steps of pipelines, to steps.sh.
+// steps is the script command 'steps FILE': it writes the commands in the document FILE, first shell blocks, then
+// pipeline steps, to steps.sh.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps file")
@@ -162,11 +162,11 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("steps.sh"), script.Bytes(), 0o666))
 }
 
-// certifyCommand is a command of a document, in which MODEL stands for what all have in common.
+// certifyCommand matches a command in a document, where MODEL stands for the flags common to all.
 var certifyCommand = regexp.MustCompile(`(?m)^    rscert certify MODEL (--data .*)$`)
 
 // commands is the script command 'commands FILE': it runs the document's certify commands on the bundled digits, a few
-// of them with little noise. The model must get them right: wrong labels or pixels would not be.
+// of them with little noise. The model must classify them right, which fails with wrong labels or pixels.
 func commands(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: commands file")

@@ -8,28 +8,28 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// addDeviceFlags adds what the model is run on, and how.
+// addDeviceFlags adds the flags for the device and the way it computes.
 func addDeviceFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
-	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices()+"; cuda: all GPUs that work, each with whole examples")
-	choiceVar(f, &p.NoiseOn, "noise-on", run.NoiseOnAuto, run.NoiseOns, "where noise is made and votes are counted: host, device (in the model's graph) or auto (device on a GPU); votes are the same, scores but for a few models' last bits")
-	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "numbers that the model is computed in: f32, bf16 or f16 (openvino), tf32 (cuda); part of what is certified")
-	f.BoolVar(&o.allowTF32, "allow-tf32", false, "of CUDA: let the GPU round factors to TF32, the same as --precision tf32")
-	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "of CUDA: run convolutions with the channels last")
-	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "of CUDA: how cuDNN's convolutions are chosen: heuristic, exhaustive (by timing; not repeatable) or default")
-	integerVar(f, &p.Batch, "batch", 0, "samples a call of the model; 0 = choose")
-	integerVar(f, &p.Threads, "threads", 0, "threads; 0 = one a core")
+	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices()+"; cuda: all working GPUs, each with whole examples")
+	choiceVar(f, &p.NoiseOn, "noise-on", run.NoiseOnAuto, run.NoiseOns, "where to make noise and count votes: host, device (in the model's graph) or auto (device on a GPU); the votes are the same, and scores differ at most in the last bits")
+	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model: f32, bf16 or f16 (openvino), tf32 (cuda); the certificates are for this format")
+	f.BoolVar(&o.allowTF32, "allow-tf32", false, "CUDA: let the GPU round factors to TF32; the same as --precision tf32")
+	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "CUDA: run convolutions with the channels last")
+	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "CUDA: how to choose cuDNN's convolutions: heuristic, exhaustive (by timing; not repeatable) or default")
+	integerVar(f, &p.Batch, "batch", 0, "samples per call of the model; 0 = automatic")
+	integerVar(f, &p.Threads, "threads", 0, "threads; 0 = one per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Library)
 }
 
-// choosePrecision settles what --allow-tf32 says, beside a --precision that may be given.
+// choosePrecision applies --allow-tf32; given says whether --precision is given too.
 func (o *certifyOptions) choosePrecision(given bool) error {
 	if !o.allowTF32 {
 		return nil
 	}
 	if given && o.Precision != onnx.TF32 {
-		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", o.Precision), "leave one of them away")
+		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", o.Precision), "leave one of them out")
 	}
 	o.Precision = onnx.TF32
 	return nil

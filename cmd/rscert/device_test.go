@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// The command line of a run on GPUs asks for what the run had.
+// The command line of a run on GPUs repeats the run's flags.
 func TestCertifyLineOnGPUs(t *testing.T) {
 	var r runfolder.Run
 	r.Parameters.Precision, r.Parameters.PreferNHWC, r.Parameters.ConvSearch = onnx.TF32, true, onnx.DefaultSearch

@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/reliability"
 )
 
-// diagramOptions say how a reliability diagram looks.
+// diagramOptions are the flags of the reliability diagram.
 type diagramOptions struct {
-	title *string // nil: one is made
+	title *string // nil: made from the file, its size and ECE
 	size  picture.Size
 	curve curveKind
 }
@@ -32,7 +32,7 @@ var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describ
 
 func (c curveKind) String() string { return string(c) }
 
-// line is the curve through the diagram of d.
+// line returns the curve for the diagram of d, or nil.
 func (c curveKind) line(d pictured) *reliability.Curve {
 	switch c {
 	case isotonicCurve:

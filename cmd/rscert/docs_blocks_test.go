@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-// A block of code in a page, and what a mark before it says of it:
+// A block of code in a page. A mark before it says how it is tested:
 //
 //	<!-- not run: REASON -->       one of the reasons below
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
 //	<!-- snippet: NAME DATA -->    make models runs it
 //
-// A block without a mark is run here, as bash.
+// A block without a mark runs here, as bash.
 type docBlock struct {
 	page     string
 	line     int
@@ -30,13 +30,13 @@ type docBlock struct {
 	text     string
 }
 
-// reasons why a block is not run.
+// reasons are the accepted reasons not to run a block.
 var reasons = []string{
 	"output", "a list", "a formula", "a picture", "long", "a cluster", "a container", "a network", "a key is pressed",
 	"data of the reader", "other shells", "jq", "JSON",
 }
 
-// runElsewhere are pages whose blocks something else runs, or nothing can here.
+// runElsewhere lists pages whose blocks another program runs, or that cannot run here.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // each of them, in order: scripts/newcomers/run_page.py
 	"docs/install.md":     "make newcomers", // its three ways; python blocks have a mark
@@ -49,7 +49,7 @@ var (
 	modelCommand = regexp.MustCompile(`^(?:rscert certify MODEL --data .*\n)+$`)
 )
 
-// docBlocks are a page's blocks of code, but for those that programs made.
+// docBlocks returns a page's blocks of code, without the generated ones.
 func docBlocks(page, text string) (all []docBlock) {
 	lines := strings.Split(text, "\n")
 	mark := ""
@@ -90,8 +90,8 @@ func docBlocks(page, text string) (all []docBlock) {
 	return all
 }
 
-// fate says what becomes of a block: "run", "console" (commands after $, with what they print), why it is not run, or
-// what runs it; an error if that is not to be told.
+// fate returns how a block is tested: "run", "console" (commands after $ and their output), the reason not to run it,
+// or the program that runs it.
 func (b docBlock) fate(targets string) (string, error) {
 	kind, what, marked := strings.Cut(b.mark, ": ")
 	switch {
@@ -122,7 +122,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	return "run", nil
 }
 
-// Each block of the pages is run here, or by what its mark names, or says why not.
+// Each block of the pages runs here or elsewhere, or its mark says why not.
 func TestDocsBlocks(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
@@ -163,7 +163,7 @@ func TestDocsBlocks(t *testing.T) {
 	}
 }
 
-// What a mark may say, and what becomes of a block without one.
+// Marks, valid and invalid, and blocks without a mark.
 func TestDocsBlocksNeedMarks(t *testing.T) {
 	const targets = "\nwheel: tools\n"
 	for text, want := range map[string]string{
@@ -218,7 +218,7 @@ func runBlocks(t *testing.T, folder string, blocks []docBlock) {
 				continue
 			}
 			said, _ := bash(here, command)
-			// … is what the page leaves out.
+			// … stands for lines that the page leaves out.
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", `(?s:.*?)`)
 			if !regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(said)) {
 				t.Errorf("%s:%d: %s: it says\n%s\nand not\n%s", b.page, b.line, command, said, want)
@@ -227,7 +227,7 @@ func runBlocks(t *testing.T, folder string, blocks []docBlock) {
 	}
 }
 
-// bash runs a script and returns what it prints.
+// bash runs a script and returns its output.
 func bash(folder, script string) (string, error) {
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = folder
@@ -237,8 +237,8 @@ func bash(folder, script string) (string, error) {
 	return string(said), err
 }
 
-// shortened is rscert on the reader's PATH. It samples little, whatever a page says; … stands for what runs have in
-// common; a run folder may be there already, from the block before.
+// shortened replaces rscert on the reader's PATH. It takes few samples, whatever a page says. … stands for the flags
+// common to all runs. It accepts a run folder that an earlier block made.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do
@@ -256,7 +256,7 @@ fi
 exec "$RSCERT_PROGRAM" "${args[@]}"
 `
 
-// readersFolder has what readers of the pages have: models, data, runs, tables, under the names of the pages.
+// readersFolder makes a folder with the models, data, runs and tables of the pages, under the pages' names.
 func readersFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -310,7 +310,7 @@ func readersFolder(t *testing.T) string {
 	return folder
 }
 
-// head are the first lines of a compressed text.
+// head returns the first lines of a compressed text.
 func head(t *testing.T, compressed []byte, lines int) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
@@ -324,7 +324,7 @@ func head(t *testing.T, compressed []byte, lines int) []byte {
 	return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), lines+1)[:lines], nil)
 }
 
-// without is a zip file without one of its files.
+// without returns a zip file without one of its files.
 func without(t *testing.T, path, name string) []byte {
 	t.Helper()
 	r, err := zip.OpenReader(path)

@@ -50,7 +50,7 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 )
 
-// anchors are the names that a page's headings have as links' targets.
+// anchors returns the link targets of a page's headings.
 func anchors(page string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
 		id := notInID.ReplaceAllString(strings.ToLower(h[1]), "")
@@ -62,7 +62,7 @@ func anchors(page string) (all []string) {
 	return all
 }
 
-// Links between pages lead to files and headings that are there.
+// Links between pages lead to existing files and headings.
 func TestDocsLinks(t *testing.T) {
 	all := pages(t)
 	links := 0
@@ -93,7 +93,7 @@ func TestDocsLinks(t *testing.T) {
 
 var continued = regexp.MustCompile(`\s*\\\n\s*`)
 
-// commandLines are the commands of rscert that a page shows: lines of blocks, and code within lines.
+// commandLines returns the rscert commands in a page: lines of blocks, and code within lines.
 func commandLines(page string) (all []string) {
 	page = continued.ReplaceAllString(page, " ")
 	inFence := false
@@ -116,11 +116,11 @@ func commandLines(page string) (all []string) {
 	return all
 }
 
-// Commands in the pages name commands and flags that there are.
+// Commands in the pages name existing commands and flags.
 func TestDocsCommands(t *testing.T) {
 	checked := 0
 	for path, page := range pages(t) {
-		if path == "CHANGELOG.md" { // names what went, too
+		if path == "CHANGELOG.md" { // names removed flags, too
 			continue
 		}
 		for _, line := range commandLines(page) {
@@ -141,8 +141,8 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// Commands of the pages on models and data run until they miss their model: their flags parse, their values are valid
-// and go together.
+// Commands of the pages on models and data fail only because the model is missing: their flags parse, and their values
+// are valid together.
 func TestDocsValues(t *testing.T) {
 	all := pages(t)
 	t.Chdir(t.TempDir())
@@ -168,10 +168,10 @@ func TestDocsValues(t *testing.T) {
 	}
 }
 
-// words are a shell's words, quoted by either quotes or not at all.
+// words matches a shell's words, in single or double quotes or unquoted.
 var words = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
 
-// withoutModel runs a command of a page in the working directory, where there is no file, and returns what it says.
+// withoutModel runs a command of a page in the working directory, without its files, and returns its error output.
 func withoutModel(line string) string {
 	line = strings.Replace(line, "…", "MODEL --data my-data", 1)
 	line = strings.Replace(line, "MODEL", "--model my.onnx --sigma 0.25 --out run", 1)
@@ -190,10 +190,10 @@ func withoutModel(line string) string {
 	return said.String()
 }
 
-// shellEnd is where a command ends in a line: a pipe, a comment, or the words beside it in a list.
+// shellEnd matches the end of a command in a line: a pipe, a comment, or the text next to it in a list.
 var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 
-// wrongCommand says what is wrong with a command line; nothing: "".
+// wrongCommand returns the fault of a command line, or "".
 func wrongCommand(line string) string {
 	var started bool
 	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}, &started)
@@ -238,7 +238,7 @@ func wrongCommand(line string) string {
 // A paper as the texts name it: Cohen et al. 2019, Maurer & Pontil (2009), Platt's (1999).
 var citation = regexp.MustCompile(`\p{Lu}[\p{L}-]+(?:(?:,? (?:&|and) \p{Lu}[\p{L}-]+)| et al\.)?(?:'s)?,? \(?((?:19|20)\d{2})\b`)
 
-// notPapers begin what looks like a paper.
+// notPapers begin phrases that only look like papers.
 var notPapers = regexp.MustCompile(`^(January|February|March|April|May|June|July|August|September|October|November|December|RFC|In|Of|Since|COMP|CIFAR|OpenVINO|SAND|Until) `)
 
 var surname = regexp.MustCompile(`\p{Lu}[\p{L}]+`)
@@ -269,13 +269,13 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// wrapped is where a line of a comment in Go goes on in the next.
+// wrapped matches a line break within a Go comment.
 var wrapped = regexp.MustCompile(`\n\s*// ?`)
 
 // paperRow is a row of docs/references.md: key, name, authors, title, where.
 var paperRow = regexp.MustCompile(`(?m)^\| <a id="([a-z]+\d{4})"></a>([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 
-// papers are the rows of docs/references.md without their anchors, by key.
+// papers returns the rows of docs/references.md without their anchors, by key.
 func papers(t *testing.T, page string) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
@@ -292,13 +292,13 @@ func papers(t *testing.T, page string) map[string]string {
 }
 
 var (
-	// paperLink is a link to a paper: what it says, and the key.
+	// paperLink matches a link to a paper: its text and the key.
 	paperLink = regexp.MustCompile(`\[([^\]]+)\]\((?:docs/)?references\.md#(\w+)\)`)
-	// notProse is what can have no links: blocks, headings, code, and parts that programs make.
+	// notProse matches parts without links: blocks, headings, code and generated parts.
 	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
 )
 
-// unlinked are the papers that a page names without a link, and links that lead to another paper.
+// unlinked returns the papers that a page names without a link, and links to a wrong paper.
 func unlinked(page string, rows map[string]string) (wrong []string) {
 	page = notProse.ReplaceAllString(outsideMarks(page), "")
 	page = paperLink.ReplaceAllStringFunc(page, func(link string) string {
@@ -317,7 +317,7 @@ func unlinked(page string, rows map[string]string) (wrong []string) {
 	return wrong
 }
 
-// outsideMarks is a page without the parts that studies make.
+// outsideMarks returns a page without its generated parts.
 func outsideMarks(page string) string {
 	for {
 		before, rest, found := strings.Cut(page, "<!-- made: ")
@@ -330,7 +330,7 @@ func outsideMarks(page string) string {
 	}
 }
 
-// Where a page of docs names a paper, a link leads to the paper's row.
+// Where a page names a paper, a link leads to the paper's row.
 func TestPapersAreLinked(t *testing.T) {
 	all := pages(t)
 	rows := papers(t, all["docs/references.md"])
@@ -435,7 +435,7 @@ func TestDocsAreInside(t *testing.T) {
 	}
 }
 
-// 'rscert help methods' has every method of the tables, whether it is sound, and papers that are in docs/references.md.
+// 'rscert help methods' lists every method, says whether it is sound, and names papers in docs/references.md.
 func TestMethodsTopic(t *testing.T) {
 	var out strings.Builder
 	if code := execute([]string{"help", "methods"}, streams{strings.NewReader(""), &out, io.Discard}); code != exitDone {

@@ -20,46 +20,45 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
+// doctorOptions are the flags of doctor.
 type doctorOptions struct {
 	library string
 	json    bool
 }
 
 func newDoctor(s streams) *cobra.Command {
-	var opts doctorOptions
+	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
-		Long: `Show what rscert would run a model with: the ONNX Runtime library and how it
-was found, its version and execution providers, the GPU, cores and memory. Times a
-small convolutional net on the CPU, on every NVIDIA GPU, and with OpenVINO if its
-library is there, in each precision, so that you see what --device cuda --allow-tf32
-or --device openvino --precision bf16 has to gain. Where a GPU is here and does not
-work, it says why: which library is missing, and what to do.
-Exits 1 and says where it looked if there is no library that works.
+		Long: `Doctor shows the ONNX Runtime library and how rscert found it, its version and
+execution providers, the GPU, cores and memory. It times a small convolutional net
+in each precision on the CPU, on every NVIDIA GPU and with OpenVINO, if its library
+is there: compare --device cuda --allow-tf32 or --device openvino --precision bf16
+before you use them. If a GPU does not work, doctor names the missing library and
+the remedy. If no library works, it lists the places it searched and exits with 1.
 
-The library is the file that --onnxruntime names, else the one that
-$` + onnx.LibraryEnv + ` names, else the one that 'rscert setup' put into the
-user's cache, else one in a system folder.`,
+rscert takes the library from --onnxruntime, else from $` + onnx.LibraryEnv + `,
+else from the user's cache ('rscert setup' puts it there), else from a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return doctor(cmd.Context(), s, opts)
+			return runDoctor(cmd.Context(), s, o)
 		},
 	}
-	libraryFlag(cmd, &opts.library)
-	cmd.Flags().BoolVar(&opts.json, "json", false, "print one JSON document")
+	libraryFlag(cmd, &o.library)
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
 	return cmd
 }
 
-// libraryFlag adds --onnxruntime, which every command that loads a model has.
+// libraryFlag adds --onnxruntime, for every command that loads a model.
 func libraryFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+onnx.LibraryEnv+", the cache, system folders)")
 }
 
-// examination is what doctor finds, in the words of its JSON document.
+// examination is the JSON document of doctor.
 type examination struct {
 	Version string         `json:"rscert"`
 	Go      string         `json:"go"`
@@ -68,9 +67,9 @@ type examination struct {
 	Cores   int            `json:"cores"`
 	Memory  uint64         `json:"memory_available_bytes,omitempty"`
 	GPUs    []string       `json:"gpus"`
-	Vector  []string       `json:"processor"` // what speeds up lower precisions, of what there is
+	Vector  []string       `json:"processor"` // instructions that speed up lower precisions
 	Speeds  []speedReport  `json:"speeds"`
-	Library *libraryReport `json:"library"` // null: none that works
+	Library *libraryReport `json:"library"` // null: no library works
 	Looked  []placeReport  `json:"looked"`
 }
 
@@ -89,7 +88,7 @@ type speedReport struct {
 	Precision onnx.Precision `json:"precision"`
 	Rate      float64        `json:"samples_per_second,omitempty"`
 	Error     string         `json:"error,omitempty"`
-	Hint      string         `json:"hint,omitempty"` // what to do about it
+	Hint      string         `json:"hint,omitempty"` // the remedy
 }
 
 type placeReport struct {
@@ -98,21 +97,21 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func doctor(ctx context.Context, s streams, opts doctorOptions) error {
+func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	available, _ := memory.Available()
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
-	for _, p := range onnx.LibraryPlaces(opts.library) {
+	for _, p := range onnx.LibraryPlaces(o.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
 		if p.Err != nil {
 			report.Error = errorText(p.Err)
 		}
 		e.Looked = append(e.Looked, report)
 	}
-	library, failed := run.OpenLibrary(onnx.Device{}, opts.library)
+	library, failed := run.OpenLibrary(onnx.Device{}, o.library)
 	if failed == nil {
 		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
 		err := library.CUDA()
@@ -124,17 +123,17 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		failed = library.Close()
 	}
 	if len(e.GPUs) > 0 || e.Library != nil && e.Library.CUDA {
-		e.measureOther(ctx, "cuda", opts.library)
+		e.measureOther(ctx, "cuda", o.library)
 	}
-	e.measureOther(ctx, "openvino", opts.library)
-	err := e.write(s.out, opts.json)
+	e.measureOther(ctx, "openvino", o.library)
+	err := e.write(s.out, o.json)
 	if failed != nil {
 		return failed
 	}
 	return err
 }
 
-// measure times the device in every precision that it has.
+// measure times the device in each of its precisions.
 func (e *examination) measure(ctx context.Context, library *onnx.Runtime, device onnx.Device) {
 	speeds, err := library.MeasureSpeeds(ctx, device, e.Cores)
 	if err != nil {
@@ -154,7 +153,7 @@ func (e *examination) addSpeed(s onnx.Speed) {
 	e.Speeds = append(e.Speeds, report)
 }
 
-// measureOther times a device whose library may be another one, if it is here.
+// measureOther times a device that may need another library, if that is installed.
 func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	device, err := onnx.ParseDevice(name)
 	if err != nil {
@@ -185,7 +184,7 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 	}
 	add("processor", "%s", strings.Join(e.Vector, ", "))
 	if len(e.GPUs) == 0 {
-		add("gpu", "no NVIDIA GPU, or no driver for it")
+		add("gpu", "no NVIDIA GPU, or no driver")
 	}
 	for _, gpu := range e.GPUs {
 		add("gpu", "%s", gpu)
@@ -226,9 +225,9 @@ func (l *libraryReport) describe(add func(name, format string, args ...any)) {
 	}
 }
 
-// gpus names the NVIDIA GPUs, with driver and memory where nvidia-smi says so.
+// gpus names the NVIDIA GPUs, with driver and memory if nvidia-smi works.
 func gpus(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // it hangs where a driver does
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver does
 	defer cancel()
 	names := []string{}
 	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()

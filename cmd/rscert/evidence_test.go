@@ -29,7 +29,7 @@ import (
 
 const cnn = "../../testdata/mnist-cnn.onnx"
 
-// writeFile writes a file and the folders that it is in.
+// writeFile writes a file and makes its folders.
 func writeFile(t *testing.T, path string, data []byte) string {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
@@ -38,7 +38,7 @@ func writeFile(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// unpackDigits is the bundled data: images of 28×28 bytes and a label for each.
+// unpackDigits returns the bundled data: images of 28×28 bytes and a label for each.
 func unpackDigits(t *testing.T) (pixels, labels []byte) {
 	t.Helper()
 	unpack := func(name string, header int) []byte {
@@ -60,14 +60,14 @@ func unpackDigits(t *testing.T) (pixels, labels []byte) {
 	return unpack("t10k-images-idx3-ubyte.gz", 16), unpack("t10k-labels-idx1-ubyte.gz", 8)
 }
 
-// npyHeader is that of an array of bytes.
+// npyHeader returns the header of an npy array of bytes.
 func npyHeader(shape string) []byte {
 	dict := fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }", shape)
 	dict += strings.Repeat(" ", 63-(len(dict)+10)%64) + "\n"
 	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(dict))), dict...)
 }
 
-// digitsNPZ is the digits as numpy.savez stores them, five times: more than is read at once.
+// digitsNPZ returns the digits as numpy.savez stores them, repeated five times to exceed one read.
 func digitsNPZ(t *testing.T) []byte {
 	t.Helper()
 	pixels, labels := unpackDigits(t)
@@ -107,8 +107,8 @@ func digitFolder(t *testing.T, dir string, n int) string {
 	return dir
 }
 
-// TestChangesDuringRun changes what a run reads, and what it writes, after its first example: it must fail, in time, and
-// say what has happened.
+// TestChangesDuringRun changes a run's inputs and outputs after its first example: the run must soon fail and name the
+// cause.
 func TestChangesDuringRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -154,7 +154,7 @@ func TestChangesDuringRun(t *testing.T) {
 		{"folder moved", "1", nil, func(_, run string) error { return os.Rename(run, run+"-moved") }, exitFailed, "was deleted or moved"},
 		{"certificates deleted", "1", nil, func(_, run string) error { return os.Remove(filepath.Join(run, runfolder.CertificatesFile)) },
 			exitFailed, "certificates.jsonl: was deleted or moved"},
-		{"votes replaced", "1", nil, func(_, run string) error { // as an editor does that saves a file
+		{"votes replaced", "1", nil, func(_, run string) error { // as an editor does when it saves a file
 			data, err := os.ReadFile(filepath.Join(run, runfolder.VotesFile))
 			return errors.Join(err, os.WriteFile(filepath.Join(run, "new"), data, 0o644),
 				os.Rename(filepath.Join(run, "new"), filepath.Join(run, runfolder.VotesFile)))
@@ -204,8 +204,8 @@ func TestChangesDuringRun(t *testing.T) {
 // TestFlips flips some bits.
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
-// testFlips flips so many single bits of each of a finished run's files, one at a time, and runs every command that reads
-// the file: it must fail, or, to resume, make the file again what it was.
+// testFlips flips single bits, some in each file of a finished run, one at a time, and runs every command that reads
+// the file: the command must fail, or, with --resume, restore the file.
 func testFlips(t *testing.T, flips int) {
 	run := filepath.Join(t.TempDir(), "run")
 	certify := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--sigma", "0.5", "--n", "100", "--n0", "20", "--max", "4",
@@ -264,7 +264,7 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb is a header and n MiB of zeros, in pieces of 8 MiB that are compressed once.
+// gzipBomb returns a header and n MiB of zeros, as 8 MiB pieces compressed once.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {
@@ -279,7 +279,7 @@ func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	return append(piece(header), bytes.Repeat(piece(make([]byte, 8<<20)), n/8)...)
 }
 
-// npzBomb is an archive with an array x of n MiB of zeros.
+// npzBomb returns an archive with an array x of n MiB of zeros.
 func npzBomb(t *testing.T, n int) []byte {
 	t.Helper()
 	var piece bytes.Buffer
@@ -326,7 +326,7 @@ func npzBomb(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// hugeBatch is the bundled model with a fixed batch of 2³¹ and another name for its input.
+// hugeBatch returns the bundled model with a fixed batch of 2³¹ and another name for its input.
 func hugeBatch(t *testing.T, input string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(cnn)
@@ -353,8 +353,8 @@ func hugeBatch(t *testing.T, input string) []byte {
 	return data
 }
 
-// TestHostileInputs gives the program inputs that promise or unpack to far more than there is memory for, or whose names
-// move the cursor: it must end with exit code 2 and one line of printable text, soon, and take little memory.
+// TestHostileInputs gives the program inputs that claim or unpack to far more than the memory, or whose names move the
+// cursor. The program must soon end with exit code 2 and one line of printable text, and use little memory.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -407,7 +407,7 @@ func TestHostileInputs(t *testing.T) {
 			}
 			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
 				t.Logf("%d kB of file, %d MiB of memory, %v", len(tt.data)>>10, usage.Maxrss>>10, took)
-				// What this process has counts too: the system takes it over until the program starts.
+				// The memory of this process counts too, until the program starts.
 				if usage.Maxrss>>10 > 2048 {
 					t.Errorf("took %d MiB of memory", usage.Maxrss>>10)
 				}
@@ -416,7 +416,7 @@ func TestHostileInputs(t *testing.T) {
 	}
 }
 
-// TestDamagedLibrary flips a bit of the library in the cache: it is not loaded.
+// TestDamagedLibrary flips a bit of the library in the cache: rscert must not load it.
 func TestDamagedLibrary(t *testing.T) {
 	if os.Getenv("RSCERT_ONNXRUNTIME") != "" {
 		t.Skip("the library is not the one in the cache")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExports runs models that the snippets of docs/my-model.md wrote (make models), and compares every prediction with that
-// of ONNX Runtime in Python.
+// TestExports runs models that the snippets of docs/my-model.md wrote (make models), and compares every prediction with
+// ONNX Runtime in Python.
 func TestExports(t *testing.T) {
 	const folder = "../../testdata/exports"
 	text, err := os.ReadFile(filepath.Join(folder, "predictions.json"))
@@ -53,7 +53,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// cleanPredictions are those without noise in a file of votes.
+// cleanPredictions returns the predictions without noise in a file of votes.
 func cleanPredictions(t *testing.T, path string) (predictions []int) {
 	t.Helper()
 	text, err := os.ReadFile(path)

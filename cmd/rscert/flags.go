@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// given returns value where its flag was set on the command line, and nil where value is the default.
+// given returns value if its flag is on the command line, and nil otherwise.
 func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("no flag --" + flag)
@@ -24,7 +24,7 @@ func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	return value
 }
 
-// integer is the value of a flag that takes a whole number: 100000, 100_000 or 1e5.
+// integer is a flag's value that is a whole number: 100000, 100_000 or 1e5.
 type integer[T int | int64 | uint64] struct{ value *T }
 
 // integerVar adds a flag that takes a whole number.
@@ -33,7 +33,7 @@ func integerVar[T int | int64 | uint64](f *pflag.FlagSet, value *T, flag string,
 	f.Var(integer[T]{value}, flag, usage)
 }
 
-// exactFloats is up to where every whole number is a float64.
+// exactFloats: a float64 represents every whole number up to it.
 const exactFloats = 1 << 53
 
 func (n integer[T]) Set(s string) error {
@@ -54,7 +54,7 @@ func (n integer[T]) Set(s string) error {
 }
 
 func (n integer[T]) String() string {
-	if n.value == nil { // pflag asks a zero value for its text
+	if n.value == nil { // pflag calls String on a zero value
 		return "0"
 	}
 	return fmt.Sprint(*n.value)
@@ -62,13 +62,13 @@ func (n integer[T]) String() string {
 
 func (n integer[T]) Type() string { return "int" }
 
-// choiceValue is the value of a flag that takes one of a list of values, by its name.
+// choiceValue is a flag's value from a list, given by name.
 type choiceValue[T fmt.Stringer] struct {
 	value *T
 	list  choice.List[T]
 }
 
-// choiceVar adds a flag that takes one of a list.
+// choiceVar adds a flag that takes one value from a list.
 func choiceVar[T fmt.Stringer](f *pflag.FlagSet, value *T, flag string, initial T, list choice.List[T], usage string) {
 	*value = initial
 	f.Var(choiceValue[T]{value, list}, flag, usage)
@@ -84,23 +84,23 @@ func (c choiceValue[T]) Set(s string) error {
 }
 
 func (c choiceValue[T]) String() string {
-	if c.value == nil { // pflag asks a zero value for its text
+	if c.value == nil { // pflag calls String on a zero value
 		return ""
 	}
 	return (*c.value).String()
 }
 
-func (choiceValue[T]) Type() string { return "" } // that of pflag's TextVar: --help shows the name in the usage's backquotes
+func (choiceValue[T]) Type() string { return "" } // as in TextVar: --help then shows the name in the usage's backquotes
 
-// choiceList is the value of a flag that takes several of a list of values, comma-separated or by repeating the flag,
-// each once.
+// choiceList is a flag's value with several names from a list, comma-separated or by repeating the flag. Each name may
+// occur once.
 type choiceList[T fmt.Stringer] struct {
 	values *[]T
 	list   choice.List[T]
-	set    bool // the default has been replaced
+	set    bool // values no longer holds the default
 }
 
-// choiceListVar adds a flag that takes several of a list.
+// choiceListVar adds a flag that takes several values from a list.
 func choiceListVar[T fmt.Stringer](f *pflag.FlagSet, values *[]T, flag string, initial []T, list choice.List[T], usage string) {
 	*values = initial
 	f.Var(&choiceList[T]{values: values, list: list}, flag, usage)
@@ -127,7 +127,7 @@ func (l *choiceList[T]) Set(s string) error {
 }
 
 func (l *choiceList[T]) String() string {
-	if l.values == nil { // pflag asks a zero value for its text
+	if l.values == nil { // pflag calls String on a zero value
 		return "[]"
 	}
 	var names []string
@@ -139,5 +139,5 @@ func (l *choiceList[T]) String() string {
 
 func (*choiceList[T]) Type() string { return listType }
 
-// listType is the Type of lists, which --help shows.
+// listType is the Type of lists, as --help shows it.
 const listType = "strings"

@@ -53,7 +53,7 @@ func TestInteger(t *testing.T) {
 		{"18446744073709551615", 0, most, "int"},
 		{"18446744073709551616", 0, 0, "int uint"},
 		{"9007199254740992.0", 1 << 53, 1 << 53, ""},
-		{"1e16", 0, 0, "int uint"}, // not every whole number there is a float64
+		{"1e16", 0, 0, "int uint"}, // beyond 2⁵³ float64 skips whole numbers
 		{"1.5", 0, 0, "int uint"},
 		{"1e-1", 0, 0, "int uint"},
 		{"1e400", 0, 0, "int uint"},
@@ -89,7 +89,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// What other programs call a thing must be a name that a command or flag here has.
+// Names from other programs map to existing commands and flags.
 func TestElsewhereNames(t *testing.T) {
 	root := newRoot(streams{}, new(bool))
 	commands, flags, values := []string{"--version"}, []string{"help"}, []string{}
@@ -112,7 +112,7 @@ func TestElsewhereNames(t *testing.T) {
 	}
 }
 
-// Every choice of a flag is a value that it takes, and its default is one of them.
+// A flag accepts each of its choices, and its default is one of them.
 func TestChoicesParse(t *testing.T) {
 	for _, cmd := range newRoot(streams{}, new(bool)).Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -21,15 +21,15 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// gateOptions are the flags of requirements, of every command that has them.
+// gateOptions are the flags for requirements, shared by several commands.
 type gateOptions struct {
 	required    []gate.Requirement
-	drop        gate.Drop // of report
+	drop        gate.Drop // report only
 	junit       string
 	annotations annotations
 }
 
-// annotations say for which CI system outcomes are marked in the log.
+// annotations selects the CI system whose log shows the outcomes.
 type annotations string
 
 const (
@@ -44,12 +44,12 @@ var annotationKinds = choice.Of("annotations", annotateGitHub, annotateNone, ann
 
 func (a annotations) String() string { return string(a) }
 
-// github reports whether workflow commands are written.
+// github reports whether to write GitHub's workflow commands.
 func (a annotations) github() bool {
 	return a == annotateGitHub || a == annotateAuto && os.Getenv("GITHUB_ACTIONS") == "true"
 }
 
-// requirementList is the value of --require: one a flag, because a requirement has commas in it.
+// requirementList is the value of --require: one per flag, because a requirement contains commas.
 type requirementList struct{ list *[]gate.Requirement }
 
 func (l requirementList) Set(s string) error {
@@ -61,7 +61,7 @@ func (l requirementList) Set(s string) error {
 }
 
 func (l requirementList) String() string {
-	if l.list == nil { // pflag asks a zero value for its text
+	if l.list == nil { // pflag calls String on a zero value
 		return ""
 	}
 	var all []string
@@ -76,9 +76,9 @@ func (requirementList) Type() string { return "requirement" }
 // gateFlags adds the flags to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
-	f.Var(requirementList{&o.required}, "require", "a `requirement`, such as certified-accuracy@0.5>=0.60: exit code 3 where it is not met; repeatable (docs/gate.md)")
+	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; repeatable (docs/gate.md)")
 	f.StringVar(&o.junit, "junit", "", "write each requirement as a test to this JUnit XML `file`")
-	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "mark each requirement for a CI `system` on stderr: "+annotationKinds.Described())
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "mark each requirement on stderr for this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether anything is required.
@@ -87,12 +87,12 @@ func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given()
 // check refuses flags that cannot be carried out, before any work.
 func (o gateOptions) check(inputs ...string) error {
 	if o.junit != "" && !o.given() {
-		return badInputf("--junit: there is nothing to report on without --require")
+		return badInputf("--junit: without --require there is nothing to report")
 	}
 	return checkOutput("junit", o.junit, inputs...)
 }
 
-// names are the requirements as the tests of a JUnit file.
+// names returns the names of the requirements in a JUnit file.
 func (o gateOptions) names() []string {
 	var names []string
 	for _, r := range o.required {
@@ -104,7 +104,7 @@ func (o gateOptions) names() []string {
 	return names
 }
 
-// taus are the thresholds that the requirements need.
+// taus returns the thresholds that the requirements need.
 func (o gateOptions) taus() (taus []float64) {
 	for _, r := range o.required {
 		if tau, ok := r.Tau(); ok {
@@ -117,8 +117,8 @@ func (o gateOptions) taus() (taus []float64) {
 // errDidNotFinish stands in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and says whether its outcomes are met. Work that fails is neither met nor failed: the JUnit file
-// says from the start that the tests did not run.
+// decide does the work and returns an error unless all outcomes are met. The JUnit file says from the start that the
+// tests did not run, and still says so if the work fails.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err
@@ -164,13 +164,13 @@ func (e requirementError) Error() string {
 	return fmt.Sprintf("%d of %d requirements are not met", e.unmet, e.of)
 }
 
-// checkSummary says which requirements a run meets.
+// checkSummary checks the requirements on summaries of runs.
 func (o gateOptions) checkSummary(all ...summary.Summary) ([]gate.Outcome, error) {
 	outcomes, err := gate.Check(o.required, all...)
 	return outcomes, badInput(err)
 }
 
-// checkPath says which requirements the run at a path meets.
+// checkPath checks the requirements on the run at a path.
 func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil
@@ -188,7 +188,7 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	return o.checkSummary(s)
 }
 
-// checkStudy says which requirements the results of acce meet.
+// checkStudy checks the requirements on the results of acce.
 func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.Result) ([]gate.Outcome, error) {
 	if len(o.required) == 0 {
 		return nil, nil
@@ -198,14 +198,14 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
-	if b.Alpha > 0 { // of a run: all its classes were certified soundly
+	if b.Alpha > 0 { // from a run: sound methods certified all its classes
 		sound := true
 		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
 	}
 	return o.checkSummary(s)
 }
 
-// needRadii refuses requirements on bounds at radii that a run will not have.
+// needRadii refuses requirements at radii where the run will have no bounds.
 func (o gateOptions) needRadii(radii []float64) error {
 	for _, r := range o.required {
 		if radius, ok := r.Radius(); ok && r.OfBounds() && !slices.Contains(radii, radius) {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// groupKey is the annotation of flags with the title that they stand under in --help.
+// groupKey annotates flags with the title of their group in --help.
 const groupKey = "rscert_group"
 
-// group puts the command's flags that are in no group yet under a title of --help.
+// group puts the command's flags without a group under a title in --help.
 func group(cmd *cobra.Command, title string) {
 	f := cmd.Flags()
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -26,7 +26,7 @@ func group(cmd *cobra.Command, title string) {
 	})
 }
 
-// otherFlags is the title of flags in no group, where others are in one.
+// otherFlags is the title for flags without a group.
 const otherFlags = "Other flags"
 
 // flagUsages lists the flags of a command in their groups.
@@ -44,7 +44,7 @@ func flagUsages(cmd *cobra.Command) string {
 			titles = append(titles, title)
 		}
 		shown := *flag
-		if shown.DefValue == "[]" && shown.Value.Type() != "stringSlice" { // pflag takes it for a default of lists of numbers
+		if shown.DefValue == "[]" && shown.Value.Type() != "stringSlice" { // pflag would show [] as the default of lists of numbers
 			shown.DefValue = ""
 		}
 		groups[title].AddFlag(&shown)
@@ -62,7 +62,7 @@ func flagUsages(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// helpWidth is the terminal's, at most what reads well; 0, no wrapping, elsewhere.
+// helpWidth returns the terminal's width, at most 120 columns, or 0 (no wrapping) without a terminal.
 func helpWidth() int {
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return 0
@@ -74,7 +74,7 @@ func helpWidth() int {
 	return min(width, 120)
 }
 
-// groupFlags makes the help of a command and of those below it list flags in their groups.
+// groupFlags makes the help of a command and its subcommands list flags by group.
 func groupFlags(root *cobra.Command) {
 	const flags = "{{if .HasAvailableLocalFlags}}\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}"
 	before, after, found := strings.Cut(root.UsageTemplate(), flags)

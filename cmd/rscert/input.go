@@ -2,24 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-
-	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/table"
 )
 
-// oneFile is the Args of commands that read one file.
-func oneFile(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one input file, got %d arguments", len(args))
-	}
-	return nil
-}
-
-// readTable reads a table and shows how far it is. Its errors are the input's.
+// readTable reads a table and shows its progress. Its errors are input errors.
 func readTable(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	size := int64(-1)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

@@ -16,8 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// program returns a command that runs rscert, the real program, in a process
-// of its own.
+// program returns a command that runs the real rscert in its own process.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -30,7 +29,7 @@ func certifyArgs(out string, more ...string) []string {
 		"--sigma", "0.5", "--seed", "1", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
 }
 
-// everything makes a run write every file that a run folder can have.
+// everything makes a run write every kind of file of a run folder.
 var everything = []string{"--confidence-radii", "0.25,0.5", "--save-scores"}
 
 func results(t *testing.T, dir string) map[string][]byte {
@@ -49,10 +48,9 @@ func results(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// TestKilled kills a run again and again, at moments spread over its whole
-// length, and checks that no certificate is lost, no line torn, and that the
-// run that is resumed to its end has the bytes of one that was never killed. The
-// noise is made on the host and in the model's graph by turns.
+// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line torn,
+// and the run resumed to its end must have the bytes of an undisturbed one. The noise alternates between host and
+// model's graph.
 func TestKilled(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
@@ -77,8 +75,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Some of these moments fall before a run gets on at all; the bound on kills
-		// lets the test end on any machine.
+		// Some of these moments fall before the run makes progress; the limit on kills ends the test on any machine.
 		var timer *time.Timer
 		if kills < 20 {
 			timer = time.AfterFunc(time.Duration(rng.Float64()*float64(length)/2), func() { _ = cmd.Process.Kill() })
@@ -96,7 +93,7 @@ func TestKilled(t *testing.T) {
 		}
 		kills++
 		if _, err := os.Stat(filepath.Join(dir, runfolder.CertificatesFile)); err != nil {
-			continue // killed before the folder was there
+			continue // killed before the folder existed
 		}
 		after := results(t, dir)
 		for name, data := range after {
@@ -123,7 +120,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("killed %d times", kills)
 }
 
-// TestInterrupted checks exit code 130 and that the run can go on.
+// TestInterrupted checks exit code 130, and that the run can resume.
 func TestInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := certifyArgs(dir, "--n", "100000", "--resume")
@@ -133,7 +130,7 @@ func TestInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for { // until the run is under way
+	for { // until the run has started
 		if _, err := os.Stat(filepath.Join(dir, runfolder.VotesFile)); err == nil {
 			break
 		}

@@ -21,7 +21,7 @@ type kubernetesOptions struct {
 	format manifestFormat
 }
 
-// manifestFormat is how a manifest is written.
+// manifestFormat is the format of the manifest.
 type manifestFormat string
 
 const (
@@ -39,15 +39,15 @@ func newKubernetes(s streams) *cobra.Command {
 		Use:   "kubernetes --shards K --image IMAGE --claim CLAIM -- certify …",
 		Short: "Print a run as an Indexed Job for Kubernetes",
 		Long: `Kubernetes prints the manifest of an Indexed Job that runs 'rscert certify …' in
-shards: a pod a shard, all with one seed, which is drawn once and is in the manifest.
-Nothing is sent to a cluster; 'kubectl apply -f' does that. With --merge it prints the
-Job that merges the shards once they are done.
+shards, one pod per shard. All shards share one seed, which the manifest records. The
+command sends nothing to a cluster; 'kubectl apply -f' does that. With --merge it
+prints the Job that merges the finished shards.
 
-Model, data and results are on one volume, which all pods mount (ReadWriteMany where
-they run on several nodes); paths of certify are taken from its root. A shard that
-fails starts again and goes on where it stopped. One that ends with exit code 2 (wrong
-input) does not, and a pod that is lost with its node does not count as failed. This
-takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
+All pods mount one volume with model, data and results (ReadWriteMany if they run on
+several nodes). Relative paths in certify's flags start at the root of the volume. A
+shard that fails starts again and continues where it stopped. A shard that ends with
+exit code 2 (wrong input) does not start again. A pod lost with its node does not
+count as failed. This needs Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
   kubectl wait --for=condition=complete --timeout=-1s job/rscert
@@ -57,26 +57,26 @@ takes Kubernetes 1.29 or later (backoffLimitPerIndex).`,
       certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
-				words = nil // in front of --
+				words = nil // the words are before --
 			}
 			return runKubernetes(s, o, words)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Shards, "shards", 0, "split the run into so `many` pods")
+	f.IntVar(&o.Shards, "shards", 0, "number of pods, each with one shard of the run")
 	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
-	f.StringVar(&o.Claim, "claim", "", "PersistentVolumeClaim with model and data, on which the results are written too")
+	f.StringVar(&o.Claim, "claim", "", "PersistentVolumeClaim with model and data; takes the results too")
 	f.StringVar(&o.Mount, "mount", "/work", "`path` of the volume in the pods")
-	f.StringVar(&o.Name, "name", "rscert", "of the Job")
-	f.IntVar(&o.AtOnce, "at-once", 0, "let at most so `many` pods run at a time; 0 = all")
-	f.IntVar(&o.Retries, "retries", 2, "start a shard that has failed at most so many times again")
-	f.IntVar(&o.CPUs, "cpus", 2, "processors of a pod, and threads unless certify's --threads says else")
-	f.StringVar(&o.Memory, "memory", "4Gi", "of a pod")
-	f.IntVar(&o.GPUs, "gpus", 0, "of a pod: nvidia.com/gpu")
-	f.IntVar(&o.FSGroup, "fs-group", 0, "give the volume to this group: 65532 for the image of packaging/docker, which does not run as root")
+	f.StringVar(&o.Name, "name", "rscert", "name of the Job")
+	f.IntVar(&o.AtOnce, "at-once", 0, "most pods to run at a time; 0 = all")
+	f.IntVar(&o.Retries, "retries", 2, "most restarts of a shard that fails")
+	f.IntVar(&o.CPUs, "cpus", 2, "processors per pod, also the threads unless certify's --threads is given")
+	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod")
+	f.IntVar(&o.GPUs, "gpus", 0, "GPUs per pod (nvidia.com/gpu)")
+	f.IntVar(&o.FSGroup, "fs-group", 0, "group that owns the volume: 65532 for the image in packaging/docker, which does not run as root")
 	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
-	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "of the manifest: "+manifestFormats.String())
+	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "format of the manifest: "+manifestFormats.String())
 	return cmd
 }
 
@@ -95,11 +95,11 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 			return err
 		}
 		if certify.seed == nil {
-			fmt.Fprintf(s.err, "seed: %d of all shards; --seed %d repeats the noise\n", o.Seed, o.Seed)
+			fmt.Fprintf(s.err, "seed: %d for all shards; --seed %d repeats the noise\n", o.Seed, o.Seed)
 		}
 		manifest = o.Manifest()
 	}
-	if o.format == jsonManifest { // not --json, whose documents name a schema in a member that Kubernetes would refuse
+	if o.format == jsonManifest { // not --json: its documents have a member schema, which Kubernetes refuses
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
@@ -114,12 +114,12 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with -merge or a pod's index a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with -merge or a pod's index it must be a label
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )
 
-// validate checks what Kubernetes would refuse, or take for something else.
+// validate refuses values that Kubernetes would refuse or misread.
 func (o kubernetesOptions) validate() error {
 	if err := checkShards(o.Shards); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (o kubernetesOptions) validate() error {
 	case !kubernetesName.MatchString(o.Name):
 		return badInputf("--name %q: want at most 50 of a–z, 0–9 and -", o.Name)
 	case !claimName.MatchString(o.Claim):
-		return badInputf("--claim %q: is no name of a PersistentVolumeClaim", o.Claim)
+		return badInputf("--claim %q: is not a name of a PersistentVolumeClaim", o.Claim)
 	case !path.IsAbs(o.Mount):
 		return badInputf("--mount %q: want a path that begins with /", o.Mount)
 	case !quantity.MatchString(o.Memory):

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// A law that exists in this test alone goes through certify, radius, confidence and report: its flag, its noise, its
-// radii in its norm, and the words for them.
+// A law defined only in this test works in certify, radius, confidence and report: flag, noise, radii in its norm, and
+// the words for them.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")
@@ -95,7 +95,7 @@ func TestLawOfATest(t *testing.T) {
 	}
 }
 
-// hasMembers reports whether a document has all of some members of a JSON object, whatever its indentation.
+// hasMembers reports whether a document contains all the given members of a JSON object, with any indentation.
 func hasMembers(doc string, members ...string) bool {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(doc)) != nil {

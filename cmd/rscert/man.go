@@ -8,28 +8,29 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newMan is a hidden command for those who package rscert: 'make man' calls it.
+// newMan is a hidden command for packagers: 'make man' calls it.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
 		Short:  "Write the man pages",
-		Long:   "Man writes a page of every command to a folder. Their date is now, or $SOURCE_DATE_EPOCH.",
+		Long:   "Man writes a page for every command to a folder, dated $SOURCE_DATE_EPOCH or now.",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return badInput(err)
-			}
-			root := cmd.Root()
-			manText(root)
-			header := doc.GenManHeader{Section: "1", Source: "rscert " + version(), Manual: "rscert"}
-			return doc.GenManTree(root, &header, args[0])
-		},
+		RunE:   func(cmd *cobra.Command, args []string) error { return runMan(cmd.Root(), args[0]) },
 	}
 }
 
-// manText makes the help of a command and of those below it the Markdown that cobra takes it for: lists stay as they
-// are laid out, and no sign is markup.
+func runMan(root *cobra.Command, folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return badInput(err)
+	}
+	manText(root)
+	header := doc.GenManHeader{Section: "1", Source: "rscert " + version(), Manual: "rscert"}
+	return doc.GenManTree(root, &header, folder)
+}
+
+// manText turns the help of a command and its subcommands into the Markdown that cobra expects: lists keep their
+// layout, and every sign stands for itself.
 func manText(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	var b strings.Builder
@@ -52,5 +53,5 @@ func manText(cmd *cobra.Command) {
 	}
 }
 
-// markup escapes what Markdown would take for markup.
+// markup escapes the signs that Markdown reads as markup.
 var markup = strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`, "[", `\[`, "|", `\|`)

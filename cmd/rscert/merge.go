@@ -25,15 +25,15 @@ func newMerge(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge RUN… --out RUN",
 		Short: "Join the shards of a run",
-		Long: `Merge joins run folders that 'rscert certify --shard i/k' wrote into one, with the
-bytes of the run that was never split: votes, certificates, bounds on the confidence
-and scores. run.json differs in what the model ran on: it lists that of every shard.
+		Long: `Merge joins the run folders of 'rscert certify --shard i/k' into one. Votes,
+certificates, bounds on the confidence and scores have the same bytes as in an
+unsplit run. Only run.json differs: it lists the hardware of every shard.
 
-Merge refuses shards that are not finished or damaged and says how to finish them,
-shards that differ in a parameter, the model, the data or the software, examples that
-are in two shards, and a run of which shards are missing. With --allow-gaps it joins
-what there is; run.json then lists the shards, and the run counts as not finished.
-Shards need not be of one size: 0/2, 1/4 and 3/4 are a run, too.`,
+Merge refuses shards that are unfinished or damaged (it prints the command that
+finishes them), shards that differ in a parameter, the model, the data or the
+software, examples that occur twice, and incomplete runs. With --allow-gaps it joins
+the shards given; run.json then lists them, and the run counts as unfinished.
+Shards may differ in size: 0/2, 1/4 and 3/4 form a run, too.`,
 		Example: `  rscert merge part0 part1 part2 part3 --out run
   rscert merge part* --out run --allow-gaps`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -49,8 +49,8 @@ Shards need not be of one size: 0/2, 1/4 and 3/4 are a run, too.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.out, "out", "", "run `folder` to write")
-	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards also where others are missing")
-	f.BoolVar(&o.json, "json", false, "print what was merged as JSON")
+	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards even if others are missing")
+	f.BoolVar(&o.json, "json", false, "print the shards and counts as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
 }
@@ -60,7 +60,7 @@ type mergeReport struct {
 	Out      string            `json:"out"`
 	Examples int               `json:"examples"`
 	Shards   []runfolder.Shard `json:"shards"`
-	// Missing are the shards of the whole run that were not given, Absent their examples.
+	// Missing lists the shards of the whole run that were not given; Absent counts their examples.
 	Missing []runfolder.Shard `json:"missing_shards,omitempty"`
 	Absent  int               `json:"missing_examples,omitempty"`
 }
@@ -100,11 +100,11 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	if o.json {
 		return report.WriteJSON(s.out, "merge", done)
 	}
-	fmt.Fprintf(s.out, "%d examples of %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
+	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
 	return nil
 }
 
-// explainShard says how to finish a shard.
+// explainShard adds the command that finishes a shard.
 func explainShard(err error) error {
 	var shard *runfolder.ShardError
 	if !errors.As(err, &shard) {
@@ -113,13 +113,13 @@ func explainShard(err error) error {
 	return hint.Add(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
 }
 
-// explainGap says how to sample the first shard that is missing.
+// explainGap adds the command that samples the first missing shard.
 func explainGap(gap *runfolder.GapError) error {
 	if len(gap.Missing) == 0 {
-		return hint.Add(gap, "name all shards, or join what there is by --allow-gaps")
+		return hint.Add(gap, "name all shards, or join these with --allow-gaps")
 	}
 	run := gap.Run
 	run.Parameters.Shard = gap.Missing[0]
 	folder := fmt.Sprintf("part%d", run.Parameters.Shard.I)
-	return hint.Add(gap, "name all shards, join what there is by --allow-gaps, or sample what is missing: %s", certifyLine(run, folder))
+	return hint.Add(gap, "name all shards, join these with --allow-gaps, or sample the missing ones: %s", certifyLine(run, folder))
 }

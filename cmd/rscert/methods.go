@@ -5,47 +5,49 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/choice"
 )
 
-// names lists methods for the help of a flag: betting (default), hoeffding, ….
-func names[M ~string](rows []certify.Row[M]) string {
-	var all []string
-	for _, r := range rows {
-		name := string(r.Name)
-		if !r.Sound {
-			name += " (not sound)"
-		}
-		all = append(all, name)
-	}
-	return strings.Join(all, ", ")
-}
-
-// named is a method by its name.
-type named interface {
-	~string
-	fmt.Stringer
-}
-
-// methods are methods as choices. No name leaves the choice to the evidence.
-func methods[M named](rows []certify.Row[M]) choice.List[M] {
-	var all []M
-	what := map[M]string{}
-	for _, r := range rows {
-		all = append(all, r.Name)
-		what[r.Name] = r.What
-	}
-	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
-}
-
-// listed is one line a method, for the help of a command.
-func listed[M ~string](rows []certify.Row[M]) string {
+// newMethodsTopic makes 'rscert help methods' from the tables of methods.
+func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
+	b.WriteString(`The methods by name. The result of a sound method is true with the stated probability;
+methods that are not sound only reproduce their papers. Brackets name a method's papers:
+[cohen2019] is docs/references.md#cohen2019. The comments in the code give formulas and
+assumptions.
+`)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprintf(t, "  %s\t%s\n", r.Name, r.What)
+	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())
+	tabulateRows(t, "Bounds on mean scores: certify --scores --method, radius --method, confidence --bound", certify.MeanBounds())
+	tabulateRows(t, "Margins from mean scores: --combine", certify.Combines())
+	tabulateRows(t, "Confidence under attack: confidence --method, certify --confidence", certify.ConfidenceMethods())
+	fmt.Fprintln(t, "\nUpper bounds on the calibration error: ce --method")
+	for _, m := range calib.BoundMethods {
+		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
-	_ = t.Flush() // a Builder takes everything
-	return b.String()
+	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates; they bound nothing)")
+	for _, m := range calibrator.Methods {
+		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
+	}
+	_ = t.Flush() // a Builder never fails
+	return &cobra.Command{Use: "methods", Short: "Every method, whether it is sound, and its paper", Long: b.String()}
+}
+
+func tabulateRows[M ~string](t *tabwriter.Writer, title string, rows []certify.Row[M]) {
+	fmt.Fprintln(t, "\n"+title)
+	for _, r := range rows {
+		tabulateMethod(t, string(r.Name), r.Sound, r.What, r.Papers)
+	}
+}
+
+func tabulateMethod(t *tabwriter.Writer, name string, sound bool, what, papers string) {
+	verdict := "sound"
+	if !sound {
+		verdict = "not sound"
+	}
+	fmt.Fprintf(t, "  %s\t%s\t%s [%s]\n", name, verdict, what, strings.ReplaceAll(papers, " ", ", "))
 }

@@ -21,10 +21,10 @@ type metricsOptions struct {
 	measurement
 	plots    []string
 	diagram  diagramOptions
-	quantity *calib.Quantity // nil: by the columns
-	// probabilities of a run; nil: mean scores where the run bounds them, else shares of votes
+	quantity *calib.Quantity // nil: chosen by the columns
+	// probabilities of a run; nil: mean scores if the run bounds them, else vote shares
 	probabilities *probabilities
-	everyExample  bool // of a bounds.csv, also those whose class is not certified
+	everyExample  bool // of a bounds.csv: include examples without a certified class
 	heldOut       string
 	attacks       []string
 	tpr           float64
@@ -49,25 +49,25 @@ The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has on
   p0, p1, …, label             probabilities of all classes; the true class
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0/1)
-and, if wanted, weight and index. A run folder or votes.jsonl works too: the shares of the
-votes are the probabilities, or, of a run that bounds the confidence under attack, the
-mean scores of the class chosen, without attack, are the confidence: what 'acce' is
-about. --probabilities chooses. Of a file with a column radius (bounds.csv,
-'acce --out') the rows of one radius are taken, of classes certified there; --radius
-chooses it where there are several.
+and optionally weight and index. A run folder or votes.jsonl works too: its vote shares
+are the probabilities. If the run bounds the confidence under attack, the mean score of
+the chosen class, without attack, is the confidence, as in 'acce'. --probabilities
+selects between the two. From a file with a column radius (bounds.csv, 'acce --out')
+metrics uses the rows of one radius with a certified class; --radius selects it if
+there are several.
 
-Of score and label, class-1 calibration is reported: how often the label is 1 where
-the score is s. Of the others, top-label calibration: how often the answer is
-right where its confidence is c. --quantity chooses for two classes.
+For score and label, metrics reports class-1 calibration: how often the label is 1
+given the score s. Otherwise it reports top-label calibration: how often the answer
+is right given its confidence c. With two classes, --quantity selects.
 
-ECE uses --bins bins of equal width, AdaECE and the debiased L2 error as many of
-equal count, the smooth ECE none. The intervals of ECE, AdaECE, classwise ECE, MCE
-and Brier hold for every number of examples; those of the calibration errors are
-for the binned error with each label replaced by its probability, which the plain
-ECE overestimates. The interval of the NLL is a BCa bootstrap: for small or
-heavy-tailed data it is too short. None of these bounds the calibration error
-itself: errors within a bin cancel. See 'rscert ce'. The calibration test's p is
-valid for every number of independent examples.`,
+ECE uses --bins bins of equal width, AdaECE and the debiased L2 error the same number
+of bins of equal count, the smooth ECE none. The intervals of ECE, AdaECE, classwise
+ECE, MCE and Brier hold for any number of examples. For the calibration errors they
+cover the binned error with each label replaced by its probability; the plain ECE
+overestimates it. The interval of the NLL is a BCa bootstrap, which is too short for
+small or heavy-tailed data. None of these bounds the calibration error itself, because
+errors within a bin cancel: see 'rscert ce'. The p of the calibration test is valid
+for any number of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -85,26 +85,26 @@ valid for every number of independent examples.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.bins, "bins", 15, "number of bins")
-	choiceVar(f, &o.edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that belongs to a bin: upper, (lo,hi], or lower, [lo,hi)")
+	choiceVar(f, &o.edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` included in a bin: upper, (lo,hi], or lower, [lo,hi)")
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
-	integerVar(f, &o.seed, "seed", 1, "seed of the bootstrap")
-	f.Float64Var(&radius, "radius", 0, "take the rows with this radius")
+	integerVar(f, &o.seed, "seed", 1, "seed for the bootstrap")
+	f.Float64Var(&radius, "radius", 0, "use the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"the `calibration` to report: top-label, or class-1 of two classes (the default of score, label)")
+		"`calibration` to report: top-label, or class-1 for two classes (the default for score, label)")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"of a run: vote-shares, or mean-scores (the default where the run bounds them)")
-	group(cmd, "What is measured")
+		"for a run: vote-shares, or mean-scores (the default if the run bounds them)")
+	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
 	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"the diagram's `curve`: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "clean predictions `file`: report the confidence-thresholded test errors, clean and,\n"+
-		"with --attack or columns adversarial_confidence and adversarial_correct, robust")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above it,\n"+
+		"and, with --attack or columns adversarial_confidence and adversarial_correct, the robust one")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"predictions `file` of the same rows under an attack (repeatable: the worst case counts)")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct held-out answers that reach the threshold")
+		"`file` with predictions on the same rows under an attack (repeatable: the worst counts)")
+	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct held-out answers at or above the threshold")
 	group(cmd, "Thresholds under attack")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -115,9 +115,9 @@ valid for every number of independent examples.`,
 type metricsReport struct {
 	N       int `json:"n"`
 	Classes int `json:"classes,omitempty"`
-	// Probabilities of a run's predictions are vote shares or mean scores.
+	// Probabilities is set for a run: vote shares or mean scores.
 	Probabilities probabilities    `json:"probabilities,omitempty"`
-	Radius        *float64         `json:"radius,omitempty"` // of the rows, if it was chosen
+	Radius        *float64         `json:"radius,omitempty"` // of the rows, if --radius is given
 	Weighted      bool             `json:"weighted"`
 	Level         float64          `json:"level"`
 	Bins          int              `json:"bins"`
@@ -133,12 +133,12 @@ type reliabilityBin struct {
 	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
-// rejection are the confidence-thresholded test errors.
+// rejection holds the confidence-thresholded test errors.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`
 	CleanError    report.Number `json:"clean_error"`
-	CleanAnswered float64       `json:"clean_answered"` // share
+	CleanAnswered float64       `json:"clean_answered"` // a share
 	Unrejected    float64       `json:"clean_error_unthresholded"`
 
 	Attacks         int            `json:"attacks"`
@@ -151,7 +151,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	if len(o.attacks) > 0 && o.heldOut == "" {
-		return badInputf("--attack: the threshold comes from --held-out, which is not given")
+		return badInputf("--attack needs --held-out, which sets the threshold")
 	}
 	formats, err := pictureFormats(o.plots, path)
 	if err != nil {
@@ -257,7 +257,7 @@ func writeParts(w io.Writer, name string, brier report.Number, d calib.Decomposi
 		name, float64(brier), d.Reliability, d.Resolution, d.Uncertainty, signed(d.Within, 4))
 }
 
-// signed prints x with so many decimals; what rounds to 0 has no sign.
+// signed formats x with the given decimals, without a sign if it rounds to 0.
 func signed(x float64, decimals int) string {
 	text := strconv.FormatFloat(x, 'f', decimals, 64)
 	if strings.Trim(text, "-0.") == "" {

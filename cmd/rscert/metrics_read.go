@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold sets the threshold on the held-out file and computes the errors of p above it.
+// rejectByThreshold takes the threshold from the held-out file and computes the errors of p above it.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
@@ -44,8 +44,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks are the worst answers on each row over the attacks: the columns of the input, if it has them, and every
-// file of --attack.
+// readAttacks returns the worst answer on each row over all attacks: the input's columns, if any, and every --attack
+// file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (worst []calib.Attacked, attacks int, err error) {
@@ -80,8 +80,7 @@ func readAttacks(
 	return worst, attacks, nil
 }
 
-// readPredictions reads predictions.csv, the rows of one radius of it, or the votes of a run. The table is nil for
-// votes.
+// readPredictions reads predictions.csv, or its rows at one radius, or the votes of a run. The table is nil for votes.
 func readPredictions(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -105,15 +104,15 @@ func readPredictions(
 		return p, nil, badInput(err)
 	}
 	if runfolder.Owns(path) {
-		if _, err := runfolder.Find(path); err != nil { // of a run that cannot be read, neither can its files
+		if _, err := runfolder.Find(path); err != nil { // refuse a file of an unreadable run
 			return nil, nil, badInput(err)
 		}
 	}
 	return readPredictionTable(ctx, s, path, o)
 }
 
-// readPredictionTable reads predictions.csv, or the rows of one radius of it; of a bounds.csv those whose class is
-// certified, or all where every example is wanted.
+// readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
+// certified class, or all rows for everyExample.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -138,8 +137,8 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the bounds.csv of a run that bounds mean scores, and one of its radii: the rows of each have
-// the mean scores of every example without attack. The path is empty where the shares of the votes are to be taken.
+// findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's
+// mean score without attack. The path is empty if vote shares are to be used.
 func findMeanScores(path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {

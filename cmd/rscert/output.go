@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// checkOutput refuses, before any work, an output file that cannot be written
-// or must not be: it would replace an input or what a run found. An empty path
-// is no output.
+// checkOutput refuses, before any work, an output file that cannot be written, or that would replace an input or a file
+// of a run. An empty path means no output.
 func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
@@ -20,7 +23,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // nothing is replaced
+		return nil // the file is new
 	}
 	if info.IsDir() {
 		return badInputf("--%s %s: is a folder", flag, path)
@@ -34,4 +37,26 @@ func checkOutput(flag, path string, inputs ...string) error {
 		return badInputf("--%s %s: belongs to the run in %s", flag, path, dir)
 	}
 	return nil
+}
+
+// output keeps the first error of writing to stdout, which ends the command with exit code 1: the commands need not
+// check each line that they print.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		o.err = fmt.Errorf("cannot write to stdout: %w", err)
+	}
+	return n, o.err
 }

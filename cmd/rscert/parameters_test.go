@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// flagNames are the flags of all commands.
+// flagNames returns the flags of all commands.
 func flagNames() map[string]bool {
 	names := map[string]bool{"help": true}
 	var visit func(cmd *cobra.Command)
@@ -33,7 +33,7 @@ func flagNames() map[string]bool {
 	return names
 }
 
-// stringsIn calls do with each string constant of a Go file.
+// stringsIn calls do for each string constant in a Go file.
 func stringsIn(t *testing.T, file string, do func(at token.Position, value string)) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -49,7 +49,7 @@ func stringsIn(t *testing.T, file string, do func(at token.Position, value strin
 	})
 }
 
-// Every parameter that an internal package speaks of is a flag: asFlag spells it right.
+// Every parameter named by an internal package is a flag, and asFlag spells it right.
 func TestParametersAreFlags(t *testing.T) {
 	flags, seen := flagNames(), 0
 	stringsIn(t, "../../internal/param/names.go", func(at token.Position, name string) {
@@ -81,12 +81,12 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 }
 
-// namesFlags are the folders and files whose strings may name flags: command lines of other programs and of shards, and
+// namesFlags lists folders and files whose strings may name flags: command lines for other programs and for shards, and
 // packages whose errors do not carry parameters yet.
 var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "setup/source.go", "onnx/", "dataset/", "table/",
 	"scorefile/", "smoothing/sampler.go"}
 
-// Internal packages do not know how a parameter is given: they say param.Sigma, not --sigma.
+// Internal packages name parameters, not flags: param.Sigma, not --sigma.
 func TestInternalStringsNameNoFlags(t *testing.T) {
 	flags := flagNames()
 	named := regexp.MustCompile(`--([a-z][a-z0-9-]*)`)

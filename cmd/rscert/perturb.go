@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// perturbOptions are the flags of perturb as given.
+// perturbOptions are the flags of perturb.
 type perturbOptions struct {
 	bandwidth float64
 	auroc     []float64
@@ -34,26 +34,25 @@ func newPerturb(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "perturb scores.csv --bandwidth h",
 		Short: "Perturb scores so that their calibration error can be bounded",
-		Long: `Perturb replaces each score by a random one near it, drawn with the hyperbolic
-secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025, equation 8). Whatever
-the classifier, P(y=1|s) of the perturbed score is smooth, with derivative at
-most 1/(2h): that is what the bounds of 'rscert ce' on perturbed scores need. They
-are then for the perturbed classifier, which is the one to use.
+		Long: `Perturb replaces each score by a random score near it, drawn with the hyperbolic
+secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025, equation 8). For any
+classifier, P(y=1|s) of the perturbed score is smooth, with derivative at most
+1/(2h). The bounds of 'rscert ce' on perturbed scores need this. They apply to the
+perturbed classifier, so use that one.
 
-A larger h makes the bounds less uncertain and the classifier worse. --auroc
-shows how much worse: the area under the ROC curve before and after, for a list
-of h. Choose h on other data than the bound is computed from: a bound for an h
-that was chosen on the same labels does not hold with its stated probability.
+A larger h makes the bounds tighter and the classifier worse. --auroc shows how much
+worse: it prints the area under the ROC curve before and after, for a list of h.
+Choose h on other data than the data for the bound: if the same labels choose h, the
+bound does not hold with its stated probability.
 
-The perturbation of a row depends on its score, its number, h and --seed alone,
-so that a file can be made again. Two scores that get the same number and seed
-get the same random number: the bounds do not hold for scores perturbed so. Give
-each file of one dataset (shards, requests as they come) its own --first-row or
---seed.
+The perturbation of a row depends only on its score, its number, h and --seed, so a
+file can be reproduced. Two scores with the same row number and seed get the same
+random number, and the bounds do not hold for them. Give each file of one dataset
+(shards, batches of requests) its own --first-row or --seed.
 
-Columns score and label (or confidence and correct) come out, and sech_bandwidth,
-sech_seed and sech_row, by which 'rscert ce' knows how the scores were made; label is
-needed only for --auroc. The output is CSV on stdout or in --out.`,
+The output has columns score and label (or confidence and correct), and
+sech_bandwidth, sech_seed and sech_row, which tell 'rscert ce' how the scores were
+made. Only --auroc needs label. The output is CSV on stdout or in --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,
@@ -69,10 +68,10 @@ needed only for --auroc. The output is CSV on stdout or in --out.`,
 		return pflag.NormalizedName(name)
 	})
 	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel (also --h)")
-	f.Float64SliceVar(&o.auroc, "auroc", nil, "report the AUROC for these `bandwidths` instead")
+	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbing, report the AUROC for these `bandwidths`")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
-	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row: go on where another file of the same scores ends")
-	f.StringVar(&o.out, "out", "", "CSV `file` to write")
+	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row: continue after another file of the same dataset")
+	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -85,11 +84,11 @@ func (o perturbOptions) check() error {
 	case o.firstRow < 0:
 		return badInputf("--first-row %d: want 0 or more", o.firstRow)
 	case len(o.auroc) == 0 && o.bandwidth == 0:
-		return badInputf("want --bandwidth, or --auroc with a list of them")
+		return badInputf("want --bandwidth, or --auroc with a list of bandwidths")
 	case len(o.auroc) > 0 && (o.bandwidth != 0 || o.out != ""):
-		return badInputf("--auroc writes no scores: leave --bandwidth and --out away")
+		return badInputf("--auroc writes no scores: leave out --bandwidth and --out")
 	case len(o.auroc) == 0 && o.json:
-		return badInputf("--json is for --auroc; scores are written as CSV")
+		return badInputf("--json needs --auroc; scores are written as CSV")
 	case len(o.auroc) == 0 && !positive(o.bandwidth):
 		return badInputf("--bandwidth %v: want a positive number", o.bandwidth)
 	}
@@ -136,7 +135,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores, the labels as they were where the input has them, and how each row was made.
+// writeScores writes the perturbed scores, the input's labels, if any, and the parameters of each row.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {
@@ -157,7 +156,7 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 	return w.Flush()
 }
 
-// perturbScores perturbs in place; the rows are numbered from firstRow.
+// perturbScores perturbs the scores in place and numbers the rows from firstRow.
 func perturbScores(t *table.Table, score []float64, k calib.Sech, firstRow int) error {
 	for i, x := range score {
 		if !(x >= 0 && x <= 1) {
@@ -211,7 +210,7 @@ func reportAUROC(ctx context.Context, s streams, t *table.Table, o perturbOption
 	return r.print(s.out)
 }
 
-// auroc is the area under the ROC curve of scores, which are those of t or as many.
+// auroc returns the area under the ROC curve of scores, one for each row of t.
 func auroc(t *table.Table, score, label []float64) (float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {

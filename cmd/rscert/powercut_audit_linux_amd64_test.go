@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// TestAuditPowerCuts cuts the power at every moment of a run, and of runs that go on with what another cut has left.
+// TestAuditPowerCuts cuts the power at every moment of a run, and of runs resumed after another cut.
 func TestAuditPowerCuts(t *testing.T) { testPowerCuts(t, 2, 600, 3) }

@@ -22,16 +22,16 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// powercutProgram lets the cuts be tried on another version of rscert.
+// powercutProgram names another version of rscert to test instead.
 var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert whose run is cut; default: this one")
 
-// cutRun is the run that the power cuts interrupt: it writes every file that a run folder can have.
+// cutRun is the interrupted run: it writes every kind of file of a run folder.
 func cutRun(out string) []string {
 	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5", "--seed", "1",
 		"--n", "150", "--n0", "20", "--max", "16", "--threads", "1", "--quiet", "--resume", "--out", out}, everything...)
 }
 
-// TestPowerCuts cuts the power of a run at some of its moments.
+// TestPowerCuts cuts the power at some moments of a run.
 func TestPowerCuts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs rscert eighty times")
@@ -39,10 +39,9 @@ func TestPowerCuts(t *testing.T) {
 	testPowerCuts(t, 1, 60, 1)
 }
 
-// testPowerCuts records what a run of the real program asks of the disk, cuts the power at moments of it, with so many
-// disks that choose at random what they had written at each, and resumes what is left: it must end with the bytes of
-// the run that was never disturbed. Of all different remains, at most most are tried. Then resumed runs are cut in the
-// same way.
+// testPowerCuts records the file operations of a real run and cuts the power at moments of it, for several disks that
+// choose at random what they wrote. It resumes at most most of the different remains: each must end with the bytes of
+// the undisturbed run. Then it cuts resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)
@@ -75,7 +74,7 @@ func testPowerCuts(t *testing.T, random, most, again int) {
 	}
 }
 
-// recordRun records a run whose files are synced more than once in between.
+// recordRun records a run that syncs its files several times.
 func recordRun(t *testing.T, root string) powercut.Recording {
 	t.Helper()
 	said, err := os.Create(filepath.Join(t.TempDir(), "output"))
@@ -97,7 +96,7 @@ func recordRun(t *testing.T, root string) powercut.Recording {
 					certified++
 				}
 			case runfolder.ScoresFile + ".part":
-				// Every fifth example takes longer than results may stay unsynced.
+				// Every fifth example takes longer than the interval between syncs.
 				if e.Kind == powercut.Write && certified > 0 && certified%5 == 0 {
 					certified++
 					time.Sleep(1200 * time.Millisecond)
@@ -123,7 +122,7 @@ func recordRun(t *testing.T, root string) powercut.Recording {
 	return recording
 }
 
-// remain is what a power cut leaves.
+// remain holds the files that a power cut leaves.
 type remain struct {
 	phase, what string
 	files       powercut.Files
@@ -182,7 +181,7 @@ func digest(files powercut.Files) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// choose takes at most so many of the remains, of every phase as many if there are.
+// choose picks a limited number of the remains, evenly from every phase.
 func choose(remains []remain, most int, rng *rand.Rand) []remain {
 	byPhase := map[string][]remain{}
 	for _, r := range remains {
@@ -227,7 +226,7 @@ func tryRemains(t *testing.T, remains []remain, want map[string][]byte) {
 	}
 }
 
-// tryRemain returns what is wrong with the resumed run, if anything is.
+// tryRemain returns the fault of the resumed run, or nil.
 func tryRemain(t *testing.T, files powercut.Files, want map[string][]byte) (wrong string, err error) {
 	root, err := os.MkdirTemp(t.TempDir(), "")
 	if err == nil {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,20 +30,20 @@ func newRadius(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "radius RUN | votes.jsonl | scores.npz",
 		Short: "Certify saved votes or scores again, without the model",
-		Long: `Radius certifies the votes of a run, or of a file, again: with other methods, another
-alpha, class or margin. Several methods give a table to compare them by: each is sound by
-itself, if it was chosen before the votes or scores were seen. The best of several,
-picked by what they certify here, is not; compare on other votes, or divide alpha by
-the number of methods. What is not given is taken from the run; a file from elsewhere
-needs --sigma.
+		Long: `Radius certifies the votes or scores of a run or file again, with other methods,
+another alpha, class or margin. With several methods it prints a table that compares
+them. Each method is sound if you chose it before you saw the votes or scores. Picking
+the best of several by their results here is not sound: compare on other votes, or
+divide alpha by the number of methods. Missing values come from the run; other files
+need --sigma.
 
 From votes:
-` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined as --combine says:
+` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined by --combine:
 ` + listed(certify.MeanBounds()) + `
-With the second margin Φ⁻¹(p_A)−Φ⁻¹(p_B) the radius is σ/2 times the margin; with the
-first, p_A−p_B, it is σ√(π/2) times the margin, or margin/(√2·L) with --lipschitz L, a
-Lipschitz constant of the smoothed probabilities, where that is larger. Votes that were
-stopped early are certified by their share of alpha at that number of samples.`,
+With the second margin Φ⁻¹(p_A)−Φ⁻¹(p_B) the radius is σ/2 times the margin. With the
+first, p_A−p_B, it is σ√(π/2) times the margin, or margin/(√2·L) if that is larger and
+--lipschitz gives L, a Lipschitz constant of the smoothed probabilities. Votes of an
+early stop are certified with the share of alpha for that number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -61,27 +59,27 @@ stopped early are certified by their share of alpha at that number of samples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, comma-separated; of a run, as it was run; else margin, or betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, comma-separated; default: as in the run, else margin for votes and betting for scores")
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = use the smoothed classifier's")
+	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = only the smoothed classifier's")
 	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how scores bound a margin: "+names(certify.Combines()))
-	f.Float64Var(&o.temperature, "temperature", 1, "temperature of saved scores, relative to the one they were saved with")
-	integerVar(f, &o.n0, "n0", 0, "take the first `k` scores for the selection, where the file has none")
+	f.Float64Var(&o.temperature, "temperature", 1, "temperature to apply to saved scores, on top of the one at saving")
+	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores for selection, if the file has no selection samples")
 	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` of the table; default: round ones")
-	f.BoolVar(&o.perClass, "per-class", false, "show a table of the classes of each method too")
-	f.StringVar(&o.out, "out", "", "write the certificates of the one method to this JSON lines `file`")
+	f.BoolVar(&o.perClass, "per-class", false, "also show a table by class for each method")
+	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; needs a single method")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
 }
 
-// targetFlags adds the conditions that radius and confidence take from a run.
+// targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: predicted (needs n0 and counts0) or label; of a run, as it was run")
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability of an example; of a run, as it was run")
-	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; of a run, as it was run")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: predicted (needs n0 and counts0) or label; default: as in the run")
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability per example; default: as in the run")
+	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: as in the run")
 	lawFlag(f, &t.Law)
 }
 
@@ -101,7 +99,7 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 		return badInput(err)
 	}
 	if o.out != "" && len(o.methods) > 1 {
-		return badInputf("--out takes the certificates of one method, not of %d", len(o.methods))
+		return badInputf("--out takes the certificates of one method, not %d", len(o.methods))
 	}
 	sets, err := run.Recertification{
 		Evidence: evidence, Target: target, Methods: o.methods, Combine: evidence.Combine(combine), N0: o.n0, Temperature: o.temperature,
@@ -142,16 +140,6 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 type radiusReport struct {
 	File    string            `json:"file"`
 	Methods []certify.Summary `json:"methods"`
-	// Note is certify.ChooseFirst, in one line, of several methods.
+	// Note is certify.ChooseFirst in one line, if there are several methods.
 	Note string `json:"note,omitempty"`
-}
-
-// oneArgument is the Args of commands that work on one path.
-func oneArgument(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return badInput(errors.New("want " + what + fmt.Sprintf(", got %d arguments", len(args))))
-		}
-		return nil
-	}
 }

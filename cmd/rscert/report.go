@@ -39,33 +39,32 @@ func newReport(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Tables of runs, a comparison with a baseline, and requirements for CI",
-		Long: `Report sums up what runs say: certified accuracy by radius, clean and smoothed
-accuracy, average certified radius, abstentions, and, where there are bounds on the
-confidence, calibration under attack and the certified error of confident answers.
-Several runs stand side by side, with their upper envelope.
+		Long: `Report summarises runs: certified accuracy by radius, clean and smoothed accuracy,
+average certified radius and abstentions. If a run bounds the confidence, report adds
+calibration under attack and the certified error of confident answers. It shows
+several runs side by side, with their upper envelope.
 
 A RUN is a run folder, a certificates.jsonl, or a log with the columns idx, label,
 predict, radius and correct (Cohen et al. 2019).
 
---html writes a page that holds all of it in one file: the curves, a table of the
-examples with pictures of the inputs (--data), the parameters, and what each number
-means.
+--html writes everything to a single page: the curves, a table of the examples with
+pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two things are said beyond the samples. The interval of an accuracy is about the
-population that the examples are drawn from (Clopper–Pearson, at --level). The
-column "with probability" is about these examples: as many of the certificates as
-can be wrong, at 1 − delta, are taken off.
+Two numbers allow for chance. The interval of an accuracy covers the population from
+which the examples are drawn (Clopper–Pearson, at --level). The column "with
+probability" covers these examples: it subtracts the number of certificates that can
+be wrong at 1 − delta.
 
-With --require the exit code is 3 where a requirement is not met:
+With --require the exit code is 3 if a requirement is not met:
 
 ` + gate.Help() + `
-with >= or <=, on the value; with certified: in front, on what holds with probability
-1 − delta. A record that is not sound, or idealised, meets no certified: requirement.
-Numbers are compared exactly: 59 of 100 meets >=0.59. Input that is damaged or does
-not say what is required is exit code 2, never 3.
+followed by >= or <= and a number. The prefix certified: tests the value that holds with
+probability 1 − delta. A record that is unsound or idealised meets no certified:
+requirement. Numbers are compared exactly: 59 of 100 meets >=0.59. If the input is
+damaged or lacks the required value, the exit code is 2, never 3.
 
-With --baseline each RUN is compared with another one, example by example, on the
-same data; --max-drop limits the loss of certified accuracy at every radius.`,
+With --baseline, report compares each RUN with another run on the same data, example
+by example; --max-drop limits the loss of certified accuracy at every radius.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
@@ -91,12 +90,12 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON: --format json")
 	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
-	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in their order; default: those of their folders or files")
-	f.BoolVar(&o.classes, "classes", false, "print a table by true class, too")
+	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in order; default: their folders or files")
+	f.BoolVar(&o.classes, "classes", false, "also print a table by true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
-	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of what is said of all examples at once")
+	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of statements about all examples together")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
-	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "`thresholds` of the error among confident answers")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds` for the error of confident answers")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
@@ -109,7 +108,7 @@ same data; --max-drop limits the loss of certified accuracy at every radius.`,
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
 	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
-	group(cmd, "What is required")
+	group(cmd, "Requirements")
 	return cmd
 }
 
@@ -137,7 +136,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 	return o.decide(s, func() ([]gate.Outcome, error) { return o.report(ctx, s, paths, formats) })
 }
 
-// report reads the runs, checks what is required of them and prints them.
+// report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	runs, baseline, err := o.read(ctx, paths)
@@ -195,7 +194,7 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// read sums up the runs, and the baseline if there is one, all at the same radii.
+// read summarises the runs, and the baseline if there is one, all at the same radii.
 func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
 	if o.baseline != "" {
 		paths = append(slices.Clone(paths), o.baseline)
@@ -229,7 +228,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	return runs, baseline, nil
 }
 
-// nameRuns are the last parts of the paths, or, where two are alike, the paths.
+// nameRuns names each run by the last part of its path, or by the whole path if two are alike.
 func nameRuns(paths []string) []string {
 	names := make([]string, len(paths))
 	seen := map[string]int{}

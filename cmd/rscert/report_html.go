@@ -24,27 +24,27 @@ type pageOptions struct {
 
 func pageFlags(cmd *cobra.Command, o *pageOptions) {
 	f := cmd.Flags()
-	f.StringVar(&o.html, "html", "", "write one HTML `file` that holds all: curves, a table of the examples, "+
+	f.StringVar(&o.html, "html", "", "write everything to one HTML `file`: curves, a table of the examples, "+
 		"parameters")
-	f.StringVar(&o.data, "data", "", "with --html: the `data` set of the runs, for pictures of the examples")
-	integerVar(f, &o.pictures, "pictures", 1000, "with --data: pictures of at most this many examples of a run, the "+
-		"first ones")
-	f.StringVar(&o.classNames, "class-names", "", "with --html: `file` of the names of the classes, as certify "+
-		"takes it")
+	f.StringVar(&o.data, "data", "", "with --html: `path` of the runs' dataset, for pictures of the examples")
+	integerVar(f, &o.pictures, "pictures", 1000, "with --data: show pictures of the first examples of a run, at most "+
+		"this many")
+	f.StringVar(&o.classNames, "class-names", "", "with --html: `file` with the class names, in the format of "+
+		"certify")
 }
 
-// check refuses flags that play no part.
+// check refuses flags that have no effect.
 func (o pageOptions) check(inputs ...string) error {
 	switch {
 	case o.html == "" && (o.data != "" || o.classNames != ""):
-		return badInputf("--data and --class-names are of the page: there is no --html")
+		return badInputf("--data and --class-names need --html")
 	case o.pictures < 0:
 		return badInputf("--pictures %d: want at least 0", o.pictures)
 	}
 	return checkOutput("html", o.html, append(inputs, o.data, o.classNames)...)
 }
 
-// write writes the page of the runs, if there is to be one.
+// write writes the page of the runs, if --html asks for it.
 func (o pageOptions) write(ctx context.Context, r tables.Report) error {
 	if o.html == "" {
 		return nil
@@ -72,7 +72,7 @@ func (o pageOptions) write(ctx context.Context, r tables.Report) error {
 		p.Runs = append(p.Runs, shown)
 	}
 	if !drawn {
-		return badInputf("--data %s: is the data set of none of the runs", o.data)
+		return badInputf("--data %s: no run used this dataset", o.data)
 	}
 	var text bytes.Buffer
 	if err := p.Write(ctx, &text); err != nil {

@@ -24,34 +24,34 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2   // wrong usage or input
-	exitRequirement = 3   // a --require is not met, or a run is not valid
+	exitRequirement = 3   // a --require is not met, or verify finds a run invalid
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 
-// streams are the standard streams a command talks through.
+// streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// terminal reports whether progress can be drawn in place on s.err, and may be.
+// terminal reports whether to draw progress in place on s.err.
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && !withoutEscapes(os.Getenv)
 }
 
 // withoutEscapes reports whether the environment asks for text without escape codes: TERM=dumb, and NO_COLOR
-// (no-color.org), for rscert has no other codes to leave out.
+// (no-color.org): rscert uses escape codes only for progress.
 func withoutEscapes(getenv func(string) string) bool {
 	return getenv("TERM") == "dumb" || getenv("NO_COLOR") != ""
 }
 
-// progress says how progress is shown.
+// progress returns the options for showing progress.
 func (s streams) progress(quiet bool) progress.Options {
 	return progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: quiet}
 }
 
-// console is where a run talks to the user. Warnings are never quiet.
+// console returns the console of a run. It prints warnings even when quiet.
 func (s streams) console(quiet bool) run.Console {
 	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {
@@ -63,25 +63,25 @@ func (s streams) console(quiet bool) run.Console {
 	}
 }
 
-// asFlag is how the command line spells a parameter.
+// asFlag spells a parameter as a flag.
 func asFlag(n param.Name) string { return "--" + string(n) }
 
-// errorText is the text of err with its parameters as flags.
+// errorText returns the text of err with its parameters spelled as flags.
 func errorText(err error) string { return param.Spell(err, asFlag) }
 
-// badInput marks err, when not nil, as wrong usage or input: exit code 2.
+// badInput wraps an error as wrong usage or input: exit code 2. nil stays nil.
 func badInput(err error) error { return run.BadInput(err) }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
 
-// newRoot builds the command tree. started is set once a command's own code
-// runs: an error before that is cobra's, about the command line.
+// newRoot builds the command tree. It sets started when a command's own code begins: an earlier error is about the
+// command line.
 func newRoot(s streams, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rscert",
 		Short: "Certify classifiers: certified radii, confidence bounds and calibration under attack",
-		Long: `rscert certifies ONNX classifiers with randomized smoothing. A number that it
-calls a certificate is true with the probability it states.
+		Long: `rscert certifies ONNX classifiers with randomized smoothing. Every certificate is
+true with its stated probability.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
 met or a run is not valid; 130 interrupted.`,
@@ -131,9 +131,14 @@ func execute(args []string, s streams) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var started bool
+	out := &output{w: s.out}
+	s.out = out
 	root := newRoot(s, &started)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out.err != nil {
+		started, err = true, out.err
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -150,7 +155,7 @@ func execute(args []string, s streams) int {
 	return exitCode(err)
 }
 
-// withSeeHelp adds to the hint of err where the command is explained.
+// withSeeHelp adds the command's --help to the hint of err.
 func withSeeHelp(cmd *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", cmd.CommandPath())
 	if meant, ok := hint.Spelled(err, asFlag); ok {
@@ -159,10 +164,10 @@ func withSeeHelp(cmd *cobra.Command, err error) error {
 	return hint.Add(err, "%s", see)
 }
 
-// errInterrupted is what a signal ends a command with.
+// errInterrupted is the error of a command that a signal ends.
 var errInterrupted = errors.New("interrupted")
 
-// interruption is errInterrupted with the hint of err.
+// interruption returns errInterrupted with the hint of err.
 func interruption(err error) error {
 	if advice, ok := hint.Spelled(err, asFlag); ok {
 		return hint.Add(errInterrupted, "%s", advice)
@@ -170,7 +175,7 @@ func interruption(err error) error {
 	return errInterrupted
 }
 
-// exitCode is the code that a command which failed with err ends with.
+// exitCode returns the exit code for err.
 func exitCode(err error) int {
 	if errors.Is(err, errInterrupted) {
 		return exitInterrupted

@@ -14,13 +14,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// schemasEnv names the folder of the schemas to the program that scripts run.
+// schemasEnv is the environment variable that names the folder of schemas to the program in scripts.
 const schemasEnv = "RSCERT_TEST_SCHEMAS"
 
-// rejectedDocument is the exit code of checkedMain for a document that is not as its schema says.
+// rejectedDocument is the exit code of checkedMain for a document that violates its schema.
 const rejectedDocument = 99
 
-// checkedMain is main that holds what it prints with --json against docs/schemas: every script tests the schemas.
+// checkedMain is main, but checks its --json output against docs/schemas: every script tests the schemas.
 func checkedMain() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}
 	schemas := os.Getenv(schemasEnv)
@@ -32,15 +32,15 @@ func checkedMain() {
 	code := execute(os.Args[1:], s)
 	if printed.Len() > 0 {
 		if err := checkDocument(schemas, printed.Bytes()); err != nil {
-			fmt.Fprintf(os.Stderr, "the document is not as docs/schemas says: %v\n", err)
+			fmt.Fprintf(os.Stderr, "the document violates docs/schemas: %v\n", err)
 			os.Exit(rejectedDocument)
 		}
 	}
 	os.Exit(code)
 }
 
-// checkDocument holds one document against the schema that it names. A member that the schema does not describe is an
-// error here; readers are told to expect more.
+// checkDocument checks one document against the schema that it names. A member missing from the schema is an error
+// here, though readers must tolerate new members.
 func checkDocument(schemas string, text []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -81,7 +81,7 @@ func readSchema(folder, kind string) (map[string]any, error) {
 	return schema, json.Unmarshal(text, &schema)
 }
 
-// forbidOthers makes a schema refuse members that it does not list.
+// forbidOthers makes a schema refuse unlisted members.
 func forbidOthers(schema any) {
 	switch s := schema.(type) {
 	case map[string]any:
@@ -99,7 +99,7 @@ func forbidOthers(schema any) {
 	}
 }
 
-// Every command with --json has a schema, and a schema says what each member is.
+// Every command with --json has a schema, and the schema describes each member.
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool
@@ -131,7 +131,7 @@ func TestSchemasAreWhole(t *testing.T) {
 	}
 }
 
-// undescribed lists the members that have no description.
+// undescribed lists the members without a description.
 func undescribed(place string, schema map[string]any) (found []string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, p := range properties {
@@ -149,7 +149,7 @@ func undescribed(place string, schema map[string]any) (found []string) {
 	return found
 }
 
-// A document that lacks a member, has one of another type or one that is not described is noticed.
+// checkDocument notices a missing member, a wrong type and an undescribed member.
 func TestDocumentsAreChecked(t *testing.T) {
 	const folder = "../../docs/schemas"
 	good := `{

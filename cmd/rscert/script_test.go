@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -19,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// asProgram, set in the environment, makes the test binary be rscert.
+// asProgram, set in the environment, makes the test binary act as rscert.
 const asProgram = "RSCERT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -29,9 +31,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"rscert": checkedMain})
 }
 
-// TestScripts runs the real program; one testscript or more a command.
-// In a script $TESTDATA is the repository's testdata folder and $SHARED the
-// folder of research data, set only where it exists ([shared] tests for it).
+// TestScripts runs the real program, with at least one testscript per command. In a script $TESTDATA is the
+// repository's testdata folder, and $SHARED the folder of research data, if it exists ([shared] tests for it).
 func TestScripts(t *testing.T) {
 	testdata, err := filepath.Abs("../../testdata")
 	if err != nil {
@@ -61,7 +62,7 @@ func TestScripts(t *testing.T) {
 			if haveShared {
 				env.Setenv("SHARED", shared)
 			}
-			// Scripts have a home of their own, but the library is in the user's cache.
+			// Scripts have their own home, but the library is in the user's cache.
 			env.Setenv("XDG_CACHE_HOME", cache)
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
@@ -76,13 +77,15 @@ func TestScripts(t *testing.T) {
 				return haveShared, nil
 			case "openvino":
 				return haveOpenVINO(), nil
+			case "bf16":
+				return computesBF16(t), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
 }
 
-// haveOpenVINO reports whether the library of the OpenVINO provider is here.
+// haveOpenVINO reports whether the OpenVINO library is installed.
 func haveOpenVINO() bool {
 	device, err := onnx.ParseDevice("openvino")
 	if err == nil {
@@ -91,8 +94,29 @@ func haveOpenVINO() bool {
 	return err == nil
 }
 
-// exits is the script command 'exits CODE PROGRAM ARGS…': like exec, for a
-// program that ends with the given exit code.
+// computesBF16 asks 'rscert doctor' once whether OpenVINO computes in bfloat16 on this processor.
+var computesBF16 = func() func(t *testing.T) bool {
+	var once sync.Once
+	var computes bool
+	return func(t *testing.T) bool {
+		once.Do(func() {
+			out, err := program(t, "doctor", "--json").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found examination
+			if err := json.Unmarshal(out, &found); err != nil {
+				t.Fatal(err)
+			}
+			computes = slices.ContainsFunc(found.Speeds, func(s speedReport) bool {
+				return strings.HasPrefix(s.Device, "openvino") && s.Precision == onnx.BF16 && s.Rate > 0
+			})
+		})
+		return computes
+	}
+}()
+
+// exits is the script command 'exits CODE PROGRAM ARGS…': like exec, but the program must end with the exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits code program [args...]")
@@ -110,8 +134,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// document is the script command 'document REGEXP': the last command printed one JSON document, and nothing else, which
-// matches when the spaces between its tokens are left out. '! document REGEXP' wants one that does not match.
+// document is the script command 'document REGEXP': the last command printed a single JSON document that matches,
+// without spaces between its tokens. '! document REGEXP' wants a document that does not match.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: document regexp")
@@ -127,8 +151,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certificates is the script command 'certificates RUNS OTHERS': two files have the same certificates, but for how many
-// examples were sampled, which run.json says of a run's.
+// certificates is the script command 'certificates FILE1 FILE2': both have the same certificates, apart from the number
+// of sampled examples, which a run keeps in run.json.
 func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificates file1 file2")
@@ -140,8 +164,8 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// reseal is the script command 'reseal FILE': it gives every line of a file of JSON lines the checksum that is right for
-// it, as someone who edits it on purpose can.
+// reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger
+// can.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")
@@ -154,7 +178,7 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
 }
 
-// sealDocument is the script command 'sealdocument FILE': reseal for a document such as run.json.
+// sealDocument is the script command 'sealdocument FILE': like reseal, for a document such as run.json.
 func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sealdocument file")
@@ -163,8 +187,8 @@ func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
-// short is the script command 'short': the last command printed one line of error, not longer than three of a terminal's,
-// besides a hint.
+// short is the script command 'short': the last command printed one line of error, at most three lines of a terminal
+// long, and perhaps a hint.
 func short(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: short")

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/setup"
 )
 
+// setupOptions are the flags of setup.
 type setupOptions struct {
 	setup.Options
 	device      onnx.Device
@@ -26,18 +27,18 @@ func newSetup(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Fetch ONNX Runtime into the cache",
-		Long: `Fetch the ONNX Runtime library that runs models on a device into the user's cache,
-where rscert finds it, and print its path. Its SHA-256 must be one of those in rscert
-itself. Nothing is fetched if it is there already.
+		Long: `Setup fetches the ONNX Runtime library for a device into the user's cache, where
+rscert finds it, and prints its path. The SHA-256 of the library must match one built
+into rscert. Setup fetches nothing if the library is already there.
 
-The sources are tried in turn: pip, the release on GitHub (or the registry of npm or
-pip that is configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a
-copy instead: a wheel, an npm package, a release archive or the library itself.
+It tries these sources in turn: pip, the release on GitHub (or the npm or pip registry
+configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a copy instead: a
+wheel, an npm package, a release archive or the library itself.
 
-CUDA 13 and cuDNN 9, which --device cuda needs besides, are NVIDIA's. --with-cuda fetches
-the libraries that are needed from NVIDIA's packages of PyPI (Linux x86-64; 1.1 GB to
-download, 1.8 GB on the disk); where they are installed already it is not needed: see
-docs/gpu.md. It does not fetch the driver.`,
+--device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the necessary
+libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download, 1.8 GB on
+disk). It is unnecessary if they are installed (see docs/gpu.md), and it does not fetch
+the driver.`,
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --device cuda --with-cuda
@@ -58,9 +59,9 @@ docs/gpu.md. It does not fetch the driver.`,
 	f.SortFlags = false
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
-	f.BoolVar(&o.withCUDA, "with-cuda", false, "fetch NVIDIA's libraries as well, 1.1 GB; for --device cuda")
+	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch NVIDIA's libraries, 1.1 GB; for --device cuda")
 	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source`: "+setup.Sources.String()+" (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
-	f.StringVar(&o.URL, "url", o.URL, "`address` or path of a copy to fetch instead")
+	f.StringVar(&o.URL, "url", o.URL, "fetch a copy from this `address` or path instead")
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -71,8 +72,8 @@ type setupReport struct {
 	Device  string `json:"device"`
 	Version string `json:"version"`
 	Library string `json:"library"`
-	CUDA    string `json:"cuda,omitempty"` // folder of NVIDIA's libraries
-	Fetched bool   `json:"fetched"`        // false: all was there
+	CUDA    string `json:"cuda,omitempty"` // the folder of NVIDIA's libraries
+	Fetched bool   `json:"fetched"`        // false: everything was there
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {

@@ -30,13 +30,13 @@ type slurmOptions struct {
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVar(&o.shards, "shards", 0, "split the run into so `many` tasks")
-	f.IntVar(&o.atOnce, "at-once", 0, "let at most so `many` tasks run at a time; 0 = as many as Slurm lets")
-	f.BoolVar(&o.wait, "wait", false, "wait for all shards, submit those that fail again, and merge them")
-	f.IntVar(&o.retries, "retries", 2, "with --wait: submit a shard that has failed at most so many times again")
-	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: ask Slurm and look at the shards so often")
+	f.IntVar(&o.shards, "shards", 0, "number of tasks, each with one shard of the run")
+	f.IntVar(&o.atOnce, "at-once", 0, "most tasks to run at a time; 0 = no limit beyond Slurm's")
+	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed ones, and merge them")
+	f.IntVar(&o.retries, "retries", 2, "with --wait: most resubmissions of a shard that fails")
+	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: time between two looks at Slurm and the shards")
 	f.BoolVar(&o.dryRun, "dry-run", false, "write the script, print its path and submit nothing")
-	f.BoolVar(&o.json, "json", false, "print what was submitted, or merged, as JSON")
+	f.BoolVar(&o.json, "json", false, "print the submission, or the merged run, as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	f.BoolVarP(&o.help, "help", "h", false, "help for slurm")
 }
@@ -45,23 +45,23 @@ func newSlurm(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Spread a run over a Slurm cluster",
-		Long: `Slurm submits 'rscert certify …' as a job array: a task a shard, all with one
-seed, which is drawn once and recorded. What is in front of -- and no flag of this
-command goes to sbatch. Run it where jobs are submitted; model, data, rscert and the
-run folder RUN must have the same paths on all machines.
+		Long: `Slurm submits 'rscert certify …' as a job array, one task per shard. All shards share
+one seed, which is recorded. Options before -- that are not flags of this command go
+to sbatch. Run it on a machine that can submit jobs. Model, data, rscert and the run
+folder RUN must have the same paths on all machines.
 
-RUN.shards holds the script, the shards' run folders and logs. With --wait it shows
-how far all shards are, submits those that fail again, which go on where they stopped,
-and merges them into RUN: the bytes of the run that was never split. A shard that
-ends with exit code 2 (wrong input) is not tried again. Without --wait, or after an
-interruption, certify's --resume goes on: what is in the queue stays there, what is
-finished is not run again, the rest is submitted.`,
+RUN.shards holds the script and the run folders and logs of the shards. --wait shows
+the progress of all shards, resubmits failed shards, which continue where they
+stopped, and merges all into RUN, with the bytes of an unsplit run. It does not
+resubmit a shard that ends with exit code 2 (wrong input). Without --wait, or after an
+interruption, add --resume to certify's flags to continue: queued tasks stay in the
+queue, finished ones do not run again, and the rest is submitted.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
       certify --model resnet.onnx --data imagenet/ --sigma 0.5 --device cuda --out run
   rscert slurm --shards 8 --dry-run -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run`,
-		DisableFlagParsing: true, // sbatch's options are not rscert's to know
+		DisableFlagParsing: true, // sbatch's options are unknown here
 	}
 	var o slurmOptions
 	o.add(cmd.Flags())
@@ -84,7 +84,7 @@ finished is not run again, the rest is submitted.`,
 	return cmd
 }
 
-// slurmReport is what slurm --json prints where it does not wait.
+// slurmReport is what slurm --json prints without --wait.
 type slurmReport struct {
 	Out       string        `json:"out"`
 	Script    string        `json:"script"`
@@ -102,7 +102,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	w := o.watch(s, a)
 	done := slurmReport{Out: a.Out, Script: a.Script(), Shards: a.Shards, Seed: a.Seed}
 	if !resumed && !o.quiet {
-		fmt.Fprintf(s.err, "seed: %d of all shards; --seed %d repeats the noise\n", a.Seed, a.Seed)
+		fmt.Fprintf(s.err, "seed: %d for all shards; --seed %d repeats the noise\n", a.Seed, a.Seed)
 	}
 	if !o.dryRun {
 		if done.Submitted, err = w.Unfinished(ctx, a); err != nil {
@@ -111,7 +111,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 		if len(done.Submitted) > 0 {
 			job, err := cluster.Submit(ctx, cluster.Slurm{}, a, done.Submitted)
 			if err != nil {
-				return hint.Add(err, "nothing was submitted: mend it and go on with --resume")
+				return hint.Add(err, "nothing was submitted: fix the cause and continue with --resume")
 			}
 			w.Note("job %s: %d shards", job.ID, len(done.Submitted))
 		}
@@ -132,7 +132,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	return nil
 }
 
-// openArray begins the array, or goes on with one.
+// openArray begins an array, or resumes the one in certify's --out.
 func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
 	if err := checkShards(o.shards); err != nil {
 		return nil, false, err
@@ -141,44 +141,16 @@ func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resum
 	if err != nil {
 		return nil, false, err
 	}
-	for _, option := range options {
-		name, _, _ := strings.Cut(option, "=")
-		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
-			return nil, false, hint.Add(badInputf("sbatch's %s has no place here", name), "--shards says how many tasks there are, --at-once how many run at a time")
-		}
-		if strings.ContainsAny(option, "\n\r") {
-			return nil, false, badInputf("sbatch's %.40q: has an end of line", option)
-		}
+	if err := o.check(options); err != nil {
+		return nil, false, err
 	}
-	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
-		return nil, false, badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
-	}
-	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
-	if a.Out, err = filepath.Abs(certify.out); err == nil {
-		a.Dir, err = os.Getwd()
-	}
-	if err == nil {
-		a.Program, err = thisProgram()
-	}
-	if err == nil {
-		err = checkMerged(a.Out)
-	}
-	if err != nil {
+	if a, err = newArray(o, options, certify); err != nil {
 		return nil, false, err
 	}
 	if certify.resume {
-		then, err := cluster.Load(a.Out)
-		if err == nil {
-			if a.Seed = then.Seed; certify.seed != nil {
-				a.Seed = *certify.seed
-			}
-			if err = then.Same(a); err == nil {
-				err = then.Resume(a)
-			}
+		then, err := resumeArray(a, certify.seed)
+		if then != nil || err != nil {
 			return then, true, badInput(err)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, false, badInput(err)
 		}
 	}
 	if a.Seed, err = certify.chooseSeed(); err != nil {
@@ -187,7 +159,57 @@ func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resum
 	return a, false, badInput(a.Create())
 }
 
-// checkMerged refuses a run folder that is there before hours of sampling.
+// check refuses sbatch options that slurm sets itself, and numbers out of range.
+func (o slurmOptions) check(options []string) error {
+	for _, option := range options {
+		name, _, _ := strings.Cut(option, "=")
+		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
+			return hint.Add(badInputf("sbatch's %s does not work here", name), "--shards sets the number of tasks, --at-once how many run at a time")
+		}
+		if strings.ContainsAny(option, "\n\r") {
+			return badInputf("sbatch's %.40q: contains a line break", option)
+		}
+	}
+	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
+		return badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
+	}
+	return nil
+}
+
+// newArray describes the array of a command line, without its seed.
+func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Array, err error) {
+	a = &cluster.Array{Shards: o.shards, Options: options, Certify: certify.flags, AtOnce: o.atOnce, OwnThreads: certify.threads}
+	if a.Out, err = filepath.Abs(certify.out); err != nil {
+		return nil, err
+	}
+	if a.Dir, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if a.Program, err = thisProgram(); err != nil {
+		return nil, err
+	}
+	return a, checkMerged(a.Out)
+}
+
+// resumeArray loads the array that was begun in a.Out and checks that a continues it. It returns nil if none was begun.
+func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
+	then, err := cluster.Load(a.Out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.Seed = then.Seed; seed != nil {
+		a.Seed = *seed
+	}
+	if err := then.Same(a); err != nil {
+		return nil, err
+	}
+	return then, then.Resume(a)
+}
+
+// checkMerged refuses an existing run folder before hours of sampling.
 func checkMerged(out string) error {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -199,7 +221,7 @@ func checkMerged(out string) error {
 	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
 }
 
-// watch looks after the array a.
+// watch returns the watch over the array a.
 func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var bar *progress.Bar
 	var shown int
@@ -219,7 +241,7 @@ func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	}
 }
 
-// waitAndMerge carries the array to its end.
+// waitAndMerge waits for the array and merges its shards.
 func (o slurmOptions) waitAndMerge(ctx context.Context, s streams, w *cluster.Watch, a *cluster.Array) error {
 	if err := w.Run(ctx, a); err != nil {
 		return a.Interrupted(err)

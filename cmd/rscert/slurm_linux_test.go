@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// slurmConfig is a cluster of this machine alone, with two processors, without accounts.
+// slurmConfig describes a cluster of only this machine, with two processors, without accounts.
 var slurmConfig = template.Must(template.New("slurm.conf").Parse(`ClusterName=test
 SlurmctldHost={{.Host}}(127.0.0.1)
 SlurmctldPort={{.ControllerPort}}
@@ -44,7 +44,7 @@ NodeName={{.Host}} NodeAddr=127.0.0.1 CPUs=2
 PartitionName=all Nodes={{.Host}} Default=YES State=UP
 `))
 
-// startSlurm starts munge and Slurm, on the loopback alone, until the test ends.
+// startSlurm starts munge and Slurm on the loopback interface; they stop when the test ends.
 func startSlurm(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel"} {
@@ -95,7 +95,7 @@ func startSlurm(t *testing.T) {
 	})
 }
 
-// skipSlurm skips the test, which 'make slurm' wants to be run.
+// skipSlurm skips the test unless 'make slurm' runs it.
 func skipSlurm(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("RSCERT_TEST_SLURM") != "" {
@@ -113,7 +113,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// daemon runs a program until the test ends. What it said is shown if the test fails.
+// daemon runs a program until the test ends, and shows its output if the test fails.
 func daemon(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -133,7 +133,7 @@ func daemon(t *testing.T, name string, args ...string) {
 	})
 }
 
-// await waits for something that must come.
+// await waits until a condition holds.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -146,7 +146,7 @@ func await(t *testing.T, what string, is func() bool) {
 }
 
 // TestSlurm runs a job array on a real Slurm: one task is cancelled by scancel, one is killed, and the program that
-// waits for them is interrupted; the merged run has the bytes of the run that was never split.
+// waits for them is interrupted; the merged run has the bytes of an unsplit run.
 func TestSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 seconds")
@@ -222,7 +222,7 @@ func TestSlurm(t *testing.T) {
 	t.Logf("%s", said.Bytes())
 }
 
-// certifying is the process that writes to a run folder.
+// certifying returns the process that writes to a run folder.
 func certifying(t *testing.T, part string) int {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// What other programs and papers call commands, flags and values.
+// Names of other programs and papers for commands, flags and values.
 var (
 	commandsElsewhere = map[string]string{
 		"check": "certify", "predict": "certify", "run": "certify", "smooth": "certify",
@@ -39,8 +39,8 @@ var (
 	}
 )
 
-// nearest is the candidate that a mistyped name means: another word's, the only one that begins so, or the one of least
-// edit distance, where that is small for its length. It is "" where nothing is near.
+// nearest returns the candidate that a mistyped name probably means: its name elsewhere, the only candidate with that
+// prefix, or the one at the least edit distance, if that is small. It returns "" if none is near.
 func nearest(typed string, candidates []string, elsewhere map[string]string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "_", "-")
 	if name := elsewhere[typed]; slices.Contains(candidates, name) {
@@ -62,7 +62,7 @@ func nearest(typed string, candidates []string, elsewhere map[string]string) str
 	return best
 }
 
-// explainFlag is the FlagErrorFunc of all commands: it says what a flag takes, and which one or which value was meant.
+// explainFlag is the FlagErrorFunc of all commands: it names the valid values, and guesses the intended flag or value.
 func explainFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -83,7 +83,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// explainValue says what is wrong with a flag's value.
+// explainValue explains an invalid value of a flag.
 func explainValue(invalid *pflag.InvalidValueError) error {
 	f, typed := invalid.GetFlag(), invalid.GetValue()
 	err := fmt.Errorf("--%s: %w", f.Name, invalid.Unwrap())
@@ -110,7 +110,7 @@ func explainValue(invalid *pflag.InvalidValueError) error {
 	return err
 }
 
-// unknownCommand is the Args of the root: what stands there is no command.
+// unknownCommand is the Args of the root: any argument is an unknown command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -126,12 +126,4 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return hint.Add(err, "did you mean '%s %s'?", root.Name(), name)
 	}
 	return err
-}
-
-// noArguments is the Args of commands that have only flags.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])
-	}
-	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// A run leaves nothing in the user's home but what it was asked to write: ONNX Runtime would keep an identifier of the
-// machine and a queue of reports there.
+// A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a
+// queue of reports there.
 func TestNoTelemetry(t *testing.T) {
 	library, err := onnx.FindLibrary("")
 	if err != nil {

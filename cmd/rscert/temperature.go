@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +17,9 @@ import (
 
 // temperatureOptions are the flags of temperature.
 type temperatureOptions struct {
-	measurement // its seed is the split's, too
+	measurement // its seed also draws the split
 	holdout     float64
-	split       bool // by --holdout
+	split       bool // --holdout is given
 	test, out   string
 	json, quiet bool
 }
@@ -31,16 +30,15 @@ func newTemperature(s streams) *cobra.Command {
 		Use:   "temperature logits.npz",
 		Short: "Fit the softmax temperature, with metrics before and after",
 		Long: `Temperature finds the T > 0 that minimises the negative log-likelihood of
-softmax(logits/T) (Guo et al. 2017), and reports calibration metrics before (T =
-1) and after on data that T was not fitted on: a random --holdout share of the
-rows, or another file with --test. T is searched for until it is bracketed. If
-the fitted rows are separable, the likelihood grows as T falls to 0; T then is
-0.001 and said to be at its limit. If the logits are worse than none, it grows
-with T, and T is 1000.
+softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
+after on other data: a random --holdout share of the rows, or the --test file. The
+search widens until it brackets T. If the fitted rows are separable, the likelihood
+grows as T falls to 0; T is then 0.001, and reported as at its limit. If uniform
+probabilities fit better than the logits, the likelihood grows with T, and T is 1000.
 
 The npz or Parquet file holds logits [N, m] and labels [N]; logits [N], or a column
-logit, are the log-odds of class 1 of two. -Inf rules a class out. --out writes the probabilities
-of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).`,
+logit, are the log-odds of class 1 of two. -Inf rules a class out. --out writes the
+probabilities of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on it).`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -53,11 +51,11 @@ of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on the row).
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.test, "test", "", "npz `file` for the metrics; every row of the input is then fitted")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file` and fit every row of the input")
 	integerVar(f, &o.seed, "seed", 1, "seed of the split and of the bootstrap")
 	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
 	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
-	f.StringVar(&o.out, "out", "", "CSV `file` of probabilities to write")
+	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -148,14 +146,6 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	return r.print(s)
 }
 
-// noMaximum says why the likelihood has no maximum.
-func noMaximum(temperature float64) string {
-	if temperature < 1 {
-		return "every label has the largest logit, so the likelihood has no maximum"
-	}
-	return "the logits are worse than none, so the likelihood has no maximum"
-}
-
 func (r temperatureReport) print(s streams) error {
 	limit := ""
 	if r.AtLimit {
@@ -164,24 +154,4 @@ func (r temperatureReport) print(s streams) error {
 	fmt.Fprintf(s.out, "T = %.6g%s, fitted on %d rows; metrics on %d others, %d bins, intervals at level %g\n\n",
 		r.Temperature, limit, r.Fitted, r.Tested, r.Bins, r.Level)
 	return writeBeforeAfter(s.out, r.Before, r.After)
-}
-
-// writeBeforeAfter prints the metrics of the same examples before and after a map.
-func writeBeforeAfter(w io.Writer, before, after calibration) error {
-	t := report.Table{Columns: []report.Column{
-		report.TextColumn(""),
-		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
-	}}
-	then := map[string]*estimate{}
-	for _, m := range after.list() {
-		then[m.name] = m.estimate
-	}
-	for _, m := range before.list() {
-		var value, interval report.Cell
-		if e := then[m.name]; e != nil { // some need answers of both kinds
-			value, interval = e.Value, e.interval()
-		}
-		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)
-	}
-	return t.WriteText(w)
 }

@@ -28,18 +28,18 @@ func newVerify(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RUN",
 		Short: "Judge a run as a third party, with the model or without it",
-		Long: `Verify judges a run by its folder alone: the format and the checksum of every line,
-the examples (missing, too many, twice), run.json against itself and the table of the
-noise, every certificate against its votes, and the bounds on the confidence against
-the scores, where they were kept. It says whether the certificates are exact and
-sound, and whether the run compared samples with themselves in other batches.
+		Long: `Verify checks a run by its folder alone: the format and checksum of every line, the
+examples (missing, extra, duplicate), run.json for contradictions and against the noise
+table, every certificate against its votes, and the bounds on the confidence against
+the scores, if these are saved. It reports whether the certificates are exact and
+sound, and whether the run repeated samples in other batches to compare them.
 
 With --model and --data it also samples a few random examples again, as the run did,
-and compares votes and saved scores bit for bit. That finds votes that were made up,
-and runs of versions that did not notice that a model's answers depend on the batch.
+and compares votes and saved scores bit for bit. That exposes invented votes, and runs
+of old versions that missed that a model's answers depend on the batch.
 
-Verify ends with VALID or INVALID, and with exit code 3 where the run is not valid; 2
-means that there is no run to judge. A checksum does not stop somebody who recomputes it.`,
+Verify prints VALID or INVALID last. The exit code is 3 for an invalid run, and 2 if
+there is no run to check. Checksums do not stop anyone who recomputes them.`,
 		Example: `  rscert verify run
   rscert verify run --json
   rscert verify run --junit verify.xml
@@ -52,14 +52,14 @@ means that there is no run to judge. A checksum does not stop somebody who recom
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.again.Model, "model", "", "sample examples again: ONNX `file` of the classifier")
-	f.StringVar(&o.again.Data, "data", "", "with --model: the dataset, by its `path`")
+	f.StringVar(&o.again.Model, "model", "", "sample examples again with this ONNX `file` of the classifier")
+	f.StringVar(&o.again.Data, "data", "", "with --model: `path` of the dataset")
 	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model: ONNX `file` of the denoiser; default: as recorded")
-	f.StringVar(&o.again.Labels, "labels", "", "with --model: `file` of the labels; default: as recorded")
-	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model: `file` of the class names; default: as recorded")
-	integerVar(f, &o.again.Examples, "examples", 8, "with --model: sample so many examples again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed of their choice; default: drawn from the system and printed")
-	integerVar(f, &o.again.Threads, "threads", 0, "with --model: threads; 0 = one a core")
+	f.StringVar(&o.again.Labels, "labels", "", "with --model: `file` with the labels; default: as recorded")
+	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model: `file` with the class names; default: as recorded")
+	integerVar(f, &o.again.Examples, "examples", 8, "with --model: number of examples to sample again")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; default: drawn from the system and printed")
+	integerVar(f, &o.again.Threads, "threads", 0, "with --model: threads; 0 = one per core")
 	libraryFlag(cmd, &o.again.Library)
 	f.StringVar(&o.junit, "junit", "", "write each check as a test to this JUnit XML `file`")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
@@ -101,7 +101,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	return err
 }
 
-// sampleAgain is what the flags ask to be sampled again; nil: nothing.
+// sampleAgain returns the request to sample examples again, or nil without --model and --data.
 func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q := o.again
 	switch {
@@ -129,7 +129,7 @@ func (o verifyOptions) writeJUnit(doc []byte, err error) error {
 	return durable.WriteFile(o.junit, doc)
 }
 
-// verifyOutcomes are the checks as tests; one that was not done has not failed.
+// verifyOutcomes turns the checks into tests. A check that was not done has not failed.
 func verifyOutcomes(v run.Verdict) (outcomes []gate.Outcome) {
 	for _, c := range v.Checks {
 		outcomes = append(outcomes, gate.Outcome{
@@ -140,7 +140,7 @@ func verifyOutcomes(v run.Verdict) (outcomes []gate.Outcome) {
 	return outcomes
 }
 
-// writeVerdict prints what was found, the verdict last.
+// writeVerdict prints the checks, then the verdict.
 func writeVerdict(w io.Writer, v run.Verdict) error {
 	var b strings.Builder
 	line := func(name, format string, values ...any) {

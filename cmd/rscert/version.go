@@ -6,11 +6,11 @@ import (
 	"runtime/debug"
 )
 
-// builtVersion and builtCommit are what 'make build' states, with -ldflags '-X main.builtVersion=v1.2.3': Go does not
-// know them where the source has left its repository (make build VERSION=v1.2.3), or with -buildvcs=false.
+// builtVersion and builtCommit are set by 'make build' with -ldflags '-X main.builtVersion=v1.2.3': Go does not know
+// them outside the repository (make build VERSION=v1.2.3) or with -buildvcs=false.
 var builtVersion, builtCommit string
 
-// version is the version of this program: the build's, that of its module, or of the commit that it was built from.
+// version returns the version set by the build, or else the module's version or commit.
 func version() string {
 	if builtVersion != "" {
 		return builtVersion
@@ -22,7 +22,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// commit is what this program was built from.
+// commit returns the commit of the source.
 func commit() string {
 	if builtCommit != "" {
 		return builtCommit

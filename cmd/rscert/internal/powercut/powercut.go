@@ -1,14 +1,13 @@
-// Package powercut finds out what power cuts leave of the files that a program writes. It is for tests.
+// Package powercut simulates power cuts while a program writes files, for tests.
 //
-// Record runs the real program and notes what it asks of the disk. Recording.Cut then says what may be there after the
-// power has gone in between. The model is harsher than the usual file systems are; it keeps what fsync(2) promises, and
-// nothing else:
+// Record runs the real program and records its file operations. Recording.Cut then returns the files that a power cut
+// in between may leave. The model is harsher than usual file systems: it keeps only the promises of fsync(2):
 //
-//   - Of a file, what was written before its last fsync began is there. Each page of 4 KiB that was written since is as
-//     it was then or as any later write left it, a page after the other decided for itself; the length of the file is
-//     one that it had since then. Pages that never reached the disk read as zeros.
-//   - Of the names in a folder, those are there that were when the folder's last fsync began. Each name that was made,
-//     moved or removed since may still be as it was. A rename happens as a whole or not at all.
+//   - A file keeps the content written before its last fsync began. Each page of 4 KiB written since then,
+//     independently of the others, has its content at the fsync or after any later write. The file has one of the
+//     lengths since then. Pages that never reached the disk read as zeros.
+//   - A folder keeps the names present when its last fsync began. Each name made, moved or removed since then may or
+//     may not have changed. A rename happens as a whole or not at all.
 package powercut
 
 import (
@@ -19,14 +18,14 @@ import (
 	"strings"
 )
 
-// Kind is what an event does.
+// Kind is the kind of an event.
 type Kind int
 
-// Kinds of events. Those up to Truncate change a file, those behind Sync the names in a folder.
+// Kinds of events. Write and Truncate change a file, the kinds after SyncFolder change the names in a folder.
 const (
 	Write Kind = iota
 	Truncate
-	Sync // of a file
+	Sync // a file
 	SyncFolder
 	Create
 	Mkdir
@@ -34,31 +33,31 @@ const (
 	Remove
 )
 
-// Event is something that the program has asked of the disk, and that the system has done.
+// Event is a file operation that the program requested and the system completed.
 type Event struct {
 	Kind Kind
-	Path string // the name in use, below the recording's root
-	To   string // of Rename
-	// Begin is the number of events that were over when a Sync or SyncFolder began: those it makes durable.
+	Path string // relative to the recording's root
+	To   string // for Rename: the new path
+	// Begin is the number of events completed when a Sync or SyncFolder began. It makes these durable.
 	Begin int
 
-	file   int // identity, which a rename keeps
+	file   int // identity; a rename keeps it
 	offset int64
 	data   []byte
-	size   int64 // of Truncate
+	size   int64 // for Truncate
 }
 
-// Recording is what a program did to the files below a folder.
+// Recording holds a program's operations on the files below a folder.
 type Recording struct {
 	Events []Event
 	before Files // durable
 	ids    map[string]int
 }
 
-// Files is what a folder holds: the content of every file by its path, and nil for a folder.
+// Files is the content of every file in a folder by its path, and nil for each folder.
 type Files map[string][]byte
 
-// ReadFiles reads all below root.
+// ReadFiles reads all files and folders below root.
 func ReadFiles(root string) (Files, error) {
 	files := Files{}
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -77,9 +76,9 @@ func ReadFiles(root string) (Files, error) {
 	return files, err
 }
 
-// WriteTo makes the files below root, which exists.
+// WriteTo writes the files into root, which must exist.
 func (f Files) WriteTo(root string) error {
-	for _, name := range slices.Sorted(maps.Keys(f)) { // folders come before what is in them
+	for _, name := range slices.Sorted(maps.Keys(f)) { // folders come before their content
 		path := filepath.Join(root, name)
 		if f[name] == nil {
 			if err := os.MkdirAll(path, 0o755); err != nil {
@@ -94,27 +93,26 @@ func (f Files) WriteTo(root string) error {
 	return nil
 }
 
-// Choice takes one of n ≥ 1 states in which something can be after a cut: 0 is the oldest, the durable one, n−1 what
-// the program last made of it.
+// Choice picks one of n ≥ 1 possible states after a cut, from 0, the oldest (durable) one, to n−1, the newest.
 type Choice func(n int) int
 
-// Oldest is a disk that wrote nothing that it was not made to write.
+// Oldest is the choice of a disk that wrote only what a sync forced.
 func Oldest(int) int { return 0 }
 
-// Newest is a disk that had written all.
+// Newest is the choice of a disk that wrote everything.
 func Newest(n int) int { return n - 1 }
 
-// Disk decides what a cut leaves.
+// Disk chooses the state of pages, file lengths and names after a cut.
 type Disk struct{ Pages, Lengths, Names Choice }
 
-// Cut returns what there may be after the first events of the recording, when the power goes.
+// Cut returns the files after a power cut that follows the first events of the recording.
 func (r Recording) Cut(events int, disk Disk) Files {
 	past := r.Events[:events]
 	names := r.names(past, disk.Names)
 	files := Files{}
 	for name, id := range names {
 		if !parentsIn(names, name) {
-			continue // its folder is not there
+			continue // its folder is missing
 		}
 		if id == folder {
 			files[name] = nil
@@ -139,7 +137,7 @@ func parentsIn(names map[string]int, name string) bool {
 
 // names returns the identities by path.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // by folder, the number of events whose changes of its names are durable
+	durable := map[string]int{} // by folder: the number of events whose changes to its names are durable
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
@@ -156,7 +154,7 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 		case Remove:
 			delete(names, e.Path)
 		case Rename:
-			if id, ok := names[e.Path]; ok { // else it was never made
+			if id, ok := names[e.Path]; ok { // otherwise it was never made
 				delete(names, e.Path)
 				names[e.To] = id
 			}
@@ -165,24 +163,14 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 	return names
 }
 
-// pageSize is what a disk writes as a whole.
+// pageSize is the unit that a disk writes as a whole.
 const pageSize = 4096
 
-// content returns what is in a file.
+// content returns the content that a cut leaves of a file.
 func (r Recording) content(past []Event, id int, disk Disk) []byte {
-	durable := 0
-	for _, e := range past {
-		if e.Kind == Sync && e.file == id {
-			durable = max(durable, e.Begin)
-		}
-	}
-	var now []byte
-	for name, known := range r.ids {
-		if known == id {
-			now = slices.Clone(r.before[name])
-		}
-	}
-	pages := map[int][][]byte{} // states by page, of those that have changed
+	durable := durableEvents(past, id)
+	now := r.contentBefore(id)
+	pages := map[int][][]byte{} // the states of each page that changed
 	lengths := []int{}
 	var then []byte
 	for i, e := range past {
@@ -192,17 +180,13 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 		if e.file != id || e.Kind > Truncate {
 			continue
 		}
-		first := e.size / pageSize
-		last := int64(max(len(now)-1, 0)) / pageSize
-		if e.Kind == Write {
-			first, last = e.offset/pageSize, (e.offset+int64(len(e.data))-1)/pageSize
-		}
+		first, last := e.changedPages(len(now))
 		now = e.apply(now)
 		if i < durable {
 			continue
 		}
 		lengths = append(lengths, len(now))
-		for p := int(first); p <= int(last); p++ {
+		for p := first; p <= last; p++ {
 			if pages[p] == nil {
 				pages[p] = [][]byte{page(then, p)}
 			}
@@ -222,7 +206,36 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 	return left
 }
 
-// apply returns what the event makes of a file.
+// durableEvents returns the number of events that the file's last sync made durable.
+func durableEvents(past []Event, id int) int {
+	durable := 0
+	for _, e := range past {
+		if e.Kind == Sync && e.file == id {
+			durable = max(durable, e.Begin)
+		}
+	}
+	return durable
+}
+
+// contentBefore returns the file's content when the recording began.
+func (r Recording) contentBefore(id int) []byte {
+	for name, known := range r.ids {
+		if known == id {
+			return slices.Clone(r.before[name])
+		}
+	}
+	return nil
+}
+
+// changedPages returns the first and the last page that the event may change in a file of some length.
+func (e Event) changedPages(length int) (first, last int) {
+	if e.Kind == Write {
+		return int(e.offset / pageSize), int((e.offset + int64(len(e.data)) - 1) / pageSize)
+	}
+	return int(e.size / pageSize), max(length-1, 0) / pageSize
+}
+
+// apply returns the content of a file after the event.
 func (e Event) apply(data []byte) []byte {
 	if e.Kind == Truncate {
 		return resize(data, int(e.size))
@@ -235,7 +248,7 @@ func (e Event) apply(data []byte) []byte {
 	return data
 }
 
-// resize cuts data, or adds zeros.
+// resize truncates data or pads it with zeros.
 func resize(data []byte, size int) []byte {
 	if size <= len(data) {
 		return data[:size:size]
@@ -243,7 +256,7 @@ func resize(data []byte, size int) []byte {
 	return append(data[:len(data):len(data)], make([]byte, size-len(data))...)
 }
 
-// page is a copy of the p-th page, with zeros behind the end of the file.
+// page returns a copy of the p-th page, with zeros after the end of the file.
 func page(data []byte, p int) []byte {
 	b := make([]byte, pageSize)
 	if at := p * pageSize; at < len(data) {
@@ -252,7 +265,7 @@ func page(data []byte, p int) []byte {
 	return b
 }
 
-// below returns path relative to root, if it is below it or root itself (".").
+// below returns path relative to root if it is root (".") or below it.
 func below(root, path string) (string, bool) {
 	name, err := filepath.Rel(root, path)
 	return name, err == nil && name != ".." && !strings.HasPrefix(name, "../")

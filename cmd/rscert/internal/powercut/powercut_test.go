@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCut compares what cuts of a small recording leave with what fsync(2) promises, worked out by hand.
+// TestCut compares cuts of a small recording with the promises of fsync(2), worked out by hand.
 func TestCut(t *testing.T) {
 	page := func(c byte) []byte { return bytes.Repeat([]byte{c}, pageSize) }
 	r := Recording{
@@ -70,7 +70,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFiles writes files and reads them again.
+// TestFiles writes files and reads them back.
 func TestFiles(t *testing.T) {
 	root := t.TempDir()
 	want := Files{"a": []byte("1"), "d": nil, "d/empty": {}, "d/e": nil, "d/e/b": []byte("2")}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ErrNoTrace is wrapped by the errors of systems where no process may trace another.
+// ErrNoTrace: the system does not let a process trace another.
 var ErrNoTrace = errors.New("processes cannot be traced here")
 
 // Program is a program to record.
@@ -18,13 +18,13 @@ type Program struct {
 	Path   string
 	Args   []string // without its name
 	Env    []string
-	Output *os.File // of stdout and stderr
-	// Before is called before the system does the next change or sync; the program waits. It may be nil.
+	Output *os.File // for stdout and stderr
+	// Before is called before each change or sync, while the program waits. It may be nil.
 	Before func(Event)
 }
 
-// Record runs the program to its end, which must be success, and records what it does to the files below root. A file
-// is followed by ptrace(2), a system call at a time: what is recorded is what the program asked for.
+// Record runs the program and records its operations on the files below root, following its system calls with
+// ptrace(2). A program that fails is an error.
 func Record(root string, p Program) (Recording, error) {
 	before, err := ReadFiles(root)
 	if err != nil {
@@ -56,12 +56,12 @@ type tracer struct {
 	root      string
 	program   Program
 	recording Recording
-	names     map[string]int  // identities of what is below root now
-	sizes     map[int]int64   // of files, by identity
-	open      map[int]*handle // by descriptor; nil for those of no interest
+	names     map[string]int  // identities of the files below root now
+	sizes     map[int]int64   // by identity
+	open      map[int]*handle // by descriptor; nil: not below root
 	files     int             // identities in use
 	entered   map[int]syscall.PtraceRegs
-	begun     map[int]int // events that were over when the thread's system call began
+	begun     map[int]int // number of events when the thread's system call began
 }
 
 // handle is an open file or folder below root.
@@ -74,33 +74,16 @@ type handle struct {
 
 const (
 	traceExitKill = 0x100000
-	sysGood       = 0x80 // marks the stops at system calls
+	sysGood       = 0x80 // marks stops at system calls
 )
 
+// trace starts the program and follows it to its end.
 func (t *tracer) trace() error {
-	argv := append([]string{t.program.Path}, t.program.Args...)
-	out := t.program.Output.Fd()
-	pid, err := syscall.ForkExec(t.program.Path, argv, &syscall.ProcAttr{
-		Env: t.program.Env, Files: []uintptr{0, out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
-	})
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
-		return fmt.Errorf("%w: %w", ErrNoTrace, err)
-	}
+	pid, err := t.start()
 	if err != nil {
 		return err
 	}
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
-		return err
-	}
-	const options = syscall.PTRACE_O_TRACESYSGOOD | syscall.PTRACE_O_TRACECLONE | traceExitKill
-	if err := syscall.PtraceSetOptions(pid, options); err != nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		return fmt.Errorf("%w: %w", ErrNoTrace, err)
-	}
-	if err := syscall.PtraceSyscall(pid, 0); err != nil {
-		return err
-	}
 	for {
 		thread, err := syscall.Wait4(-pid, &status, syscall.WALL, nil)
 		switch {
@@ -135,7 +118,32 @@ func (t *tracer) trace() error {
 	}
 }
 
-// stop is called where a thread enters a system call and where it leaves it.
+// start starts the program as a traced process and lets it run to its first system call.
+func (t *tracer) start() (pid int, err error) {
+	argv := append([]string{t.program.Path}, t.program.Args...)
+	out := t.program.Output.Fd()
+	pid, err = syscall.ForkExec(t.program.Path, argv, &syscall.ProcAttr{
+		Env: t.program.Env, Files: []uintptr{0, out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
+	})
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
+		return 0, fmt.Errorf("%w: %w", ErrNoTrace, err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
+		return 0, err
+	}
+	const options = syscall.PTRACE_O_TRACESYSGOOD | syscall.PTRACE_O_TRACECLONE | traceExitKill
+	if err := syscall.PtraceSetOptions(pid, options); err != nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return 0, fmt.Errorf("%w: %w", ErrNoTrace, err)
+	}
+	return pid, syscall.PtraceSyscall(pid, 0)
+}
+
+// stop handles a thread that enters or leaves a system call.
 func (t *tracer) stop(thread int) error {
 	var regs syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(thread, &regs); err != nil {
@@ -178,7 +186,7 @@ func (t *tracer) enter(thread int, call syscall.PtraceRegs) error {
 	return nil
 }
 
-// leave notes what a system call has done.
+// leave records the effect of a system call.
 func (t *tracer) leave(thread int, call syscall.PtraceRegs, result int64) error {
 	fd := int(int32(call.Rdi))
 	h := t.open[fd]
@@ -232,14 +240,14 @@ func (t *tracer) leave(thread int, call syscall.PtraceRegs, result int64) error 
 	return nil
 }
 
-// System calls that package syscall does not name.
+// System calls missing from package syscall.
 const (
 	sysRenameat2     = 316
 	sysCopyFileRange = 326
 	sysPwritev2      = 328
 )
 
-// refuseNames returns an error for a change below root that is not followed.
+// refuseNames returns an error for a change below root that the tracer does not handle.
 func (t *tracer) refuseNames(thread int, call syscall.PtraceRegs) error {
 	var at uint64
 	switch call.Orig_rax {
@@ -285,7 +293,7 @@ func (t *tracer) write(thread int, h *handle, offset int64, from uint64, n int64
 // atCWD says that a path is not relative to an open folder (AT_FDCWD).
 const atCWD = -100
 
-// openat notes an opened file, and that it is new or emptied.
+// openat records an opened file, and its creation or truncation.
 func (t *tracer) openat(thread int, call syscall.PtraceRegs, fd int) error {
 	delete(t.open, fd)
 	name, ok, err := t.path(thread, int(int32(call.Rdi)), call.Rsi)
@@ -312,7 +320,7 @@ func (t *tracer) openat(thread int, call syscall.PtraceRegs, fd int) error {
 	return nil
 }
 
-// change notes a change of names.
+// change records a change of names.
 func (t *tracer) change(thread int, kind Kind, dir int, path uint64, toDir int, to uint64) error {
 	e := Event{Kind: kind}
 	var inside bool
@@ -350,7 +358,7 @@ func (t *tracer) change(thread int, kind Kind, dir int, path uint64, toDir int, 
 	return nil
 }
 
-// path reads a path from the process and tells whether it is below root.
+// path reads a path from the process and reports whether it is below root.
 func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err error) {
 	text := make([]byte, syscall.PathMax)
 	n, err := syscall.PtracePeekData(thread, uintptr(at), text)
@@ -363,7 +371,7 @@ func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err err
 		h := t.open[dir]
 		switch {
 		case dir == atCWD || h == nil:
-			return "", false, nil // root is absolute, and whoever writes below it names it so
+			return "", false, nil // root is absolute, and so are all paths written below it
 		default:
 			path = filepath.Join(t.root, h.name, path)
 		}

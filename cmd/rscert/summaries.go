@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// writeSummaries prints one table of summaries at equal radii, a row a method.
+// writeSummaries prints one table of summaries at the same radii, one row per method.
 func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if len(summaries) == 0 {
 		return nil
@@ -26,10 +26,10 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	who := ""
 	if len(summaries) > 1 {
-		who = "each sound method for itself: "
+		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // failures depend on α and the examples, the same for all
+		if s.Delta > 0 { // the same for all: failures depend on α and the examples
 			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
 				"the accuracies are then at least those above less %s points\n",
 				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),
@@ -43,7 +43,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 
-// writeClasses prints a table of the classes of each summary that has them.
+// writeClasses prints a table by class for each summary that has one.
 func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 	for _, s := range summaries {
 		if len(s.Classes) == 0 {
@@ -62,8 +62,7 @@ func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 	return nil
 }
 
-// summaryColumns are the first columns, then those of the certified accuracy at its radii, the average radius and the
-// abstentions.
+// summaryColumns adds columns for the certified accuracy at each radius, the average radius and the abstentions.
 func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Column) []report.Column {
 	for _, c := range certified {
 		columns = append(columns, report.Column{
@@ -73,7 +72,7 @@ func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Col
 	return append(columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
 }
 
-// summaryCells fill summaryColumns.
+// summaryCells returns a row for summaryColumns.
 func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, abstained int, row ...report.Cell) []report.Cell {
 	for _, c := range certified {
 		row = append(row, report.Number(c.Accuracy))
@@ -81,7 +80,7 @@ func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, 
 	return append(row, report.Number(averageRadius), report.Count(abstained))
 }
 
-// conditions are what certificates rest on beyond their method.
+// conditions are the circumstances under which certificates hold, besides their method.
 type conditions struct {
 	arithmetic   certify.Arithmetic
 	precision    string
@@ -91,19 +90,19 @@ type conditions struct {
 func (c conditions) write(w io.Writer) error {
 	var err error
 	if c.quantisation > 0 {
-		_, err = fmt.Fprintf(w, "up to %s has been taken off every radius: the inputs are on no lattice, and rounding them is part of the classifier\n",
+		_, err = fmt.Fprintf(w, "every radius is reduced by up to %s: the inputs are off the lattice, and rounding them is part of the classifier\n",
 			report.Round(c.quantisation, report.Up, 0, 4))
 	}
 	if c.precision != "" && c.precision != "f32" && err == nil {
-		_, err = fmt.Fprintf(w, "the model is computed in %s: the certificates are about it as computed so\n", c.precision)
+		_, err = fmt.Fprintf(w, "the model is computed in %s: the certificates are for this format\n", c.precision)
 	}
 	if c.arithmetic != certify.Exact && err == nil {
-		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the votes do not say how: see docs/what-is-certified.md")
+		_, err = fmt.Fprintln(w, "arithmetic: idealised. The noise was added in floats, or the file does not record how: see docs/what-is-certified.md")
 	}
 	return err
 }
 
-// nameMethod is a method's name in a table.
+// nameMethod returns a method's name for a table.
 func nameMethod(name string, sound bool) string {
 	if !sound {
 		name += " (not sound)"

@@ -9,8 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// findBounds finds the bounds that path is or holds, and warns of what a reader of them
-// should know.
+// findBounds finds the bounds in a file or run folder, and warns of their limits.
 func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
 	if path == table.Stdin {
 		return runfolder.Bounds{File: path}, nil
@@ -24,13 +23,13 @@ func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
 		return runfolder.Bounds{}, badInput(err)
 	}
 	if bounds.Label {
-		fmt.Fprintf(warnings, "warning: %s certifies the label: the bounds leave out all wrong predictions\n", path)
+		fmt.Fprintf(warnings, "warning: %s certifies the label: wrong predictions have no bounds\n", path)
 	}
 	if bounds.Unfinished > 0 {
-		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are not sampled yet\n", path, bounds.Unfinished)
+		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are missing\n", path, bounds.Unfinished)
 	}
 	if evidence.Run != nil && bounds.Arithmetic != certify.Exact {
-		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds are of idealised arithmetic\n", path)
+		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds assume idealised arithmetic\n", path)
 	}
 	return bounds, nil
 }

@@ -8,10 +8,11 @@ import (
 	"strconv"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/table"
 )
 
-// write writes the files that were asked for.
+// write writes --save, --onnx and --out.
 func (c *calibrationTask) write(o calibrateOptions) error {
 	if o.save != "" {
 		content, err := json.MarshalIndent(c.found, "", "  ")
@@ -41,7 +42,7 @@ func (c *calibrationTask) write(o calibrateOptions) error {
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeProbabilities writes the CSV of --out: the probabilities p of all rows.
+// writeProbabilities writes the probabilities p of all rows as CSV, for --out.
 func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 	classes := c.all.Classes
 	var names []string
@@ -83,4 +84,32 @@ func (r calibrateReport) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "; %s calibration; %d bins, intervals at level %g\n\n", r.After.Quantity, r.Bins, r.Level)
 	return writeBeforeAfter(w, *r.Before, *r.After)
+}
+
+// noMaximum explains why the likelihood has no maximum.
+func noMaximum(temperature float64) string {
+	if temperature < 1 {
+		return "every label has the largest logit, so the likelihood has no maximum"
+	}
+	return "uniform probabilities fit better than the logits, so the likelihood has no maximum"
+}
+
+// writeBeforeAfter prints the metrics of the same examples before and after the map.
+func writeBeforeAfter(w io.Writer, before, after calibration) error {
+	t := report.Table{Columns: []report.Column{
+		report.TextColumn(""),
+		{Name: "before", Decimals: 4}, {Decimals: 4}, {Name: "after", Decimals: 4}, {Decimals: 4},
+	}}
+	then := map[string]*estimate{}
+	for _, m := range after.list() {
+		then[m.name] = m.estimate
+	}
+	for _, m := range before.list() {
+		var value, interval report.Cell
+		if e := then[m.name]; e != nil { // some metrics need both right and wrong answers
+			value, interval = e.Value, e.interval()
+		}
+		t.AddRow(report.Text(m.name), m.Value, m.interval(), value, interval)
+	}
+	return t.WriteText(w)
 }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// names lists methods for the help of a flag: betting (default), hoeffding, ….
+func names[M ~string](rows []certify.Row[M]) string {
+	var all []string
+	for _, r := range rows {
+		name := string(r.Name)
+		if !r.Sound {
+			name += " (not sound)"
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// named is the type of a method's name.
+type named interface {
+	~string
+	fmt.Stringer
+}
+
+// methods returns the methods as choices. An empty name leaves the choice to the evidence.
+func methods[M named](rows []certify.Row[M]) choice.List[M] {
+	var all []M
+	what := map[M]string{}
+	for _, r := range rows {
+		all = append(all, r.Name)
+		what[r.Name] = r.What
+	}
+	return choice.Of("method", all...).Optional().Describe(func(m M) string { return what[m] })
+}
+
+// listed describes the methods for a command's help, one per line.
+func listed[M ~string](rows []certify.Row[M]) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintf(t, "  %s\t%s\n", r.Name, r.What)
+	}
+	_ = t.Flush() // a Builder never fails
+	return b.String()
+}
