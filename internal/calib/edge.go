@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Edges are all there are.
+// Edges lists every Edge.
 var Edges = choice.Of("edge", UpperClosed, LowerClosed)
 
 func (e Edge) String() string {
@@ -25,5 +25,5 @@ func (e Edge) MarshalText() ([]byte, error) {
 	return []byte(e.String()), err
 }
 
-// UnmarshalText takes what MarshalText gives.
+// UnmarshalText reads the text of MarshalText.
 func (e *Edge) UnmarshalText(text []byte) error { return Edges.Unmarshal(text, e) }

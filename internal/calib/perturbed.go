@@ -5,18 +5,19 @@ import (
 	"math"
 )
 
-// CheckPerturbed refuses scores that Sech with bandwidth h cannot have made.
+// CheckPerturbed returns an error if Sech with bandwidth h cannot have made the scores.
 //
-// Its scores have a density of at most D = 1/(h·atan sinh(1/h)), whatever they were before: sech ≤ 1, and Z is least for
-// an original score of 0 or 1. So
+// Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)): sech ≤ 1, and Z is smallest for an original
+// score of 0 or 1. So
 //   - 0 and 1 do not occur;
-//   - two rows share a score only where the uniform numbers of 53 bits or the float64s of [0, 1], 2⁻⁵³ apart or nearer,
-//     run out: on average n²·2⁻⁵³·(1+D) pairs do at most. Twenty more than twice as many are refused. Few values,
-//     and scores rounded to some digits or to float32, have more;
-//   - an interval of length w holds a share of D·w at most, and 2√(ln(2·10⁹)/2n) more with probability below 10⁻⁹ for
-//     all intervals at once (Dvoretzky, Kiefer & Wolfowitz 1956; Massart 1990).
+//   - two rows share a score only by chance, as the uniform numbers have 53 bits and float64s in [0, 1] are at most
+//     2⁻⁵³ apart: at most n²·2⁻⁵³·(1+D) pairs on average. Twice this number plus twenty is the limit. Scores with few
+//     values, or rounded to some digits or to float32, exceed it;
+//   - an interval of length w has a probability of at most D·w. The share of scores in it exceeds that by
+//     2√(ln(2·10⁹)/2n), for any interval, with probability below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart
+//     1990).
 //
-// Scores that pass may still never have been perturbed.
+// Scores can pass although nobody perturbed them.
 func CheckPerturbed(s *Sample, bandwidth float64) error {
 	if err := checkBandwidth(bandwidth); err != nil {
 		return err

@@ -8,8 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// What FitTemperature returns where the likelihood has no maximum: softmax of
-// logits of any usual size is one-hot there, or uniform.
+// FitTemperature returns these if the likelihood has no maximum: there softmax of usual logits is one-hot, or uniform.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -19,11 +18,9 @@ const (
 type TemperatureFit struct {
 	Temperature float64
 	NLL         float64 // mean, at Temperature
-	// AtLimit: the NLL has no minimum. At MinTemperature, the data are
-	// separable: every true label has the largest logit, and the NLL falls as
-	// long as T does. At MaxTemperature, the logits are worse than none: the
-	// mean logit of the true labels is not above that of all classes, and the
-	// NLL falls as long as T grows.
+	// AtLimit: the NLL has no minimum. At MinTemperature, the data are separable: every true label has the largest
+	// logit, and the NLL falls as T falls. At MaxTemperature, the logits are worse than none: the mean logit of the
+	// true labels is not above the mean logit of all classes, and the NLL falls as T grows.
 	AtLimit bool
 }
 
