@@ -56,7 +56,7 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 		return param.Errorf("%s %v: the bounds of %s fail with probability up to %v", param.Alpha, d.Alpha, s.table.Path, stated)
 	case d.Alpha == 0 && stated == 0 && !d.Optional:
 		return hint.Add(param.Errorf("%s needs %s, the failure probability of each bound in the file", param.Delta, param.Alpha),
-			"it is the %s that 'rscert confidence' was given", param.Alpha)
+			"it is the %s of 'rscert confidence'", param.Alpha)
 	}
 	s.alpha = max(d.Alpha, stated)
 	return nil

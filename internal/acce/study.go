@@ -66,7 +66,7 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 		return nil, err
 	}
 	if o.SameExamples && len(o.Thresholds) > 0 {
-		return nil, param.Errorf("%s is about all examples: it cannot be with %s", param.Tau, param.SameExamples)
+		return nil, param.Errorf("%s is about all examples: it cannot be combined with %s", param.Tau, param.SameExamples)
 	}
 	for _, tau := range o.Thresholds {
 		if !(tau >= 0 && tau <= 1) {

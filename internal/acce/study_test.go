@@ -365,7 +365,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	for want, o := range map[string]Options{
 		"delta needs alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
 		"tau NaN: want":     {Bins: 1, Thresholds: []float64{math.NaN()}},
-		"cannot be with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+		"cannot be combined with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
 	} {
 		text := example
 		if o.SameExamples {

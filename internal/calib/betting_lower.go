@@ -93,7 +93,7 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	}
 	r := newStream(seed, streamBets)
 	for i := len(of) - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		of[i], of[j] = of[j], of[i]
 	}
 	epochs := make([]epoch, len(sizes))

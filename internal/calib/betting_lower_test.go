@@ -20,7 +20,7 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	}
 	r := newStream(seed, streamBets)
 	for i := n - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		of[i], of[j] = of[j], of[i]
 	}
 	scores, labels := unpackAll(s)

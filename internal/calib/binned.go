@@ -88,18 +88,18 @@ func (s *Sample) cutLevels() []uint8 {
 	level[0] = 0
 	finest := partitions(n) - 1
 	j, all := 1, 1<<finest
-	place := func(j int) int {
+	cut := func(j int) int {
 		hi, lo := bits.Mul64(uint64(n), uint64(j))
 		q, _ := bits.Div64(hi, lo, uint64(all))
 		return int(q)
 	}
-	next := place(j)
+	next := cut(j)
 	for a := 0; a < n; {
 		b := a + 1
 		for b < n && s.packed[b]>>1 == s.packed[a]>>1 {
 			b++
 		}
-		for ; j < all && next < b; next = place(j) {
+		for ; j < all && next < b; next = cut(j) {
 			at := a
 			if next-a > b-next {
 				at = b

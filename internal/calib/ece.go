@@ -82,20 +82,20 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 // bin returns the bin of c. It compares with the edges themselves, as c·bins is rounded.
 func (e Edge) bin(c float64, bins int) int {
 	k := min(int(c*float64(bins)), bins-1)
-	at := func(k int) float64 { return float64(k) / float64(bins) }
+	edge := func(k int) float64 { return float64(k) / float64(bins) }
 	if e == LowerClosed {
-		for k > 0 && c < at(k) {
+		for k > 0 && c < edge(k) {
 			k--
 		}
-		for k < bins-1 && c >= at(k+1) {
+		for k < bins-1 && c >= edge(k+1) {
 			k++
 		}
 		return k
 	}
-	for k > 0 && c <= at(k) {
+	for k > 0 && c <= edge(k) {
 		k--
 	}
-	for k < bins-1 && c > at(k+1) {
+	for k < bins-1 && c > edge(k+1) {
 		k++
 	}
 	return k

@@ -19,7 +19,7 @@ func (e Edge) String() string {
 	return fmt.Sprintf("edge %d", int(e))
 }
 
-// MarshalText names the edge: upper or lower.
+// MarshalText returns the name of the edge: upper or lower.
 func (e Edge) MarshalText() ([]byte, error) {
 	_, err := Edges.Parse(e.String())
 	return []byte(e.String()), err

@@ -62,9 +62,9 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 		mirrored[k] = fixedpoint.Ceil(bins.edge[m-k])
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
-	total, over := bestSigns(m, plus.between,
+	total, over := bestSigns(m, plus.gain,
 		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
-		func(q, q1 int) fixedpoint.Sum { return minus.between(m-1-q1, m-1-q) })
+		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
@@ -97,7 +97,7 @@ type gains struct {
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
 }
 
-func (g gains) between(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
+func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // gains returns, for each pair p' < p, the contribution of the samples with their first bin in (p', p] if p is the only
 // '+' bin there. A sample that reaches p gains 1 − l if p is its first bin and gainOf[p] = 1 − e_p otherwise; a sample

@@ -32,12 +32,12 @@ func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
 	var best float64
-	var place func(i int)
-	place = func(i int) {
+	var assignFrom func(i int)
+	assignFrom = func(i int) {
 		if i < n {
 			for bin[i] = 0; bin[i] < m; bin[i]++ {
 				if reaches(b, intervals[i], bin[i]) {
-					place(i + 1)
+					assignFrom(i + 1)
 				}
 			}
 			return
@@ -58,7 +58,7 @@ func byAssignment(b Bins, intervals []Bounded) float64 {
 		}
 		best = max(best, sum/float64(n))
 	}
-	place(0)
+	assignFrom(0)
 	return best
 }
 

@@ -386,7 +386,7 @@ func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind Nadaray
 		left[i] = i
 	}
 	take := func() int {
-		j := r.below(len(left))
+		j := r.uniformBelow(len(left))
 		i := left[j]
 		left[j] = left[len(left)-1]
 		left = left[:len(left)-1]

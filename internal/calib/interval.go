@@ -244,7 +244,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	groups := min(n, bootstrapGroups)
 	group := func(i int) int { return i }
 	if n > groups {
-		group = func(int) int { return r.below(groups) }
+		group = func(int) int { return r.uniformBelow(groups) }
 	}
 	x, w := make([]float64, groups), make([]float64, groups)
 	var sumX, sumW float64
@@ -281,7 +281,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	for b := range means {
 		var sx, sw float64
 		for range groups {
-			g := r.below(groups)
+			g := r.uniformBelow(groups)
 			sx += x[g]
 			sw += w[g]
 		}
@@ -296,11 +296,11 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	slices.Sort(means)
 	below = min(bootstrapResamples-0.5, max(0.5, below))
 	z0 := distuv.UnitNormal.Quantile(below / bootstrapResamples)
-	at := func(prob float64) float64 {
+	quantile := func(prob float64) float64 {
 		z := z0 + distuv.UnitNormal.Quantile(prob)
 		rank := distuv.UnitNormal.CDF(z0+z/(1-acceleration*z)) * bootstrapResamples
 		return e.Value + means[min(bootstrapResamples-1, max(0, int(rank)))]
 	}
-	e.Lower, e.Upper = at((1-level)/2), at((1+level)/2)
+	e.Lower, e.Upper = quantile((1-level)/2), quantile((1+level)/2)
 	return e
 }

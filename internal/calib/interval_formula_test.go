@@ -365,7 +365,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	for b := range means {
 		var sx, sw float64
 		for range n {
-			g := r.below(n)
+			g := r.uniformBelow(n)
 			sx += x[g]
 			sw += w[g]
 		}
@@ -379,11 +379,11 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	slices.Sort(means)
 	normal := distuv.Normal{Mu: 0, Sigma: 1}
 	z0 := normal.Quantile(below)
-	at := func(prob float64) float64 {
+	quantile := func(prob float64) float64 {
 		z := z0 + normal.Quantile(prob)
 		return means[int(2000*normal.CDF(z0+z/(1-a*z)))]
 	}
-	return at((1 - level) / 2), at((1 + level) / 2)
+	return quantile((1 - level) / 2), quantile((1 + level) / 2)
 }
 
 // The mean of a skewed law, with and without weights, and with more examples than groups.
@@ -417,7 +417,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			}
 			g := i
 			if n > 4096 {
-				g = r.below(4096)
+				g = r.uniformBelow(4096)
 			}
 			gx[g] += w * x[i]
 			gw[g] += w

@@ -347,7 +347,7 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	var overlap moments
 	for i := len(order) - 1; i > 0; i -= 2 {
 		for _, at := range [2]int{i, i - 1} {
-			j := r.below(at + 1)
+			j := r.uniformBelow(at + 1)
 			order[at], order[j] = order[j], order[at]
 		}
 		a, b := order[i], order[i-1]

@@ -29,7 +29,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	last, _ := unpack(s.packed[len(s.packed)-1])
 	for _, end := range []float64{0, 1} {
 		if first == end || last == end {
-			return fmt.Errorf("some scores are exactly %v, which the sech kernel does not give", end)
+			return fmt.Errorf("some scores are exactly %v, which the sech kernel never produces", end)
 		}
 	}
 	distinct := 1
@@ -41,7 +41,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	n := float64(s.N())
 	density := 1 / (bandwidth * math.Atan(math.Sinh(1/bandwidth)))
 	if n-float64(distinct) > 20+2*n*n*0x1p-53*(1+density) || distinct == 1 && n > 1 {
-		return fmt.Errorf("%d rows have %d distinct scores, and the sech kernel gives no two rows the same", s.N(), distinct)
+		return fmt.Errorf("%d rows have %d distinct scores, but the sech kernel repeats none", s.N(), distinct)
 	}
 	slack := 2 * math.Sqrt(math.Log(2e9)/(2*n))
 	for _, w := range []float64{bandwidth, bandwidth / 8, bandwidth / 64} {

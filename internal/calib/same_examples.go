@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNoIndex: the rows do not name their examples.
-var ErrNoIndex = errors.New("the examples of the rows are not known")
+var ErrNoIndex = errors.New("the rows do not name their examples")
 
 // ErrNoSameExample: no example has a row at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")

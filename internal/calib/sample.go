@@ -107,8 +107,8 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// below returns a number in [0, n), each equally likely (Lemire 2019).
-func (r *splitMix) below(n int) int {
+// uniformBelow returns a number in [0, n), each equally likely (Lemire 2019).
+func (r *splitMix) uniformBelow(n int) int {
 	hi, lo := bits.Mul64(r.next(), uint64(n))
 	if lo < uint64(n) {
 		for threshold := -uint64(n) % uint64(n); lo < threshold; {
@@ -143,7 +143,7 @@ func assignFolds(n, k int, seed uint64) []uint8 {
 	}
 	r := newStream(seed, streamFolds)
 	for i := n - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		fold[i], fold[j] = fold[j], fold[i]
 	}
 	return fold
