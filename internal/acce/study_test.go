@@ -363,9 +363,9 @@ func TestTableSaysTheDataset(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for want, o := range map[string]Options{
-		"delta needs alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
-		"tau NaN: want":     {Bins: 1, Thresholds: []float64{math.NaN()}},
-		"cannot be combined with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+		"delta needs alpha":       {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
+		"tau NaN: want":           {Bins: 1, Thresholds: []float64{math.NaN()}},
+		"cannot be combined with": {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
 	} {
 		text := example
 		if o.SameExamples {

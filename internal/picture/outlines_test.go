@@ -107,7 +107,7 @@ func TestPlace(t *testing.T) {
 			}
 			for _, path := range paths {
 				for _, p := range path {
-					if inside(best.rect, p) {
+					if contains(best.rect, p) {
 						t.Errorf("the label at %v covers a line at %v", best.rect, p)
 						break
 					}

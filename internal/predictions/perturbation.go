@@ -27,8 +27,8 @@ func Perturbation(t *table.Table) (bandwidth float64, err error) {
 		return 0, nil
 	}
 	if found < len(PerturbationColumns) {
-		return 0, fmt.Errorf("%s: has only some of the columns %v that 'rscert perturb' writes: %d",
-			t.Path, PerturbationColumns, found)
+		return 0, fmt.Errorf("%s: has only %d of the columns %v that 'rscert perturb' writes",
+			t.Path, found, PerturbationColumns)
 	}
 	h, seed, row := columns[0], columns[1], columns[2]
 	if !(h[0] > 0) {

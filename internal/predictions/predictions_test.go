@@ -307,7 +307,7 @@ func TestRadii(t *testing.T) {
 		wanted     *float64
 		want, hint string // no error if both are empty
 	}{
-		{text, nil, "stdin: has rows of 2 radii: 0.25, 0.5", "each example is there once a radius; choose one with radius"},
+		{text, nil, "stdin: has rows of 2 radii: 0.25, 0.5", "each example has a row for each radius; choose one with radius"},
 		{text, &none, "stdin: no rows with radius 0.75", "the radii are [0.25 0.5]"},
 		{text, &between, "stdin: no rows with radius 0.375", "the radii are [0.25 0.5]"},
 		{"confidence\n1\n", &half, "stdin: radius is given, but there is no column radius", ""},
@@ -316,7 +316,7 @@ func TestRadii(t *testing.T) {
 		{"radius\n0\n-0\n", nil, "", ""},
 		{"radius\n0\n-1\n", nil, "stdin:3: radius -1 is below 0", ""},
 		{"radius\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n", nil, "stdin: has rows of 11 radii: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …",
-			"each example is there once a radius; choose one with radius"},
+			"each example has a row for each radius; choose one with radius"},
 	} {
 		_, err := SelectRadius(readText(t, test.text, Columns()), test.wanted)
 		if err == nil || test.want == "" {

@@ -50,7 +50,7 @@ func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	if len(groups) > 1 {
 		return nil, hint.Add(
 			fmt.Errorf("%s: has rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
-			"each example is there once a radius; choose one with %s", param.Radius)
+			"each example has a row for each radius; choose one with %s", param.Radius)
 	}
 	return t, nil
 }
