@@ -35,7 +35,7 @@ var Solvers = []Solver{
 		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},
 }
 
-// Value is what the solver found; nil if it did not run.
+// Value returns the solver's value in r; nil if it did not run.
 func (s Solver) Value(r Result) *float64 { return *s.value(&r) }
 
 func (s Solver) String() string { return s.Name }

@@ -44,7 +44,7 @@ func (l List[T]) Names() []string {
 	return names
 }
 
-// What is the line of help for v, or "".
+// What returns the line of help for v, or "".
 func (l List[T]) What(v T) string {
 	if l.what == nil {
 		return ""

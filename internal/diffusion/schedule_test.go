@@ -77,9 +77,9 @@ func TestFile(t *testing.T) {
 		"0.9\n0.9\n":               "line 2: 0.9 is not less than 0.9",
 		"0.5\n0.9\n":               "line 2: 0.9 is not less than 0.5",
 		"1\n":                      `line 1: "1" is not a number between 0 and 1`,
-		"0\n":                      "no number between 0 and 1",
-		"NaN\n":                    "no number",
-		"0.9 0.8\n":                "no number",
+		"0\n":                      "not a number between 0 and 1",
+		"NaN\n":                    "not a number",
+		"0.9 0.8\n":                "not a number",
 		strings.Repeat("9", 1<<17): "token too long",
 	} {
 		if _, err := open(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {

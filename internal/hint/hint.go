@@ -1,4 +1,4 @@
-// Package hint adds hints to errors: the error says in one line what is wrong, the hint how to fix it.
+// Package hint adds hints to errors: the error names the problem in one line, the hint a remedy.
 package hint
 
 import (

@@ -28,7 +28,7 @@ type Text struct {
 	args   []any
 }
 
-// Textf returns a Text. The format is that of fmt.Errorf.
+// Textf returns a Text. The format is as for fmt.Errorf.
 func Textf(format string, args ...any) Text {
 	if false {
 		_ = fmt.Errorf(format, args...) // makes go vet check the callers' formats

@@ -84,7 +84,7 @@ func (f fetcher) wheelFile() string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
 }
 
-// pip downloads the wheel with pip, for a fixed platform and Python version, not those of the Python that runs pip.
+// pip downloads the wheel with pip, for a fixed platform and Python version, whichever Python runs pip.
 func (f fetcher) pip(ctx context.Context) (string, error) {
 	var pip []string
 	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}} {

@@ -127,7 +127,7 @@ func (p *controlPlane) client(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// kubectl runs kubectl with a manifest as its input and returns what it printed.
+// kubectl runs kubectl with a manifest as its input and returns its output.
 func (p *controlPlane) kubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
