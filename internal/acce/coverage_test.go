@@ -168,7 +168,7 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of statements that fail relative to δ, and reports an error if they are too many for chance.
+// judge returns the share of failed statements over δ. It reports an error if chance cannot explain them.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta
@@ -180,7 +180,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 }
 
 // checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
-// does worse at any τ. It returns the largest share of failures relative to δ.
+// does worse at any τ. It returns the largest share of failures over δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -219,7 +219,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 
 // checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound is as wrong as possible: it
 // calls an example surely right although an attack makes its answer wrong. It returns the largest share of failures
-// relative to δ.
+// over δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

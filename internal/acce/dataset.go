@@ -12,7 +12,7 @@ type Dataset struct {
 	Delta    float64 // its failure probability
 	Alpha    float64 // failure probability of each bound; 0: read it from the table
 	Examples int     // number of sampled examples; 0: read it from the table
-	// Optional skips the statement where the table lacks alpha.
+	// Optional: without alpha or a number of sampled examples, there is no statement instead of an error.
 	Optional bool
 }
 

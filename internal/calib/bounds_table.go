@@ -2,8 +2,7 @@ package calib
 
 import "github.com/rscert/rscert/internal/choice"
 
-// Assumption names the assumption behind a bound on the calibration error: without any, no bound from finite data
-// exists.
+// Assumption is the assumption of an upper bound on the calibration error. Without any, finite data give no bound.
 type Assumption int
 
 // Assumptions about P(y=1|s) or the scores.

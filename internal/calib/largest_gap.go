@@ -8,8 +8,8 @@ import "github.com/rscert/rscert/internal/fixedpoint"
 //
 // It bounds the expected calibration error under attack for every choice of bins, including equal-count bins (AdaECE),
 // whose edges the adversary can move: by the triangle inequality (1/N) Σ_m |Σ_{n in m} (c_n − z_n)| is at most (1/N)
-// Σ_n |c_n − z_n|, and each term has the maximum above. Bins need not attain the bound. It holds if every interval
-// does. The mean is exact, rounded up (see CCE).
+// Σ_n |c_n − z_n|, and each term has the maximum above. For some bins no attack attains the bound. It holds if every
+// interval does. The mean is exact, rounded up (see CCE).
 func LargestGap(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err

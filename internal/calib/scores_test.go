@@ -97,7 +97,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 	near(t, "debiased", debiased, 0, 4e-4) // standard error 9e-5
 }
 
-// SciPy's norm and the formula in numpy 2.4.6.
+// Expected values: the formula in numpy 2.4.6, with SciPy's norm.
 func TestSpiegelhalterAgrees(t *testing.T) {
 	z, pValue := Spiegelhalter(goldenPredictions())
 	near(t, "Z", z, 0.7408182578088144, 1e-12)
@@ -298,7 +298,7 @@ func TestCalibrationTestIsValid(t *testing.T) {
 }
 
 // The evidence has expectation at most 1 if every stated probability is true: over all outcomes of few examples,
-// exactly. A cost of a third of Bennett's would be refuted.
+// exactly. With a third of Bennett's cost the test fails.
 func TestEvidenceIsFair(t *testing.T) {
 	largest := 0.0
 	for _, c := range [][]float64{

@@ -32,7 +32,7 @@ func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 // New returns an error with a hint.
 func New(problem, hint string) error { return Add(errors.New(problem), "%s", hint) }
 
-// Add adds a hint to err. It takes precedence over a hint of err itself. The arguments may name parameters.
+// Add adds a hint to err. The new hint takes precedence over err's own. The arguments may name parameters.
 func Add(err error, format string, args ...any) error {
 	return &Error{err, param.Textf(format, args...)}
 }
