@@ -15,22 +15,22 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example of two classes whose score of class 0 is high where a linear function
-// of the noise is above a threshold, else low. So z = low + (high − low)p, p the share of votes
-// for class 0, and an attack of radius R moves p to Φ(Φ⁻¹(p) ± R/σ) and no further.
+// A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
+// threshold, else low. So z = low + (high − low)p, where p is the share of votes for class 0. An attack of radius R
+// moves p at most to Φ(Φ⁻¹(p) ± R/σ).
 type row struct {
 	label, p  float64
 	low, high float64
 }
 
-// worst returns whether an attack can make the row a wrong answer with confidence ≥ τ, and
-// whether it is a right one with confidence ≥ τ whatever the attack.
+// worst returns whether an attack can make the row a wrong answer with confidence ≥ τ, and whether it stays a right
+// answer with confidence ≥ τ under every attack.
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)
 		return q, r.low + (r.high-r.low)*q
 	}
-	share, score := moved(-shift) // the least votes and score of class 0
+	share, score := moved(-shift) // the smallest share of votes and the smallest score of class 0
 	if r.label == 1 {
 		share, score = moved(shift)
 		share, score = 1-share, 1-score
@@ -41,7 +41,7 @@ func (r row) worst(shift, tau float64) (wrong, right bool) {
 func normal(z float64) float64        { return math.Erfc(-z/math.Sqrt2) / 2 }
 func inverseNormal(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
-// truth is the largest confidence-thresholded error of the rows that an attack attains.
+// truth is the largest confidence-thresholded error that an attack attains on the rows.
 func truth(rows []row, shift, tau float64) float64 {
 	wrong, right := 0.0, 0.0
 	for _, r := range rows {
@@ -58,22 +58,22 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset is a set of rows that are hard to tell from better ones at τ: votes that tie, or
-// confidences that reach τ or its other side, within the radius of the attack.
+// dataset makes rows that are close to the limit at τ: within its radius an attack ties the votes, or moves the
+// confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
-	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // comes down to q
+	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
 	for i := range n {
 		r := row{low: 0.25, high: 0.9375, p: 0.97}
 		switch hard := (tau - r.low) / (r.high - r.low); {
-		case i%3 == 2: // clearly right, as long as there are some
+		case i%3 == 2: // clearly right
 		case kind == 0: // the votes tie
 			r.p = edge(0.5)
-		case kind == 1 && hard > 0.02 && hard < 0.98: // the confidence comes down to just below τ
+		case kind == 1 && hard > 0.02 && hard < 0.98: // an attack lowers the confidence to just below τ
 			r.p = edge(hard) - 1e-9
 		case kind == 2: // the label is class 1, and the certified class is wrong
 			r.label, r.p = 1, edge(0.6)
-		case kind == 3: // a wrong class comes up to τ
+		case kind == 3: // an attack raises a wrong class to τ
 			r.p = edge(max(0.02, (1-tau-r.low)/(r.high-r.low)))
 		}
 		rows = append(rows, r)
@@ -81,7 +81,7 @@ func dataset(kind int, n int, shift, tau float64) []row {
 	return rows
 }
 
-// sampleBounds is the bounds.csv of the rows, as certify makes it.
+// sampleBounds samples the rows and returns the bounds.csv that certify would write.
 func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *rand.Rand) string {
 	t.Helper()
 	params := certify.ScoreParams{
@@ -141,8 +141,7 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors are what acce certifies of bounds at each τ with probability 1 − δ; 1
-// where nothing is certified at all.
+// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ; 1 where it certifies nothing.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()
@@ -169,7 +168,7 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of statements that fail relative to δ, and reports an error if they are too many for chance.
+// judge returns the share of failed statements over δ. It reports an error if chance cannot explain them.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta
@@ -180,8 +179,8 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 	return share
 }
 
-// checkThresholdedCoverage samples datasets, from the noise to what acce certifies, and counts how often an attack does
-// worse at any τ. It returns the largest share of failures relative to δ.
+// checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
+// does worse at any τ. It returns the largest share of failures over δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -197,7 +196,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 				for i, tau := range taus {
 					rows[i] = dataset(kind, examples, shift, tau)
 				}
-				// Each τ has the rows that are hard at it; the τ that is hard takes turns.
+				// Each dataset is hard at one random τ.
 				hard := r.IntN(len(taus))
 				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
 					failed = failed || e < truth(rows[hard], shift, taus[i])
@@ -218,9 +217,9 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 	return worst
 }
 
-// checkWorstRows makes tables whose bounds fail with probability α exactly and say, where they fail, the most that is
-// wrong: that an example which an attack makes a wrong answer is surely right. It returns the largest share of failures
-// relative to δ.
+// checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound is as wrong as possible: it
+// calls an example surely right although an attack makes its answer wrong. It returns the largest share of failures
+// over δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

@@ -10,9 +10,9 @@ import (
 // Dataset asks for a statement about all bounds at once.
 type Dataset struct {
 	Delta    float64 // its failure probability
-	Alpha    float64 // that of each bound; 0: as the table says
-	Examples int     // that were sampled; 0: as the table says
-	// Optional: there is no statement where the table does not say what it rests on.
+	Alpha    float64 // failure probability of each bound; 0: read it from the table
+	Examples int     // number of sampled examples; 0: read it from the table
+	// Optional: without alpha or a number of sampled examples, there is no statement instead of an error.
 	Optional bool
 }
 
@@ -21,14 +21,13 @@ type Dataset struct {
 type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // examples that an attack may have answered wrongly
-	Right int     `json:"right"` // that are answered rightly whatever the attack
+	Right int     `json:"right"` // examples answered rightly under every attack
 	Error float64 `json:"error"` // if every bound holds
 	// Certified holds with probability 1 − δ, as Result.Certified.
 	Certified *float64 `json:"certified_error,omitempty"`
 }
 
-// Clean is the calibration without attack of all examples, those too whose class is not
-// certified.
+// Clean is the calibration without attack of all examples, including those whose class is not certified.
 type Clean struct {
 	N   int     `json:"n"`
 	ECE float64 `json:"ece"`
@@ -57,14 +56,13 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 		return param.Errorf("%s %v: the bounds of %s fail with probability up to %v", param.Alpha, d.Alpha, s.table.Path, stated)
 	case d.Alpha == 0 && stated == 0 && !d.Optional:
 		return hint.Add(param.Errorf("%s needs %s, the failure probability of each bound in the file", param.Delta, param.Alpha),
-			"it is the %s that 'rscert confidence' was given", param.Alpha)
+			"it is the %s of 'rscert confidence'", param.Alpha)
 	}
 	s.alpha = max(d.Alpha, stated)
 	return nil
 }
 
-// count notes of r how many examples there are, and how their predictions are calibrated
-// without attack.
+// count sets the numbers of examples in r, and the calibration of their predictions without attack.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
 	if r.Radius != nil {

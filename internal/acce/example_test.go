@@ -56,7 +56,7 @@ func ExampleStudy_WriteAttack() {
 	// 0.5,0.9,0,0.9,2
 }
 
-// Only the exact solver certifies something. The others estimate from below.
+// Only the exact solver certifies. The others estimate from below.
 func ExampleSolver() {
 	for _, s := range acce.Solvers {
 		fmt.Println(s.Name, s.Exact)

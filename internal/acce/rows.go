@@ -2,12 +2,12 @@
 // prediction within a radius.
 //
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
-// Brier score, the calibration error that each of the Solvers finds, a bound for adaptive bins, and, where the number of
-// sampled examples is known, Certified: statements for the dataset as a whole. Of the Solvers only "exact" certifies;
-// the others estimate from below. Study.Bins and WriteAttack give the worst confidences, WriteTrace the residuals of
-// the searches.
+// Brier score, the calibration error that each of the Solvers finds, and a bound for adaptive bins. Where the number of
+// sampled examples is known, its field Certified states bounds for the dataset as a whole. Only the solver "exact"
+// certifies; the others estimate from below. Study.Bins and WriteAttack give the worst confidences, WriteTrace the
+// residuals of the searches.
 //
-// Package calib has the bounds, package admm the searches.
+// Package calib computes the bounds, package admm the searches.
 package acce
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Columns are what a table of bounds holds.
+// Columns returns the columns of a table of bounds.
 func Columns() table.Options {
 	return table.Options{
 		Required: []string{"lower", "upper", "correct"},
@@ -46,8 +46,8 @@ type group struct {
 	radius *float64 // nil if the table has none
 }
 
-// splitByRadius checks the rows and puts those of each radius that is wanted together, in ascending order of it; only
-// the rows of examples that are at all of these radii, if same is set.
+// splitByRadius checks the rows and groups them by radius, ascending, for the wanted radii. If same is set, it keeps
+// only examples with a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
@@ -69,7 +69,7 @@ func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same boo
 	return groups, nil
 }
 
-// locateExamples says of which table an error of SameExamples is, and what to do.
+// locateExamples adds the table's path and a hint to an error of SameExamples.
 func locateExamples(t *table.Table, err error) error {
 	switch {
 	case errors.Is(err, calib.ErrNoIndex):
@@ -80,23 +80,23 @@ func locateExamples(t *table.Table, err error) error {
 	return predictions.LocateRow(t, err)
 }
 
-// UncountedError says that a table leaves out examples that were sampled, and that nobody says how many.
+// UncountedError: the table leaves out sampled examples, and their number is unknown.
 type UncountedError struct{ path string }
 
 func (e *UncountedError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with its parameters spelled.
+// Spell returns the text of Error with parameter names spelled by s.
 func (e *UncountedError) Spell(s param.Spelling) string {
 	return param.Textf("%s: %s needs %s: the file leaves examples out (gaps in index, or fewer rows at some radii)",
 		e.path, param.Delta, param.Examples).Spell(s)
 }
 
-// Hint is what the user can do about it.
+// Hint tells the user what to do.
 func (*UncountedError) Hint() string {
 	return "give the number of all examples that were sampled, also of those whose class was not certified"
 }
 
-// countSampled takes the number of examples that is stated, if it is not 0, or what the table says of it.
+// countSampled returns the stated number of examples, or the table's number if stated is 0.
 func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError

@@ -9,21 +9,21 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Solver is a way to find a large calibration error under attack.
+// Solver searches for a large calibration error under attack.
 type Solver struct {
 	Name   string
-	Column string // of its value in a table
+	Column string // heading of its value in a table
 	What   string
-	// Exact: the value is the largest there is. The others' are attained by some confidences within the bounds, so they
-	// are estimates from below and certify nothing.
+	// Exact: the value is the maximum. Without it, some confidences within the bounds attain the value, so it is an
+	// estimate from below and certifies nothing.
 	Exact bool
-	Key   string // of its value among the results
+	Key   string // JSON key of its value
 
 	search func(ctx context.Context, p problem) (finding, error)
 	value  func(r *Result) **float64
 }
 
-// Solvers are all of them.
+// Solvers lists every solver.
 var Solvers = []Solver{
 	{"exact", "CCE", "the largest calibration error (CCE)", true, "cce", searchExactly,
 		func(r *Result) **float64 { return &r.CCE }},
@@ -35,33 +35,33 @@ var Solvers = []Solver{
 		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},
 }
 
-// Value is what the solver found; nil if it did not run.
+// Value returns the solver's value in r; nil if it did not run.
 func (s Solver) Value(r Result) *float64 { return *s.value(&r) }
 
 func (s Solver) String() string { return s.Name }
 
-// SolverChoices are Solvers as a user chooses them.
+// SolverChoices lists Solvers by the names that a user types.
 func SolverChoices() choice.List[Solver] {
 	return choice.Of("solver", Solvers...).Describe(func(s Solver) string { return s.What })
 }
 
-// Progress is told how far a search is: the steps done since its last call, and the calibration error at them. It may
-// be called by several goroutines at once.
+// Progress receives the steps done since its last call and the calibration error reached. Several goroutines may call
+// it at once.
 type Progress func(steps int, ece float64)
 
-// problem is what a solver gets.
+// problem is the input of a solver.
 type problem struct {
 	group
 	options *Options
 	bins    calib.Bins
 	watch   func(g group, name string, steps int) (step Progress, done func())
-	trace   func(g group, solver string, runs []traceRun) admm.Watch // that keeps what is asked for
+	trace   func(g group, solver string, runs []traceRun) admm.Watch // records the requested residuals
 }
 
-// finding is what a solver finds.
+// finding is the output of a solver.
 type finding struct {
 	value       float64
-	confidences []float64 // that attain it, if they are wanted
+	confidences []float64 // attain the value; nil if not wanted
 	interrupted bool
 }
 

@@ -15,27 +15,27 @@ import (
 // MaxBins is the largest number of bins.
 const MaxBins = calib.MaxBins
 
-// Options say what to study.
+// Options configure a Study.
 type Options struct {
-	Bins     int // of equal width
+	Bins     int // number of bins of equal width
 	Solvers  []Solver
-	Radii    []float64 // empty: all there are
-	Adaptive bool      // bound the calibration error with bins of equal count, too
-	Attack   bool      // keep the confidences that attain the result
-	Quantity string    // what the confidences are; empty: not known
-	Norm     *law.Norm // of the radii; nil: not known
+	Radii    []float64 // empty: all radii of the table
+	Adaptive bool      // also bound the calibration error with bins of equal count
+	Attack   bool      // keep confidences that attain the result
+	Quantity string    // names the quantity that the confidences estimate; empty: unknown
+	Norm     *law.Norm // norm of the radii; nil: unknown
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
 	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
 	Thresholds []float64
-	// SameExamples: at every radius only the examples that are at all of them (calib.BoundRows.SameExamples).
+	// SameExamples keeps only examples that have a row at every radius (calib.BoundRows.SameExamples).
 	SameExamples bool
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
-	DECE       admm.DECEParams // those of dece
-	TraceEvery int             // keep the residuals of every so many-th step of both, for WriteTrace; 0: of none
+	DECE       admm.DECEParams // settings of the solver dece
+	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: none
 
-	// Progress, when not nil, is told of each search that takes long: the radius, nil where the table has none, the
-	// solver and its steps. done is called at the search's end.
+	// Progress, if not nil, is called for each long search with the radius (nil if the table has none), the solver and
+	// its number of steps. The search calls step as it goes on and done at its end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -45,13 +45,13 @@ type Study struct {
 	table   *table.Table
 	bins    calib.Bins
 	groups  []group
-	sampled calib.Sampled // none where the number of examples is not known
-	alpha   float64       // of each bound; 0: no statement about the dataset
+	sampled calib.Sampled // zero if the number of examples is unknown
+	alpha   float64       // failure probability of each bound; 0: no statement about the dataset
 	results []Result
 	traces  []trace
 }
 
-// NewStudy checks the options and the table, which has Columns.
+// NewStudy checks the options and the table, which was read with Columns.
 func NewStudy(t *table.Table, o Options) (*Study, error) {
 	s := &Study{options: o, table: t}
 	var err error
@@ -66,7 +66,7 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 		return nil, err
 	}
 	if o.SameExamples && len(o.Thresholds) > 0 {
-		return nil, param.Errorf("%s is about all examples: it cannot be with %s", param.Tau, param.SameExamples)
+		return nil, param.Errorf("%s is about all examples: it cannot be combined with %s", param.Tau, param.SameExamples)
 	}
 	for _, tau := range o.Thresholds {
 		if !(tau >= 0 && tau <= 1) {
@@ -82,8 +82,8 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 // Radii is the number of radii to study; 1 for a table without them.
 func (s *Study) Radii() int { return len(s.groups) }
 
-// Solve finds the result at each radius, in ascending order. If ctx ends, the results until then are returned, the last
-// one the best found.
+// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far; the last one
+// holds the best values found.
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
@@ -98,13 +98,13 @@ func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	return s.results, nil
 }
 
-// Result is what is found at one radius.
+// Result holds the findings at one radius.
 type Result struct {
 	Radius *float64  `json:"radius,omitempty"` // if the table has radii
-	Norm   *law.Norm `json:"norm,omitempty"`   // of the radius, if that is known
+	Norm   *law.Norm `json:"norm,omitempty"`   // of the radius, if known
 	N      int       `json:"n"`
 	Bins   int       `json:"bins"`
-	// SameExamples: the n are those that are at every radius of the study.
+	// SameExamples: N counts only examples with a row at every radius of the study.
 	SameExamples bool              `json:"same_examples,omitempty"`
 	ECE          *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
 	CBS          float64           `json:"cbs"`
@@ -113,19 +113,19 @@ type Result struct {
 	DECE         *float64          `json:"dece,omitempty"`
 	BrierECE     *float64          `json:"brier_ece,omitempty"`
 	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
-	// Estimates are the values above that certify nothing: they are attained by some confidences within the bounds, and
-	// others may do worse.
+	// Estimates names the values above that certify nothing: some confidences within the bounds attain them, and others
+	// may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
-	Quantity    string             `json:"quantity,omitempty"` // what the confidences are, if that is known
-	Examples    int                `json:"examples,omitempty"` // that were sampled, if that is known
-	LeftOut     *int               `json:"left_out,omitempty"` // of them, as their class is not certified
-	Clean       *Clean             `json:"clean,omitempty"`    // if the table has the examples left out
+	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
+	Examples    int                `json:"examples,omitempty"` // sampled examples, if known
+	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples left out because their class is not certified
+	Clean       *Clean             `json:"clean,omitempty"`    // if the table includes the examples left out
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
-	attack []float64 // confidences that attain the largest value
+	attack []float64 // attain the largest value
 }
 
 // Estimates are the paper's own estimates of the CCE.
@@ -139,20 +139,20 @@ type AdaptiveInterval struct {
 	Upper float64 `json:"upper"` // for every way to bin
 }
 
-// Certified holds with probability 1 − Delta for the dataset as a whole.
+// Certified states bounds for the dataset as a whole, true with probability 1 − Delta.
 type Certified struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
-	Examples int     `json:"examples"` // that were sampled
-	// ExamplesAssumed: nobody said how many, the table's own are taken as all.
+	Examples int     `json:"examples"` // sampled examples
+	// ExamplesAssumed: the number is unknown, so the table's examples are taken as all.
 	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
-	Failures        int64    `json:"failures"` // bounds that may not hold, at most
+	Failures        int64    `json:"failures"` // at most this number of bounds fail
 	CBS             float64  `json:"cbs"`
 	CCE             *float64 `json:"cce,omitempty"`
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
-// measureTime notes how long work takes.
+// measureTime records how long work takes.
 func (r *Result) measureTime(name string, work func() error) error {
 	start := time.Now()
 	err := work()
@@ -191,7 +191,7 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	return r, nil
 }
 
-// search runs the solvers. The attack is that of the largest value: the exact one, where it is known.
+// search runs the solvers. The attack is the exact solver's if it ran, else that with the largest value.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
 	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}
 	best := -1.0
@@ -234,7 +234,7 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // float64 sums against an exact one
+	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // float64 sums can exceed the exact one by rounding
 }
 
 // certify turns a result that holds if every bound does into one that holds with probability 1 − δ.
@@ -254,8 +254,9 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	}, nil
 }
 
-// WriteAttack writes the rows that Solve used, with the confidence under attack, and its bin, in the place of the clean
-// one: a table of bounds, and one of predictions at each radius. It needs Options.Attack and all results.
+// WriteAttack writes the rows that Solve used, with the confidence under attack and its bin in place of the clean
+// confidence. The output can be read as a table of bounds, or as predictions at each radius. It needs Options.Attack
+// and all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64
@@ -283,8 +284,8 @@ func (s *Study) WriteAttack(out io.Writer) error {
 	return w.Flush()
 }
 
-// Bins sorts the examples of the k-th result into bins, by their confidences without attack, nil if they are not known,
-// and under the attack that Solve found. It needs Options.Attack.
+// Bins sorts the examples of the k-th result into bins twice: by their confidences without attack (nil if unknown), and
+// under the attack that Solve found. It needs Options.Attack.
 func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 	g := s.groups[k]
 	correct := make([]bool, len(g.Intervals))

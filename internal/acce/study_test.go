@@ -57,8 +57,9 @@ func solve(t *testing.T, text string, o Options) (*Study, []Result) {
 
 func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want) < 1e-9 }
 
-// The two predictions of Emde et al. 2025, appendix E.2, in 3 bins: CCE (0.9 + 0.9)/2, CBS (0.81 + 0.81)/2, without attack
-// (0.77 + 0.78)/2. In one bin both highest is worst, (0.6 + 0.9 − 1)/2, and the Brier confidences 0.1 and 0.9 cancel.
+// The two predictions of Emde et al. 2025, appendix E.2, in 3 bins: CCE (0.9 + 0.9)/2, CBS (0.81 + 0.81)/2, without
+// attack (0.77 + 0.78)/2. In one bin the worst case has both confidences highest, (0.6 + 0.9 − 1)/2; the Brier
+// confidences 0.1 and 0.9 cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -75,13 +76,13 @@ func TestSolve(t *testing.T) {
 	if r.Radius != nil || r.Estimates != nil || r.Certified != nil || r.Interrupted {
 		t.Errorf("values nobody asked for: %+v", r)
 	}
-	// One sample a bin: both gaps are 0.9.
+	// Each bin holds one sample, and both gaps are 0.9.
 	if a := r.Adaptive; a == nil || !close9(&a.Upper, 0.9) || a.Lower > a.Upper || !close9(&a.Lower, 0.9) {
 		t.Errorf("adaptive %+v", r.Adaptive)
 	}
 }
 
-// In one bin the solvers but exact reach nearly what it finds, and never more.
+// In one bin the other solvers come close to the exact solver's value and never exceed it.
 func TestSolveEstimates(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
 	r := results[0]
@@ -102,7 +103,7 @@ func TestSolveEstimates(t *testing.T) {
 	}
 }
 
-// A solver's Value is where the JSON says it is.
+// A solver's Value is the number under its Key in the JSON.
 func TestSolverKeys(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 1, Solvers: Solvers})
 	text, err := json.Marshal(results[0])
@@ -137,7 +138,7 @@ func TestSolverKeys(t *testing.T) {
 	}
 }
 
-// The attack is the exact solver's wherever it stands, else the best of the others'.
+// The attack is the exact solver's, wherever it is in the list; without it, the best of the others.
 func TestAttack(t *testing.T) {
 	const bounds = "index,radius,lower,upper,correct\n4,0.5,0.1,0.6,1\n4,0.25,0.2,0.6,1\n7,0.5,0.5,0.9,0\n"
 	const want = "index,radius,lower,upper,correct,confidence,bin\n4,0.25,0.2,0.6,1,0.2,0\n4,0.5,0.1,0.6,1,0.1,0\n7,0.5,0.5,0.9,0,0.9,2\n"
@@ -148,7 +149,7 @@ func TestAttack(t *testing.T) {
 			t.Errorf("%v: attack\n%swant\n%serror %v", names, &b, want, err)
 		}
 	}
-	// In one bin the exact attack, at 0.6 and 0.9, is not the Brier one.
+	// In one bin the exact attack (0.6 and 0.9) differs from the Brier attack.
 	for _, names := range [][]string{{"exact", "brier"}, {"brier", "exact"}, {"brier", "admm"}, {"admm", "brier"}} {
 		study, _ := solve(t, example, Options{Bins: 1, Solvers: solvers(t, names...), Attack: true})
 		var b bytes.Buffer
@@ -177,7 +178,7 @@ func TestRadii(t *testing.T) {
 	}
 }
 
-// A search that is interrupted ends the study at its radius.
+// An interrupted search ends the study at its radius.
 func TestInterrupted(t *testing.T) {
 	const bounds = "radius,lower,upper,correct\n0,0.1,0.6,1\n0,0.5,0.9,0\n1,0,1,1\n"
 	var searches []string
@@ -200,7 +201,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Searches that take long say how many steps they take, and take them.
+// Long searches announce their number of steps, and take as many.
 func TestProgress(t *testing.T) {
 	for _, text := range []string{example, "lower,upper,correct\n0.1,0.6,1\n"} {
 		var announced, done atomic.Int64
@@ -215,8 +216,9 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Of 2 bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02: none. Of 50 with alpha 0.002 P(Bin > 1) = 0.0045 ≤ 0.05 <
-// P(Bin > 0) = 0.0953: one, which adds 1/2 to a Brier score of 2 and 2·1/2 to a calibration error.
+// Two bounds with alpha 0.01: P(any fails) = 0.0199 ≤ 0.02, so no failure is allowed for. 50 with alpha 0.002: P(Bin >
+// 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953, so one failure, which adds 1/2 to the Brier score of 2 examples and 2·1/2
+// to a calibration error.
 func TestDataset(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	c := results[0].Certified
@@ -236,7 +238,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// In one bin an attack attains less than the 0.9 that holds for every way to bin: that is what is certified.
+	// In one bin an attack attains less than 0.9, the bound for every choice of bins. The bound is certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
 		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
@@ -248,13 +250,13 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	}
 }
 
-// Whether the rows are all examples that were sampled decides whether a statement holds.
+// A statement holds only if the rows are all sampled examples, or their number is known.
 func TestCountSampled(t *testing.T) {
 	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
 	const changes = "want the same positive whole number in every row"
 	for _, test := range []struct {
-		name, columns string // lower, upper, correct follow
+		name, columns string // followed by lower, upper, correct
 		rows          []string
 		given         int
 		want          calib.Sampled
@@ -323,7 +325,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// What is known of the examples that are not certified, of how many were sampled and at which alpha, is in the table.
+// The table holds the examples that are not certified, the number of sampled examples and alpha.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
@@ -342,7 +344,8 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
 		t.Errorf("certified %+v", r.Certified)
 	}
-	// Two examples have no row: they may be wrong. At 0.55 so may the second and the third, 1 − 0.4 ≥ 0.55.
+	// Two examples have no row, so they may be wrong. At 0.55 the second and the third may be wrong as well: 1 − 0.4 ≥
+	// 0.55.
 	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
 		got := r.Thresholded[i]
 		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {
@@ -354,15 +357,15 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
 	}
-	// No statement without alpha, unless it is asked for; none of what is not known.
+	// Without alpha there is no optional statement, and unknown values stay out.
 	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
 	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
 		t.Errorf("%+v", r)
 	}
 	for want, o := range map[string]Options{
-		"delta needs alpha": {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
-		"tau NaN: want":     {Bins: 1, Thresholds: []float64{math.NaN()}},
-		"cannot be with":    {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
+		"delta needs alpha":       {Bins: 1, Dataset: &Dataset{Delta: 0.5}},
+		"tau NaN: want":           {Bins: 1, Thresholds: []float64{math.NaN()}},
+		"cannot be combined with": {Bins: 1, Thresholds: []float64{0.5}, SameExamples: true},
 	} {
 		text := example
 		if o.SameExamples {
@@ -378,7 +381,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	}
 }
 
-// The bins without attack and under the one that attains the result.
+// Bins without attack, and under the attack that attains the result.
 func TestBins(t *testing.T) {
 	study, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
 	clean, attacked, err := study.Bins(0)

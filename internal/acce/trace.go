@@ -10,13 +10,13 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// traceRun is what a run of a search is told by.
+// traceRun identifies a run of a search.
 type traceRun struct {
 	start                string
-	rateZ, rateA, growth float64 // the last two only of ADMM
+	rateZ, rateA, growth float64 // rateA and growth: ADMM only
 }
 
-// trace is what the runs of one search passed.
+// trace holds the residuals of the runs of one search.
 type trace struct {
 	radius *float64
 	solver string
@@ -24,7 +24,7 @@ type trace struct {
 	steps  [][]admm.Residuals // by run
 }
 
-// trace begins the trace of a search, if traces are kept.
+// trace begins the trace of a search if the options ask for one.
 func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	if s.options.TraceEvery == 0 {
 		return admm.Watch{}
@@ -37,10 +37,10 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	}
 }
 
-// WriteTrace writes the residuals of the searches' runs, a row each of a step: how far ADMM is from each constraint of
-// the program (admm.Residuals), as sums over all predictions and bins and as largest ones, the relaxed calibration
-// error and that of the projected confidences. Of dECE the relaxed one is the differentiable error; it has no
-// constraints. It needs Options.TraceEvery.
+// WriteTrace writes the residuals of the searches' runs, one row for each step: ADMM's distance to each constraint of
+// the program (admm.Residuals), summed over all predictions and bins and as a maximum, the relaxed calibration error,
+// and the calibration error of the projected confidences. dECE has no constraints; its relaxed error is the
+// differentiable one. It needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)
 	var radius []string
@@ -91,7 +91,7 @@ func (t trace) write(w *table.Writer, run int, r admm.Residuals) {
 	w.EndRow()
 }
 
-// checkStarts reports a search that could start nowhere.
+// checkStarts returns an error if a search would have no start.
 func (o Options) checkStarts(t *table.Table, haveClean bool) error {
 	for _, s := range o.Solvers {
 		if s.Name == "admm" && len(o.ADMM.Runs(haveClean)) == 0 || s.Name == "dece" && len(o.DECE.StartsFrom(haveClean))+o.DECE.Random == 0 {

@@ -15,7 +15,7 @@ import (
 const traced = "index,radius,lower,upper,confidence,correct\n" +
 	"0,0.5,0.1,0.6,0.23,1\n1,0.5,0.5,0.9,0.78,0\n2,0.5,0.3,0.8,0.5,1\n1,1,0.4,0.95,0.78,0\n2,1,0.2,0.9,0.5,1\n"
 
-// The trace of a study has, row by row, what the solvers say when run by themselves with the same settings.
+// The trace of a study equals, row by row, the residuals of the solvers run directly with the same settings.
 func TestTrace(t *testing.T) {
 	o := Options{
 		Bins: 4, Solvers: solvers(t, "dece", "admm"), TraceEvery: 3,
@@ -79,7 +79,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A table without radii has none in its trace; a study without traces has an empty one.
+// Without radii in the table, the trace has no column for them; without tracing, the trace is empty.
 func TestTraceWithoutRadii(t *testing.T) {
 	study, _ := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "dece"), TraceEvery: 1000, DECE: admm.DECEParams{Starts: []admm.Start{admm.FromBrier}}})
 	var b bytes.Buffer
@@ -119,7 +119,7 @@ func TestStartsNeedConfidences(t *testing.T) {
 	}
 }
 
-// With SameExamples the result at each radius is that of the table without the other rows.
+// With SameExamples the result at each radius equals the result for the table without the other rows.
 func TestSameExamples(t *testing.T) {
 	all := Options{Bins: 4, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}, Attack: true}
 	same := all
@@ -141,7 +141,7 @@ func TestSameExamples(t *testing.T) {
 	if err := cut.WriteAttack(&b); err != nil || a.String() != b.String() {
 		t.Errorf("attack\n%s, without the other rows\n%s", &a, &b)
 	}
-	// Of the radii that are asked for, only.
+	// Only requested radii count.
 	same.Radii = []float64{0.5}
 	if _, got := solve(t, traced, same); got[0].N != 3 {
 		t.Errorf("%+v", got[0])

@@ -2,11 +2,10 @@ package admm
 
 import "github.com/rscert/rscert/internal/calib"
 
-// Adaptive is an attack on the calibration error with M bins of equal count
-// (calib.EqualCount), whose largest value Emde et al. leave open (appendix L). It
-// is the best of a few: the clean and the Brier confidences, and those that attain
-// the CCE with M, 2M, 4M and 8M equal-width bins, which keep correct and wrong
-// predictions apart. calib.LargestGap is how much larger the maximum can be.
+// Adaptive attacks the calibration error with M bins of equal count (calib.EqualCount). Emde et al. leave its maximum
+// open (appendix L). Adaptive returns the best of a few candidates: the clean and the Brier confidences, and those that
+// attain the CCE with M, 2M, 4M and 8M equal-width bins, which keep correct and wrong predictions apart. The maximum is
+// at most calib.LargestGap.
 func (p *Problem) Adaptive() (Estimate, error) {
 	candidates := [][]float64{p.start(FromBrier)}
 	if p.clean != nil {

@@ -1,6 +1,6 @@
-// Package admm estimates from below how large the expected calibration error can get when every confidence moves within
-// its certified interval (Emde et al. 2025). It has the searches of the literature; calib.CCE computes the maximum
-// exactly, and only that is a certificate.
+// Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
+// et al. 2025). The result is an estimate of the maximum from below, by the searches of the literature. Only calib.CCE,
+// which computes the maximum exactly, is a certificate.
 //
 // NewProblem takes the intervals and the bins. Each search returns an Estimate, with the confidences that attain it:
 //
@@ -19,21 +19,21 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// What the paper fixes (appendix G.2).
+// Constants of the paper (appendix G.2).
 const (
 	gradientClip   = 5   // bound on each entry of the gradient of a
 	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
-// Problem is a calibration error to be made large.
+// Problem is a calibration error to maximise.
 type Problem struct {
 	samples []calib.Bounded
 	clean   []float64 // [N] or nil
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. clean [N] are the observed confidences, moved into
-// their intervals for use as a start; nil if they are not known.
+// NewProblem checks its input. clean [N] are the observed confidences, nil if unknown. As a start, they are clamped to
+// their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
@@ -82,9 +82,8 @@ func (p *Problem) Brier() Estimate {
 	return Estimate{ECE: p.ece(z), Confidences: z}
 }
 
-// Residuals are how far a step of ADMM is from the constraints of the program,
-// the quantities of the paper's Figures 9 and 10 (appendix G.1): distances to
-// the feasible set in the 1-norm and the ∞-norm.
+// Residuals are the distances of a step of ADMM to the constraints of the program, in the 1-norm and the ∞-norm: the
+// quantities of the paper's Figures 9 and 10 (appendix G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // of the step
@@ -127,11 +126,11 @@ func (r *Norms) add(d float64) {
 // The best such copy is the result (appendix G.1). A step takes O(NM); the state
 // has 7NM numbers.
 //
-// Where the paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}),
-// which leaves no bin for l = u, this uses the exact rule of Bins.Index.
+// The paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}), which leaves no bin for l = u. ADMM uses the
+// exact rule of Bins.Index instead.
 //
-// watch, if not nil, is called after each step. Its Residuals are filled at every
-// residualsEvery-th step, if that is not 0.
+// ADMM calls watch, if not nil, after each step, and fills the Residuals at every residualsEvery-th step if that is not
+// 0.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -145,7 +144,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		next := min(rho*s.par.Growth, s.par.MaxRho)
 		s.assign(rho)
 		ece := s.move(rho, next)
-		// Not above when the iteration has overflowed and ece is NaN.
+		// False if the iteration has overflowed and ece is NaN.
 		if ece > best.ECE {
 			best.ECE = ece
 			bestZ, s.projected = s.projected, bestZ
@@ -169,8 +168,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 
 // state is an ADMM iterate. Arrays over (n, m) are row-major [N, M].
 //
-// q₁, q₂ and g are not kept: what the next step needs of them is in pullA and
-// pullZ.
+// q₁, q₂ and g are not kept: pullA and pullZ hold all that the next step needs.
 type state struct {
 	*Problem
 	par         Params
@@ -207,7 +205,7 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // that of a binary a; q₂ = a = 1/M would hold a near ½ for small M
+	s.reach = 0.5 // the value for a binary a; with q₂ = a = 1/M, a would stay near ½ for small M
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
@@ -230,7 +228,7 @@ func truth(v calib.Bounded) float64 {
 	return 0
 }
 
-// limits returns l′ and u′ of sample n in bin m; 0 where it cannot reach it.
+// limits returns l′ and u′ of sample n in bin m; 0 if the bin is out of reach.
 func (s *state) limits(n, m int) (lo, hi float64) {
 	if m < int(s.first[n]) || m > int(s.last[n]) {
 		return 0, 0
@@ -292,8 +290,8 @@ func (s *state) assign(rho float64) {
 	s.square = square
 }
 
-// move is the rest of a step: the gradient step on z, eqs. (28)–(30) and the
-// multipliers. It returns the calibration error of the projected copy.
+// move completes a step: the gradient step on z, eqs. (28)–(30) and the multipliers. It returns the calibration error
+// of the projected copy.
 func (s *state) move(rho, next float64) (ece float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateZ
@@ -372,7 +370,7 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// residuals fills r from a and z.
+// residuals computes r from a and z.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

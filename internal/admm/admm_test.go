@@ -10,9 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// certified draws n predictions as a certified classifier makes them: confident
-// where it is right, with intervals of the standard certificate's shape,
-// Φ(Φ⁻¹(z) ± r).
+// certified draws n predictions like a certified classifier's: confident where right, with intervals of the standard
+// certificate's shape, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	samples, clean = make([]calib.Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -88,11 +87,11 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	return below && v.Upper >= b.Edges()[m]
 }
 
-// rounding is what sums in another order may be off by.
+// rounding bounds the difference between sums in different orders.
 const rounding = 1e-12
 
-// reference is Algorithm 1 written down as it stands, every variable of its own,
-// with matrices C, K and B spelled out as loops. It shares no code with state.
+// reference is Algorithm 1 as printed: every variable is kept, and the matrices C, K and B are loops. It shares no code
+// with state.
 type reference struct {
 	n, m               int
 	c                  []float64
@@ -219,9 +218,8 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The fused iteration takes the same steps as Algorithm 1 written out. Two
-// sequences of rounding errors part where a gap's sign or a clamp is decided by
-// them, so only the first steps are compared.
+// The fused iteration takes the same steps as Algorithm 1 written out. Rounding decides the sign of some gap or some
+// clamp sooner or later, and then the sequences part; so only the first steps are compared.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
 	for _, tt := range []struct {
@@ -317,12 +315,10 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	}
 }
 
-// With slow steps for the assignment ADMM converges on predictions like a
-// certified classifier's: the constraints come to be met and the relaxed error
-// meets the projected one. (With α_a = 0.01 or 0.1, the rates of the paper's grid,
-// it does not: at ρ = 10 the quadratic terms have curvature ρ(2 + M + bins out of
-// reach), and the gradient step overshoots. That the estimate is near the exact
-// value is a finding, not a property.)
+// With slow steps for the assignment ADMM converges on predictions like a certified classifier's: the constraints are
+// met in the limit, and the relaxed error approaches the projected one. (With α_a = 0.01 or 0.1, the rates of the
+// paper's grid, it does not: at ρ = 10 the quadratic terms have curvature ρ(2 + M + bins out of reach), and the
+// gradient step overshoots. The estimate is near the exact value by observation, not by theory.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Watch says what a search of several runs tells while it goes on. Its functions are called from several goroutines,
-// and may be nil.
+// Watch observes a search of several runs. Its functions may be nil; several goroutines call them.
 type Watch struct {
-	Progress func(steps int, ece float64) // the steps done since the last call, and the best value at them
-	Every    int                          // Trace is told of every so many-th step
-	Trace    func(run int, r Residuals)   // the runs are counted from 0; those of one run come in order
+	Progress func(steps int, ece float64) // steps done since the last call, and the best value so far
+	Every    int                          // Trace is called at every Every-th step
+	Trace    func(run int, r Residuals)   // runs count from 0; the steps of a run come in order
 }
 
-// step tells of one step of a run.
+// step reports one step of a run.
 func (w Watch) step(run int, r Residuals) {
 	if w.Progress != nil {
 		w.Progress(1, r.ProjectedECE)
@@ -27,7 +26,7 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// every is Every, if anybody is told.
+// every is Every, or 0 without a Trace.
 func (w Watch) every() int {
 	if w.Trace == nil {
 		return 0
@@ -35,17 +34,16 @@ func (w Watch) every() int {
 	return w.Every
 }
 
-// Best runs ADMM with each of the parameters, in parallel, and returns the run
-// with the largest calibration error (of equal ones the first). When ctx ends,
-// the result is the best so far.
+// Best runs ADMM with each of the parameters, in parallel, and returns the run with the largest calibration error, the
+// first one in case of a tie. If ctx ends, it returns the best so far.
 func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
 	return bestRun(len(grid), func(run int) Estimate {
 		return p.ADMM(ctx, grid[run], w.every(), func(r Residuals) { w.step(run, r) })
 	})
 }
 
-// bestRun does runs in parallel and returns the one with the largest calibration error, the first of equal ones.
-// It was interrupted if one of them was.
+// bestRun does runs in parallel and returns the one with the largest calibration error, the first one in case of a tie.
+// The result counts as interrupted if any run was.
 func bestRun(runs int, do func(run int) Estimate) Estimate {
 	found := make([]Estimate, runs)
 	var group errgroup.Group

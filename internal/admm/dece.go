@@ -9,15 +9,14 @@ import (
 // DECESteps is the number of ascent steps from each start.
 const DECESteps = 1000
 
-// The temperature falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at
-// every step. The paper found rate and schedule without effect and names none:
-// these are ours.
+// The temperature falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. The paper found that rate
+// and schedule have no effect and names none: these are our choice.
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
-	ascentRate  = 0.01 // at the start, by default; falls to 0 along a half cosine
+	ascentRate  = 0.01 // default at the start; falls to 0 along a half cosine
 	ascentClip  = 1    // bound on each entry of the gradient of N·dECE
-	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the weight are left out
+	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the weight count 0
 )
 
 // DECE is gradient ascent on the differentiable calibration error of Bohdal et
@@ -27,12 +26,11 @@ const (
 //	dECE = (1/N) Σ_m |Σ_n s_nm (c_n − z_n)|,
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
-// β the inner edges; as τ → 0 it becomes the ECE. z is clamped to its interval
-// after each step. Like ADMM it keeps the best hard calibration error seen, so
-// the result is never below the start. It is run from each of the starts of par, in
-// parallel, and the best returned, of equal ones the first. Without a start it fails
-// with NoStartError. w's Residuals have Step, SoftECE (the dECE at the step's τ) and
-// ProjectedECE; its runs are the starts, those at random last.
+// where β are the inner edges; as τ → 0 the dECE becomes the ECE. z is clamped to its interval after each step. Like
+// ADMM, DECE keeps the best hard calibration error seen, so the result is never below the start. It runs from all
+// starts of par in parallel and returns the best, the first one in case of a tie. Without a start it fails with
+// NoStartError. The Residuals that w receives have Step, SoftECE (the dECE at the step's τ) and ProjectedECE; each
+// start is a run, the random ones last.
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Random == 0 {
@@ -86,8 +84,7 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }
 
-// softBins are soft assignments s_nm, only those bins first[n] ≤ m < end[n] whose
-// weight is not negligible.
+// softBins are soft assignments s_nm, kept for the bins first[n] ≤ m < end[n] with a weight that matters.
 type softBins struct {
 	p          *Problem
 	weight     []float64 // [N, M]
@@ -95,8 +92,8 @@ type softBins struct {
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
 }
 
-// assign sets the weights of sample n at confidence x. Relative to the bin that x
-// is in, the logit falls by (distance to the edge)/τ with each edge crossed.
+// assign sets the weights of sample n at confidence x. Starting in x's own bin, the logit falls by (distance to the
+// edge)/τ at each edge crossed.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()

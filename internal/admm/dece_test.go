@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The soft assignment and the dECE by their definition: softmax((w z + b)/τ).
+// softDefinition is the soft assignment by its definition: softmax((w z + b)/τ).
 func softDefinition(b calib.Bins, z float64, tau float64) []float64 {
 	m := b.Len()
 	logit := make([]float64, m)

@@ -28,7 +28,7 @@ func newProblem(clean []float64) *admm.Problem {
 	return problem
 }
 
-// The searches find confidences that an adversary could reach: estimates from below of what calib.CCE gives exactly.
+// The searches find confidences that an adversary could reach: they estimate the exact value of calib.CCE from below.
 func ExampleProblem() {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -73,7 +73,7 @@ func ExampleProblem_DECE() {
 	// Output: 0.4167, never above the exact 0.4333
 }
 
-// An attack on bins of equal count, beside what bounds every choice of bins.
+// An attack on bins of equal count, beside the bound for every choice of bins.
 func ExampleProblem_Adaptive() {
 	e, err := newProblem(nil).Adaptive()
 	if err != nil {
@@ -95,14 +95,14 @@ func ExampleProblem_Best() {
 	// Output: 0.4333
 }
 
-// The 16 runs of the paper; without clean confidences the 8 that start from the Brier confidences are left.
+// The 16 runs of the paper; without clean confidences 8 remain, which start from the Brier confidences.
 func ExamplePaperGrid() {
 	g := admm.PaperGrid()
 	fmt.Println(len(g.Runs(true)), len(g.Runs(false)))
 	// Output: 16 8
 }
 
-// A grid of one's own: what is not given is the paper's.
+// A custom grid: empty lists take the paper's values.
 func ExampleParamGrid() {
 	g := admm.ParamGrid{Starts: []admm.Start{admm.FromBrier}, RatesZ: []float64{0.001}, Steps: 100}
 	runs := g.Runs(true)

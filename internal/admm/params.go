@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Start says from which confidences a search begins.
+// Start names the confidences from which a search begins.
 type Start int
 
 // Starts of a search.
@@ -15,7 +15,7 @@ const (
 	FromBrier              // those with the largest Brier score
 )
 
-// Starts are all there are.
+// Starts lists every Start.
 var Starts = choice.Of("start", FromClean, FromBrier)
 
 func (s Start) String() string { return [...]string{FromClean: "clean", FromBrier: "brier"}[s] }
@@ -23,7 +23,7 @@ func (s Start) String() string { return [...]string{FromClean: "clean", FromBrie
 // MarshalText gives the name.
 func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText takes a name.
+// UnmarshalText reads a name.
 func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
 // Steps is the number of steps of a run; the paper's always converged in fewer.
@@ -37,7 +37,7 @@ type Params struct {
 	Growth float64 // factor on every ρ after each step, from 1
 	Steps  int
 	Rho    float64 // every ρ at the start; 0: 0.01 (appendix G.2)
-	MaxRho float64 // from which ρ does not grow; 0: 10 ("we stop increasing ρ at 10")
+	MaxRho float64 // largest ρ; 0: 10 ("we stop increasing ρ at 10")
 }
 
 func (p Params) complete() Params {
@@ -45,7 +45,7 @@ func (p Params) complete() Params {
 	return p
 }
 
-// ParamGrid is a set of runs of ADMM: every combination of its lists. What is empty or 0 is the paper's.
+// ParamGrid is a set of runs of ADMM: every combination of its lists. Empty lists and zeros take the paper's values.
 type ParamGrid struct {
 	Starts      []Start
 	RatesZ      []float64
@@ -64,7 +64,7 @@ func PaperGrid() ParamGrid {
 	}
 }
 
-// Runs are the runs: of those from the clean confidences none if these are not known.
+// Runs returns every combination, without those that start from clean confidences if haveClean is false.
 func (g ParamGrid) Runs(haveClean bool) []Params {
 	paper := PaperGrid()
 	var runs []Params
@@ -80,36 +80,36 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 	return runs
 }
 
-// DECEParams are the settings of DECE. What is empty or 0 is the default.
+// DECEParams are the settings of DECE. Empty lists and zeros take the defaults.
 type DECEParams struct {
-	Starts []Start // default: the Brier confidences, and the clean ones where they are known
-	// Random is a number of further starts, uniform in the intervals; the k-th, from 0, is drawn by Seed and k.
+	Starts []Start // default: Brier, and clean if known
+	// Random is the number of further starts, uniform in the intervals; Seed and k ≥ 0 determine the k-th.
 	Random int
 	Seed   uint64
 	Rate   float64 // learning rate at the start, 0.01; it falls to 0 along a half cosine
 	Steps  int     // from each start, DECESteps
 }
 
-// Complete puts the defaults in the place of what is 0.
+// Complete replaces zeros by the defaults.
 func (p DECEParams) Complete() DECEParams {
 	p.Rate, p.Steps = cmp.Or(p.Rate, ascentRate), cmp.Or(p.Steps, DECESteps)
 	return p
 }
 
-// StartsFrom are the starts of DECE's first runs, without the clean confidences where they are not known; the Random
-// ones follow.
+// StartsFrom returns the starts of DECE's first runs, without clean confidences if haveClean is false. The Random
+// starts follow them.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
-// NoStartError means that a search starts only from clean confidences, which are not known.
+// NoStartError: the search starts only from clean confidences, which are unknown.
 type NoStartError struct{}
 
 func (NoStartError) Error() string {
 	return "the clean confidences are not known, and there is no other start"
 }
 
-// known leaves out the clean confidences where they are not known.
+// known drops FromClean if haveClean is false.
 func known(starts []Start, haveClean bool) []Start {
 	var out []Start
 	for _, s := range starts {

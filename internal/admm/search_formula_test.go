@@ -11,9 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// ascendByHand is the ascent of DECE from z: every soft assignment and gradient
-// by its definition, the temperature and the rate by their schedules. It returns
-// the hard calibration error after every step.
+// ascendByHand is the ascent of DECE from z: soft assignments and gradients by their definitions, temperature and rate
+// by their schedules. It returns the hard calibration error after every step.
 func ascendByHand(p *Problem, z []float64, steps int, firstRate float64) []float64 {
 	m := p.bins.Len()
 	var errors []float64
@@ -194,7 +193,7 @@ func TestADMMReportsItsSteps(t *testing.T) {
 	}
 }
 
-// The best of a grid is the best of its runs, the first of equals.
+// The best of a grid is the best of its runs, the first one in case of a tie.
 func TestBestIsTheBestRun(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 34)), 80)
 	p := mustProblem(t, samples, clean, mustBins(t, 10))
@@ -217,7 +216,7 @@ func TestBestIsTheBestRun(t *testing.T) {
 	}
 }
 
-// One run that was stopped makes the whole search one that was stopped.
+// If one run was stopped, the whole search counts as stopped.
 func TestBestSaysThatARunWasStopped(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 35)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))
@@ -236,7 +235,7 @@ func TestBestSaysThatARunWasStopped(t *testing.T) {
 	}
 }
 
-// A bin without a gap has no sign, so it pulls to neither side.
+// A bin with gap 0 has sign 0, so it pulls to neither side.
 func TestNoGapHasNoSign(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 36)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))

@@ -1,24 +1,24 @@
-// Package binomial computes the binomial distribution with proved error bounds. It is pure. Every number that a
-// certificate rests on is an enclosure (Span) or lies on the safe side of one.
+// Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
+// number that a certificate rests on is an enclosure (Span) or lies on the safe side of one.
 //
 //   - LowerBound, UpperBound: the one-sided Clopper–Pearson bounds on the success probability; LowerSpan encloses the
 //     exact bound.
 //   - Tail: P(Bin(n, p) ≥ k). LogTerm: ln P(Bin(n, p) = k).
-//   - FailureQuantile: how many of n certificates may be wrong.
-//   - McNemar: the exact test of whether one of two classifiers is right more often.
+//   - FailureQuantile: the number of n certificates that may be wrong.
+//   - McNemar: the exact test whether one of two classifiers is right more often.
 package binomial
 
 import "math"
 
-// unit is the unit round-off of float64; errors below are stated in it.
+// unit is the unit round-off of float64. Error bounds below are multiples of it.
 const unit = 0x1p-53
 
 // Span encloses a number: Lower ≤ value ≤ Upper, in spite of rounding.
 type Span struct{ Lower, Upper float64 }
 
-// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit
-// (absolute). Up to 15 from the factorial; beyond, the series of DLMF 5.11.1
-// whose first left-out term bounds its error (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
+// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). Up to 15 it comes from the
+// factorial. Beyond, it is the series of DLMF 5.11.1, whose first omitted term bounds the error (5.11(ii)):
+// 691/(360360·16¹¹) < 2·unit.
 func stirlingError(n int64) float64 {
 	if n < int64(len(stirlingTable)) {
 		return stirlingTable[n]
@@ -49,12 +49,10 @@ var stirlingTable = [16]float64{
 	0.00555473355196280137103868995979228464907,
 }
 
-// deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0; the exponent of the
-// saddle-point form of a Poisson or binomial term. Its absolute error is at
-// most 9·unit·(|x−m| + D): v = (x−m)/m has relative error 2·unit and D has
-// derivative m·log1p(v) in v; log1p (within 2·unit), the product, the
-// difference and the last product each cost a few units of m(1+v)|log1p v| ≤
-// |x−m| + D or of m|v| = |x−m|.
+// deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0, the exponent of the saddle-point form of a Poisson or
+// binomial term. Its absolute error is at most 9·unit·(|x−m| + D): v = (x−m)/m has relative error 2·unit and D has
+// derivative m·log1p(v) in v; log1p (within 2·unit), the product, the difference and the last product each cost a few
+// units of m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -84,8 +82,8 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	return logp, unit * (24*math.Abs(x-N*p) + 24*(d1+d2) + 4*math.Abs(logp) + 64)
 }
 
-// powerLog returns ln (1−p)ᴺ, q = 1−p, to within 6·unit relative. Of p and q the
-// larger, if not exact, is rounded to within unit; the smaller is used.
+// powerLog returns ln (1−p)ᴺ, q = 1−p, to within 6·unit relative. It uses the smaller of p and q; the larger has a
+// rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)
@@ -125,10 +123,9 @@ func Tail(n, k int64, p float64) Span {
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
 //	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
 //
-// b is an integer, so all α and β are positive until α_{b+1} = 0 ends it, and
-// successive convergents enclose the value. Each step adds positive numbers only:
-// J steps leave a relative error of 32J·unit. The caller gives λ, rounded once by
-// FMA from whichever of p and q is exact; the other may be off by a unit, relative.
+// b is an integer, so all α and β are positive until α_{b+1} = 0 ends it, and successive convergents enclose the value.
+// Each step adds positive numbers only: J steps leave a relative error of 32J·unit. The caller computes λ by one FMA
+// from p or q, whichever is exact; the other may have a relative error of one unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)
@@ -158,14 +155,14 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 			a0, b0, a1, b1 = a0*0x1p-500, b0*0x1p-500, a1*0x1p-500, b1*0x1p-500
 		}
 	}
-	if float64(steps) >= b { // it ended: the last convergent is the value
+	if float64(steps) >= b { // the fraction ended: the last convergent is the value
 		value = Span{a1 / b1, a1 / b1}
 	}
 	logp, e := LogTerm(n, k, p, q)
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// Out of the range of normal numbers: only the upper end is promised.
+		// Below the normal numbers only the upper end is valid.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

@@ -11,7 +11,7 @@ import (
 func exactTail(n, k int64, p float64) *big.Rat {
 	P := new(big.Rat).SetFloat64(p)
 	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
-	// Over the one denominator 2^(s·n): integers, without reducing fractions.
+	// One denominator 2^(s·n) allows integers, without reducing fractions.
 	s := max(P.Denom().BitLen(), Q.Denom().BitLen()) - 1
 	one := new(big.Int).Lsh(big.NewInt(1), uint(s))
 	a := new(big.Int).Div(new(big.Int).Mul(P.Num(), one), P.Denom())
@@ -35,7 +35,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 				lo, hi := new(big.Rat).SetFloat64(got.Lower), new(big.Rat).SetFloat64(got.Upper)
 				value, _ := exact.Float64()
 				if value < 1e-290 {
-					continue // only the upper end is promised
+					continue // only the upper end is valid
 				}
 				if lo.Cmp(exact) > 0 || hi.Cmp(exact) < 0 || got.Lower < 0 || got.Upper > 1 {
 					t.Errorf("P(Bin(%d, %v) ≥ %d) = %v, enclosed in [%v, %v]", n, p, k, value, got.Lower, got.Upper)
@@ -58,7 +58,7 @@ func TestBinomialTailLarge(t *testing.T) {
 	}{
 		{100000, 93642, 0.934}, {20000, 19998, 0.9998}, {20000, 10150, 0.5}, {20000, 3, 1e-5},
 		{20000, 4000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
-		// k below a mean that 1−p hardly knows of: λ must come from p.
+		// k below the mean, and 1−p has lost most digits of p: λ must come from p.
 		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
 		// p and 1−p as exact numbers: Tail rounds 1−p, which its bound covers.
@@ -143,8 +143,8 @@ func TestStirlingTable(t *testing.T) {
 	}
 }
 
-// exactLogTerm is ln P(Bin(n, p) = k), and exactAllowance what LogTerm states of its
-// error, both from 200-bit logarithms of the exact p and 1−p.
+// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents, both from 200-bit logarithms of
+// the exact p and 1−p.
 func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(x) }
 	mul := func(x, y *big.Float) *big.Float { return new(big.Float).SetPrec(200).Mul(x, y) }
@@ -166,8 +166,8 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
 }
 
-// The error is within the bound, and the bound is the documented one: neither less,
-// which would not be proved, nor more, which would widen every certificate's tail.
+// The error is within the bound, and the bound is the documented one. A smaller one would lack a proof, a larger one
+// would widen every certificate's tail.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -207,7 +207,7 @@ func TestTailWidth(t *testing.T) {
 	}
 }
 
-// pⁿ below e⁻⁷⁰⁰ has the upper end 2e⁻⁷⁰⁰, which holds from the first p on.
+// Where pⁿ < e⁻⁷⁰⁰, the upper end is 2e⁻⁷⁰⁰.
 func TestTailBelowNormalNumbers(t *testing.T) {
 	for _, n := range []int64{2, 50, 1000} {
 		for _, logp := range []float64{-700.1, -720, -800, -1400} {
@@ -242,8 +242,7 @@ func TestTailEdges(t *testing.T) {
 	}
 }
 
-// The defining property, with the exact tail: at the lower bound it is ≤ α, and a
-// little above the bound it is > α.
+// The bound by its definition: the exact tail is ≤ α at the bound, and > α a little above.
 func TestLowerBoundIsExact(t *testing.T) {
 	for _, n := range []int64{1, 3, 10, 35} {
 		for _, alpha := range []float64{1e-30, 1e-6, 0.001, 0.05, 0.5, 0.99} {
@@ -296,7 +295,7 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The bound α^(1/n) is so near 1 that no float64 below 1 is shown to lie above it.
+// The bound α^(1/n) is very close to 1: no float64 below 1 can be proved to lie above it.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {
@@ -334,7 +333,7 @@ func BenchmarkLowerBound(b *testing.B) {
 	}
 }
 
-// The tail at the bound has been shown to be at most α: the upper end of its enclosure is, not only the lower one.
+// The tail at the bound is proved to be at most α: the upper end of its enclosure is, not only the lower one.
 func TestLowerBoundIsProved(t *testing.T) {
 	const steps = 60
 	for _, alpha := range []float64{1e-10, 1e-4, 0.001, 0.01, 0.05, 0.5, 0.9} {

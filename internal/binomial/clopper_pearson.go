@@ -6,17 +6,15 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// MinLevel is the least α of the bounds here: it keeps the tails that are compared with
-// α far above the smallest normal float64, where relative error bounds end.
+// MinLevel is the smallest α of the bounds here. It keeps tails near α far above the smallest normal float64, below
+// which relative error bounds fail.
 const MinLevel = 1e-100
 
-// LowerBound is the one-sided Clopper–Pearson bound: a lower bound at level
-// 1−α on the success probability p of a binomial of n trials with x successes,
-// lower(x, n, α) = BetaInv(α; x, n−x+1), 0 for x = 0 (Clopper & Pearson 1934;
-// DLMF 8.17.5 is the tail as an incomplete beta function).
-// It is the p at which P(Bin(n, p) ≥ x) = α; the number returned has been shown,
-// by an enclosure of that tail, to have a tail ≤ α, so it is never above the
-// bound, and below it by a relative 1e-9 at most.
+// LowerBound is the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
+// binomial of n trials with x successes, lower(x, n, α) = BetaInv(α; x, n−x+1), 0 for x = 0 (Clopper & Pearson 1934;
+// DLMF 8.17.5 is the tail as an incomplete beta function). It is the p at which P(Bin(n, p) ≥ x) = α. For the returned
+// number an enclosure proves that the tail is ≤ α, so it never exceeds the bound; it is below by a relative 1e-9 at
+// most.
 //
 // Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
 func LowerBound(x, n int64, alpha float64) float64 {
@@ -24,14 +22,14 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound returns LowerBound and the width, in ln p, of the last Newton step
-// that led to it: about as far as the root can be.
+// lowerBound returns LowerBound and the width, in ln p, of its last Newton step, which is about the distance to the
+// root.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
 		return 0, 0
 	}
-	// ln P is concave in ln p, with derivative x·b(x; n, p)/P. So Newton's method
-	// on it lands at or under the root from anywhere and then climbs to it.
+	// ln P is concave in ln p, with derivative x·b(x; n, p)/P. So Newton's method lands at or below the root from any
+	// start and then climbs to it.
 	logAlpha := math.Log(alpha)
 	u := math.Log(lowerGuess(x, n, alpha))
 	for range 100 {
@@ -48,8 +46,7 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// Aim under α by four times the width of the enclosure, so that the last
-		// step ends on the proved side.
+		// Aim below α by four times the width of the enclosure, so that the last step ends on the proved side.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)
@@ -62,7 +59,7 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	return best, width
 }
 
-// LowerSpan encloses lower(x, n, α): the tail at its lower end is ≤ α, at its upper end ≥ α.
+// LowerSpan encloses lower(x, n, α): the tail is ≤ α at the lower end and ≥ α at the upper end.
 func LowerSpan(x, n int64, alpha float64) Span {
 	lo, width := lowerBound(x, n, alpha)
 	if x <= 0 {
@@ -80,9 +77,8 @@ func LowerSpan(x, n int64, alpha float64) Span {
 	return Span{lo, 1}
 }
 
-// UpperBound is the one-sided Clopper–Pearson upper bound at level 1−α,
-// upper(x, n, α) = BetaInv(1−α; x+1, n−x) = 1 − lower(n−x, n, α), 1 for x = n.
-// Never below that number.
+// UpperBound is the one-sided Clopper–Pearson upper bound at level 1−α, upper(x, n, α) = BetaInv(1−α; x+1, n−x) = 1 −
+// lower(n−x, n, α), 1 for x = n. The result is never below the exact bound.
 func UpperBound(x, n int64, alpha float64) float64 {
 	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }

@@ -40,7 +40,7 @@ func ExampleUpperBound() {
 	// Output: 0.009936
 }
 
-// The Clopper–Pearson bound lies between the ends; only the lower end is proved to be safe.
+// The Clopper–Pearson bound lies between the two ends; the lower end is the safe one.
 func ExampleLowerSpan() {
 	s := binomial.LowerSpan(990, 1000, 0.001)
 	fmt.Printf("%.6f, relative width below 1e-9: %v\n", s.Lower, s.Upper-s.Lower < 1e-9*s.Lower)
@@ -60,8 +60,8 @@ func ExampleFailureQuantile() {
 	// Output: 5
 }
 
-// A model is quantised. Of the images that it classified correctly before it gets 1 wrong now, of the others 9 right:
-// p = 2·(1 + 10)/2¹⁰.
+// A model is quantised. One image that it classified correctly is wrong now, and nine wrong ones are right: p = 2·(1 +
+// 10)/2¹⁰.
 func ExampleMcNemar() {
 	fmt.Printf("%.5f\n", binomial.McNemar(1, 9))
 	// Output: 0.02148

@@ -46,8 +46,8 @@ func TestFailureQuantile(t *testing.T) {
 	}
 }
 
-// P(Bin(1, ½) > 0) is exactly ½, P(Bin(2, ½) > 1) exactly ¼: a tail that equals δ
-// is enough, and rounding may only move k up.
+// P(Bin(1, ½) > 0) is exactly ½, P(Bin(2, ½) > 1) exactly ¼: a tail equal to δ suffices, and rounding may only move k
+// up.
 func TestFailureQuantileAtTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		n     int64

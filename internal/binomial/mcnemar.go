@@ -2,13 +2,14 @@ package binomial
 
 import "math"
 
-// McNemar is the p-value of McNemar's exact test, two-sided: of pairs of answers to the same questions, lost are right
-// before and wrong after, gained the other way round. If the pairs are independent and a change goes either way with
-// probability ½, gained is Bin(lost + gained, ½), and
+// McNemar returns the two-sided p-value of McNemar's exact test. Two classifiers answer the same questions: lost counts
+// answers that were right before and are wrong after, gained the reverse. If the pairs are independent and a change
+// goes either way with probability ½, gained is Bin(lost + gained, ½), and
 //
 //	p = min(1, 2·P(Bin(lost+gained, ½) ≥ max(lost, gained))).
 //
-// Pairs that do not change play no part (McNemar 1947; the exact form conditions on their number). Rounded up.
+// Pairs without a change do not count (McNemar 1947; the exact form conditions on the number of changes). The result is
+// rounded up.
 func McNemar(lost, gained int64) float64 {
 	n := lost + gained
 	if n == 0 {

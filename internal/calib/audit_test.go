@@ -4,8 +4,7 @@ package calib
 
 import "testing"
 
-// TestAuditCoverage is TestCoverage with more samples, larger ones, and more
-// folds.
+// TestAuditCoverage is TestCoverage with more and larger samples and more folds.
 func TestAuditCoverage(t *testing.T) {
 	const trials = 1000
 	for _, n := range []int{100, 3000} {
@@ -19,8 +18,7 @@ func TestAuditCoverage(t *testing.T) {
 	}
 }
 
-// TestAuditAtom measures both Nadaraya–Watson bounds where every score is the
-// same, as the command computes them: cross-fitted, 10⁶ scores.
+// TestAuditAtom measures both Nadaraya–Watson bounds on 10⁶ equal scores, cross-fitted as in the command.
 func TestAuditAtom(t *testing.T) {
 	const n, trials, delta, truth = 1_000_000, 200, 0.001, 0.2
 	printed, repaired := 0, 0

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion is the figure of docs/benchmarks.md: tv, nw and lipschitz on 10⁷ scores
-// after reading, sorting included, every validation point used. The binned bounds
-// and the lower one are to take 2 s at most.
+// BenchmarkTenMillion makes the figures of docs/benchmarks.md: each bound on 10⁷ scores after reading, including the
+// sort, with every validation point. The binned bounds and the lower bound should take at most 2 s.
 func BenchmarkTenMillion(b *testing.B) {
 	const n = 10_000_000
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -2,13 +2,12 @@ package calib
 
 import "math"
 
-// bernstein is the radius of the empirical Bernstein bound for the mean of n
-// i.i.d. variables in an interval of length width, at level 1−δ:
+// bernstein returns the radius, at level 1−δ, of the empirical Bernstein bound for the mean of n i.i.d. variables in an
+// interval of length width:
 //
 //	BB(n, δ, v) = √(2 v ln(3/δ)/n) + 3·width·ln(3/δ)/n
 //
-// with v the 1/n variance (Audibert, Munos & Szepesvári 2009, Theorem 1; Mnih,
-// Szepesvári & Audibert 2008).
+// where v is the 1/n variance (Audibert, Munos & Szepesvári 2009, Theorem 1; Mnih, Szepesvári & Audibert 2008).
 func bernstein(n int, delta, variance, width float64) float64 {
 	l := math.Log(3/delta) / float64(n)
 	return math.Sqrt(2*variance*l) + 3*width*l
@@ -29,8 +28,7 @@ func (m *moments) add(x float64) {
 
 func (m *moments) variance() float64 { return m.m2 / float64(m.n) }
 
-// meanRoundoff is more than the rounding error of a mean of up to n numbers in
-// [0, 1] and its Bernstein radius: each step of the recurrence adds at most one
-// unit of 2⁻⁵³ to the mean, and the radius grows by no more than three times
-// the relative error of the variance.
+// meanRoundoff bounds the rounding error of a mean of up to n numbers in [0, 1] plus its Bernstein radius: each step of
+// the recurrence adds at most one unit of 2⁻⁵³ to the mean, and the radius grows by no more than three times the
+// relative error of the variance.
 func meanRoundoff(n int) float64 { return 4 * float64(n) * 0x1p-53 }

@@ -9,18 +9,15 @@ import (
 // independent x(i) ∈ [0, 1] of one law (Waudby-Smith & Ramdas 2024, "hedged
 // capital", for a fixed n).
 //
-// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that
-// depends on other examples only, so it reaches 2/α with probability ≤ α/2
-// (Markov). The m at which neither product does are the interval; both products
-// are monotone in m. λ_i = √(2 ln(2/α)/(n σ̂²)), the best for a known variance,
-// at most mostStake/m (or /(1−m)), so that no factor is below 1 − mostStake.
+// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that depends on other examples only, so it
+// reaches 2/α with probability ≤ α/2 (Markov). The interval holds every m at which neither product reaches 2/α; both
+// products are monotone in m. λ_i = √(2 ln(2/α)/(n σ̂²)), the best choice for a known variance. It is limited to
+// mostStake/m (or /(1−m)), so that no factor is below 1 − mostStake.
 //
-// Each example joins a round at random (by the seed, never by its place in the
-// file): half of them the last, a quarter the one before, … . σ̂² of a round is
-// the variance of the rounds before. Within a round λ is constant and its
-// examples are kept as a histogram: an example counts in part at both ends of its
-// cell, which makes ln(1 ± λ(x−m)), concave in x, smaller. So the interval only
-// grows by that, relatively by 1/cells at most.
+// Each example joins a round at random (by the seed, never by its place in the file): half of them join the last, a
+// quarter the one before, and so on. σ̂² of a round is the variance of the earlier rounds. λ is constant within a
+// round, so a histogram holds its examples: each is split between the two ends of its cell. As ln(1 ± λ(x−m)) is
+// concave in x, splitting makes it smaller and the interval larger, relatively by 1/cells at most.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
@@ -31,9 +28,9 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 	return low, high
 }
 
-// MeanPValue is a p-value of the hypothesis that the mean of n independent x(i) ∈ [0, 1] of one law is m, two-sided, by
-// the bets of MeanInterval at level 1−α: under the hypothesis both products have expectation 1, so the larger is 2/p or
-// more with probability p at most (Markov). 0 < m < 1.
+// MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent x(i) ∈ [0, 1] of one
+// law, 0 < m < 1. It plays the bets of MeanInterval at level 1−α: under the hypothesis both products have expectation
+// 1, so the larger reaches 2/p with probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))
@@ -41,8 +38,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns the largest m ∈ [0, 1) found at which refuted still holds, 0 if there is none: refuted holds up to
-// some m.
+// bisect returns the largest m ∈ [0, 1) found with refuted(m), 0 if none. refuted must hold up to some m and not
+// beyond.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -58,10 +55,10 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // examples, at least, before the first bets with a variance that was seen
+	firstRound   = 8 // examples at least before the first bets on an observed variance
 )
 
-// bettingRounds are the examples of each round as a histogram over the values k/bettingCells.
+// bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.
 type bettingRounds [][bettingCells + 1]float64
 
 func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
@@ -79,9 +76,9 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes are λ of each round, before they are limited.
+// stakes returns λ for each round, not yet limited.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
-	// One example in advance, at ½ with variance ¼: the variance is never 0.
+	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5
 	out := make([]float64, len(b))
 	for j := range b {
@@ -97,7 +94,7 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital is ln Π(1 + λ(x−m)); mirrored, with 1−x in the place of x.
+// logCapital is ln Π(1 + λ(x−m)), with 1−x in place of x if mirrored.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {

@@ -11,24 +11,24 @@ type LowerBound struct {
 
 // BettingLower bounds the calibration error from below, with no assumption: with probability ≥ 1−δ CE ≥ Value.
 //
-// The pairs come in an order that does not depend on the data. Before a pair is seen, a function σ of the score with
-// |σ| ≤ 1 is made from the earlier pairs, to guess the sign of s − η(s). Then X = σ(s)(s−y) has, given the past, the
-// mean E[σ(s)(s−η(s))] ≤ CE, and X ≥ −1. So if CE ≤ m, each factor of
+// The pairs come in an order that does not depend on the data. From the earlier pairs a function σ of the score, |σ| ≤
+// 1, guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the mean
+// E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
 // is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1, and so is the average of M over a
-// fixed set of λ and of ways to make σ. By Markov's inequality it is 1/δ or more with probability ≤ δ. It descends in
-// m, and the bound is the largest m where the average reaches 1/δ, 0 if none.
+// fixed set of λ and of choices of σ. By Markov's inequality the average reaches 1/δ with probability ≤ δ. It decreases
+// in m, and the bound is the largest m where it reaches 1/δ, 0 if none.
 //
-// σ is made with 1, 2, 4, … or 128 bins of equal width: z/½ clipped to [−1, 1], z = Σ(s−y)/√count over the earlier pairs
-// of the bin. λ goes over √(2 ln(1/δ)/n)·2^j: the best is near that for X of standard deviation 2^−j.
+// σ uses 1, 2, 4, … or 128 bins of equal width: σ = 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
+// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j, near the best for X of standard deviation 2^−j.
 //
-// Two savings make it one pass. σ is made anew only at the start of an epoch, the epochs growing with the pairs
-// seen; each pair belongs to an epoch by a random number of the seed, and within an epoch the order plays no part. And
-// of the pairs of an epoch, a bin and a label only the count and the mean of s are kept: all their s−y lie in an
-// interval of length 1/128, ln(1+λ(σ(s−y)−m)) is concave, so its sum is at least what it would be if the pairs lay at
-// the interval's ends with the same mean. The same argument puts them on a grid of X common to all bins.
+// Two savings reduce this to one pass. First, σ changes only at the start of an epoch; epochs grow with the number of
+// earlier pairs, the seed deals the pairs to epochs at random, and the order within an epoch does not matter. Second,
+// only the count and the mean of s are kept for each epoch, bin and label: all their s−y lie in an interval of length
+// 1/128, and ln(1+λ(σ(s−y)−m)) is concave, so moving the pairs to the interval's ends with the same mean can only lower
+// its sum. The same argument moves them to a grid of X common to all bins.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -36,15 +36,15 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	epochs := s.collectEpochs(seed)
 	bets := placeBets(epochs)
 	lambdas := betSizes(s.N(), delta)
-	// Scores are rounded by up to 2⁻³⁹ and the sums of logarithms of n terms ≤ ln 2 are off by n·2⁻⁴⁰ at most; the
-	// derivative of a logarithm in X is λ/(1+λ(X−m)), 1/(1 − λ(1+m)) at most, bounded for the m that are tried below.
+	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. A logarithm has
+	// the derivative λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)) in X, which is bounded for every m tried below.
 	target := math.Log(1/delta) + 1e-9
 	reached := func(m float64) bool { return logWealth(bets, lambdas, m)-float64(s.N())*0x1p-36 >= target }
 	if !reached(0) {
 		return LowerBound{Delta: delta, Sound: true}, nil
 	}
 	lo, hi := 0.0, 1.0
-	for range 26 { // to 2⁻²⁶, from below
+	for range 26 { // precision 2⁻²⁶, from below
 		if m := (lo + hi) / 2; reached(m) {
 			lo = m
 		} else {
@@ -58,20 +58,20 @@ const (
 	signBins  = 128 // finest bins of σ
 	signKinds = 8   // 1, 2, 4, …, signBins bins
 	gridCells = 512 // of X in [−1, 1]
-	// offsetUnits is the number of steps in which a score's place in its bin is counted.
+	// offsetUnits divide a bin: a score's position in its bin is a whole number of them.
 	offsetUnits = 1 << 32
 )
 
 // tally holds the pairs of one epoch, bin and label.
 type tally struct {
 	count  uint64
-	offset uint64 // Σ of the places in the bin
+	offset uint64 // Σ of the positions in the bin
 }
 
 // epoch has a tally for each bin and label.
 type epoch [signBins][2]tally
 
-// epochSizes grow like the pairs before: one pair, one pair, …, then a sixteenth of them.
+// epochSizes are 1, 1, …, and later a sixteenth of the number of earlier pairs.
 func epochSizes(n int) []int {
 	var sizes []int
 	for seen := 0; seen < n; {
@@ -82,7 +82,7 @@ func epochSizes(n int) []int {
 	return sizes
 }
 
-// collectEpochs puts the pairs into epochs at random, each assignment with the same sizes equally likely.
+// collectEpochs deals the pairs to epochs of the given sizes, every assignment equally likely.
 func (s *Sample) collectEpochs(seed uint64) []epoch {
 	sizes := epochSizes(s.N())
 	of := make([]uint16, 0, s.N())
@@ -93,7 +93,7 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	}
 	r := newStream(seed, streamBets)
 	for i := len(of) - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		of[i], of[j] = of[j], of[i]
 	}
 	epochs := make([]epoch, len(sizes))
@@ -107,10 +107,10 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	return epochs
 }
 
-// placeBets gives for each kind of σ how many X there are at each place of the grid.
+// placeBets returns, for each kind of σ, the number of X at each point of the grid.
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
-	var count, excess [signBins]float64 // of the earlier pairs: number, Σ(s−y)
+	var count, excess [signBins]float64 // earlier pairs: number, Σ(s−y)
 	for e := range epochs {
 		for kind := range signKinds {
 			width := signBins >> kind
@@ -122,7 +122,7 @@ func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 				}
 				sigma := guessSign(n, sum)
 				for at := from; at < from+width; at++ {
-					place(&bets[kind], &epochs[e], at, sigma)
+					placePairs(&bets[kind], &epochs[e], at, sigma)
 				}
 			}
 		}
@@ -137,7 +137,7 @@ func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	return &bets
 }
 
-// guessSign is σ in a bin with n earlier pairs whose s−y add up to sum.
+// guessSign is σ in a bin where the s−y of n earlier pairs add up to sum.
 func guessSign(n, sum float64) float64 {
 	if n == 0 {
 		return 0
@@ -145,9 +145,9 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// place puts X = σ(s−y) of a bin's pairs onto the grid: first to the ends of the bin, then to the grid's nearest places
-// on either side, the mean kept both times.
-func place(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
+// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid points
+// on either side. Both moves keep the mean.
+func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {
 			continue
@@ -167,7 +167,7 @@ func spread(grid *[gridCells + 1]float64, x, count float64) {
 	grid[k+1] += count * w
 }
 
-// betSizes are the λ.
+// betSizes returns the values of λ.
 func betSizes(n int, delta float64) []float64 {
 	var sizes []float64
 	for j := range 6 {

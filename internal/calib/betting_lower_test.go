@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// slowWealth plays the bets of BettingLower pair by pair: σ from all earlier epochs' pairs, X where it is, no grid.
+// slowWealth plays the bets of BettingLower pair by pair: σ comes from the pairs of earlier epochs, and X is exact, not
+// on a grid.
 func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	n := s.N()
 	var of []int
@@ -19,7 +20,7 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	}
 	r := newStream(seed, streamBets)
 	for i := n - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		of[i], of[j] = of[j], of[i]
 	}
 	scores, labels := unpackAll(s)
@@ -53,7 +54,7 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	return total / 8 / float64(len(lambdas))
 }
 
-// The bound stands where the wealth of the bets, played one by one, reaches 1/δ: never above, and little below.
+// Played pair by pair, the bets reach wealth 1/δ at the bound or just above it, never below.
 func TestBettingLowerIsTheBets(t *testing.T) {
 	const delta = 0.2
 	for name, law := range oddScores {
@@ -87,7 +88,7 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// The wealth at the truth is 1 at most on average, also where σ can learn nothing.
+// At the true error the wealth is at most 1 on average, even if σ has nothing to learn.
 func TestBettingWealthIsFair(t *testing.T) {
 	const n, trials = 60, 200
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[18], pairLaws()[20], pairLaws()[13]} {
@@ -106,7 +107,7 @@ func TestBettingWealthIsFair(t *testing.T) {
 	}
 }
 
-// The curve holds every point once, and the estimate comes near the truth where errors do not cancel.
+// The curve counts every point once, and the estimate is near the truth where errors do not cancel.
 func TestCurveAndEstimate(t *testing.T) {
 	s := draw(20_000, 4, oddScores["heavy"], func(x float64) float64 { return x * x })
 	curve, err := Curve(s, 0.05)
@@ -140,7 +141,7 @@ func TestCurveAndEstimate(t *testing.T) {
 	}
 }
 
-// Scores that the kernel made pass, whatever they were before, and what it cannot have made does not.
+// Scores from the kernel pass whatever they were before; scores that the kernel cannot have made fail.
 func TestCheckPerturbed(t *testing.T) {
 	const n = 20_000
 	for name, law := range oddScores {
@@ -168,8 +169,8 @@ func TestCheckPerturbed(t *testing.T) {
 	}
 }
 
-// b2 holds and is no more than a third too large: a classifier with two original scores that decide the label has
-// |η″| up to 4/(6√3) = 0.385/h², and b2 is 0.5/h².
+// b2 is valid and at most a third too large: a classifier with two original scores that decide the label has |η″| up to
+// 4/(6√3) = 0.385/h², and b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// bin is a run of neighbouring scores of a sample, all of each score's ties included, and what the binned bounds need
-// to know of it. With s̄ and ȳ the means, the moments are sums of powers of s − s̄. Two neighbours merge into one bin
-// in constant time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
+// bin is a run of neighbouring scores of a sample that splits no ties, with the sums that the binned bounds need. s̄
+// and ȳ are the means; the moments are sums of powers of s − s̄. Two neighbours merge into one bin in constant time
+// (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // the coarsest partition that is cut at from
+	level      uint8 // the coarsest partition with a cut at from
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄
@@ -71,14 +71,14 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 	return b
 }
 
-// partitions is the number of partitions of n points: into 1, 2, 4, … bins, four points or more a bin.
+// partitions is the number of partitions of n points, into 1, 2, 4, … bins of at least four points.
 func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 
 const uncut = math.MaxUint8
 
-// cutLevels says for each position of the sample which is the coarsest partition, 0 for the whole, that is cut before
-// it. Partition k is cut at the n·j/2ᵏ-th point, or at the nearer end of the ties there; and around each set of ties
-// as large as a bin, n/2ᵏ. It depends on the scores alone, and partition k+1 is cut wherever partition k is.
+// cutLevels returns, for each position of the sample, the coarsest partition with a cut before it; 0 is the undivided
+// one. Partition k has cuts at the n·j/2ᵏ-th point, or at the nearer end of the ties there, and around each set of ties
+// as large as a bin, n/2ᵏ. Cuts depend on the scores alone, and partition k+1 has all cuts of partition k.
 func (s *Sample) cutLevels() []uint8 {
 	n := len(s.packed)
 	level := make([]uint8, n+1)
@@ -88,18 +88,18 @@ func (s *Sample) cutLevels() []uint8 {
 	level[0] = 0
 	finest := partitions(n) - 1
 	j, all := 1, 1<<finest
-	place := func(j int) int {
+	cut := func(j int) int {
 		hi, lo := bits.Mul64(uint64(n), uint64(j))
 		q, _ := bits.Div64(hi, lo, uint64(all))
 		return int(q)
 	}
-	next := place(j)
+	next := cut(j)
 	for a := 0; a < n; {
 		b := a + 1
 		for b < n && s.packed[b]>>1 == s.packed[a]>>1 {
 			b++
 		}
-		for ; j < all && next < b; next = place(j) {
+		for ; j < all && next < b; next = cut(j) {
 			at := a
 			if next-a > b-next {
 				at = b
@@ -118,7 +118,7 @@ func (s *Sample) cutLevels() []uint8 {
 	return level
 }
 
-// eachPartition calls visit with the bins of every partition, from the finest to that of one bin.
+// eachPartition calls visit with the bins of every partition, from the finest to the undivided one.
 func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	level := s.cutLevels()
 	n := len(s.packed)

@@ -61,7 +61,7 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses counts, by statement, the samples of n pairs where it is false.
+// misses counts, for each statement, the samples of n pairs for which it is false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}
@@ -112,7 +112,8 @@ func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 			for _, l := range pairLaws() {
 				for what, missed := range l.misses(t, n, trials, delta) {
 					worst[what] = max(worst[what], float64(missed)/float64(trials)/delta)
-					// An exact binomial test at 10⁻⁶: no false alarm in years, and three times δ is seen.
+					// An exact binomial test at level 10⁻⁶ gives no false alarm in years and detects a rate of three
+					// times δ.
 					if tooMany(missed, trials, delta) {
 						t.Errorf("%s, n %d, δ %v: %s is false in %d of %d samples", l.name, n, delta, what, missed, trials)
 					}
@@ -132,7 +133,7 @@ func TestBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, []int{150}, trials)
 }
 
-// The simulation can fail: a fifth of the concentration is too little.
+// The simulation can fail: with a fifth of the concentration term the bound is too small.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	l := pairLaws()[17] // one atom: |s−ȳ| is one nearly normal number
 	below := 0
@@ -150,7 +151,7 @@ func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	}
 }
 
-// perturbedAtoms draws scores at a few places, perturbed, whose calibration function bends as much as b2 allows.
+// perturbedAtoms draws perturbed scores from a few atoms; their calibration function bends as much as b2 allows.
 func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}
 	k := Sech{h, seed}
@@ -166,7 +167,7 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage counts how often binned-lipschitz is below the truth where it may use lines.
+// checkSecondOrderCoverage counts how often binned-lipschitz is below the truth if it may use lines.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

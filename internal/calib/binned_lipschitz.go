@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// BinnedLipschitz bounds the calibration error of a classifier whose scores have been perturbed by Sech with bandwidth
-// h, which bounds the derivatives of its calibration function by b1 and b2 (derivatives). Like BinnedVariation it has
-// one concentration step for all partitions of the sorted scores at once:
+// BinnedLipschitz bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
+// perturbation bounds the first two derivatives of its calibration function by b1 and b2 (derivatives). Like
+// BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //
@@ -19,18 +19,17 @@ import (
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. By Cauchy–Binet, with det_ijk the
 // determinant of the rows (1, s, η) of three points, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)² over triples
 // and pairs. det is the second divided difference of η, at most b2/2, times the Vandermonde determinant, which is det
-// for η = s². So η has at most b2/2 times the residuals of the parabola, and with μ the central moments of the bin
+// for η = s². So η has at most b2/2 times the residuals of the parabola. With the central moments μ of the bin,
 //
 //	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
-// (a line leaves no more than a constant does). b1·mean|s_i−s_j| has no place in this minimum: it bounds the mean
-// absolute deviation of η from its mean, and least squares make the mean square smaller, not the mean absolute
-// deviation, so nothing says that the line's is below it; sd(s) bounds the root mean square.
-// The second is two thirds of ½b2·√μ4 for evenly spaced scores. Where a bin is narrower than a standard deviation of 2⁻²⁰ its
-// mean is kept, for the slope would be rounding. P is a projection all the same, but its h_i can exceed 1: only Σh_i² ≤
-// n is known, and of oneStep the second exponent.
+// (a line leaves no more than a constant does). b1·mean|s_i−s_j| is missing from this minimum, as it bounds the mean
+// absolute deviation from a constant: least squares reduce the mean square, but may increase the mean absolute
+// deviation. sd(s) bounds the root mean square. For evenly spaced scores the second term is two thirds of ½b2·√μ4. A
+// bin with a standard deviation below 2⁻²⁰ keeps its mean, as its slope would be rounding noise. P is still a
+// projection, but its h_i can exceed 1: only Σh_i² ≤ n is known, so oneStep uses its second exponent.
 //
-// Both orders have half of δ₁. From secondOrderFrom scores on only, for with fewer the second is never less.
+// Each order gets half of δ₁, from secondOrderFrom scores on; with fewer scores the second is never smaller.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
@@ -77,7 +76,7 @@ func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
 
-// narrow reports whether the bin is left without a slope.
+// narrow reports whether the bin is too narrow for a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
 // lineRemainder bounds the mean of |η_i − (Pη)_i| in the bin.
@@ -86,12 +85,12 @@ func (b *bin) lineRemainder(b1, b2 float64) float64 {
 		return b.constantRemainder(b1)
 	}
 	mu2, mu3, mu4 := b.m2/b.n, b.m3/b.n, b.m4/b.n
-	// Rounding takes the difference below its value by some 2⁻⁵³ of its terms.
+	// Rounding can lower the difference by some 2⁻⁵³ of its terms.
 	parabola := max(0, mu4-mu2*mu2-mu3*mu3/mu2) + 1e-12*mu4
 	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
 }
 
-// meanLineGap is (1/n)Σ|s_i − ŷ_i| for lines fitted in the bins.
+// meanLineGap is (1/n)Σ|s_i − ŷ_i| for a line fitted in each bin.
 func (s *Sample) meanLineGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

@@ -58,7 +58,7 @@ var oddScores = map[string]func(*rand.Rand) float64{
 	"coarse": func(r *rand.Rand) float64 { return math.Floor(60*math.Pow(r.Float64(), 3)) / 60 },
 }
 
-// Every partition against its definition, and the bins' moments against sums over their points and pairs.
+// Partitions agree with the definition, and moments of bins with sums over points and pairs.
 func TestPartitions(t *testing.T) {
 	for name, law := range oddScores {
 		for _, n := range []int{1, 2, 3, 4, 7, 8, 33, 200} {
@@ -136,7 +136,7 @@ func checkMoments(t *testing.T, b *bin, x, y []float64) {
 	}
 }
 
-// slowLine is what least squares on (1, s) leaves of v.
+// slowLine returns the residuals of v after least squares on (1, s).
 func slowLine(x, v []float64) []float64 {
 	mx, mv := mean(x), mean(v)
 	var sxx, sxv float64
@@ -171,8 +171,8 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest finds the largest c on a grid from above whose deviation from a the data do not refute, the exponents
-// from grids over λ of the bounds on E e^{−λW} themselves.
+// slowLargest searches a grid from above for the largest c whose deviation from a the data do not refute. The exponents
+// come from grids over λ of the bounds on E e^{−λW}.
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -214,7 +214,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 	return hi
 }
 
-// slowKL finds by Newton-free search the p above q with kl(q‖p) = budget.
+// slowKL finds p > q with kl(q‖p) = budget by bisection.
 func slowKL(q, budget float64) float64 {
 	p := q
 	for step := 0.1; step > 1e-13; step /= 2 {
@@ -225,7 +225,7 @@ func slowKL(q, budget float64) float64 {
 	return p
 }
 
-// Every term of both binned bounds, computed again from the formulas in O(n²) a partition.
+// Every term of both binned bounds, computed from the formulas in O(n²) for each partition.
 func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	const h = 0.15
 	b1 := math.Tanh(1/h) / (2 * h)
@@ -349,8 +349,8 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	}
 }
 
-// No calibration function with the assumed variation or derivatives leaves more than the remainders say. The parabola
-// attains the second order's, a jump in the middle the variation's, and a line the standard deviation's.
+// No calibration function with the assumed variation or derivatives exceeds the remainders. A parabola attains the
+// second-order remainder, a jump in the middle the one by variation, and a line the one by standard deviation.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -366,7 +366,7 @@ func TestRemaindersHold(t *testing.T) {
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // one parabola, where that is within b1
+			slope = -b2 * width / 8 // one parabola, if within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {
@@ -399,7 +399,7 @@ func TestRemaindersHold(t *testing.T) {
 			continue
 		}
 		left, most := rms(slowLine(scores, at)), whole.lineRemainder(b1, b2)
-		if left > most*(1+1e-3)+1e-9 { // η is made of steps
+		if left > most*(1+1e-3)+1e-9 { // η is a step function
 			t.Fatalf("trial %d: a line leaves %v > %v", trial, left, most)
 		}
 		tightest = max(tightest, left/most)
@@ -409,8 +409,8 @@ func TestRemaindersHold(t *testing.T) {
 	}
 }
 
-// Both exponents ascend in c and are what they bound: the first is the Chernoff exponent of the worst two-point law,
-// the second at least that of Hoeffding's inequality for variables of range √2.
+// Both exponents increase in c. The first equals the Chernoff exponent of the worst two-point law; the second is at
+// least Hoeffding's for variables of range √2.
 func TestExponents(t *testing.T) {
 	for _, a := range []float64{0, 0.01, 0.2, 0.5} {
 		for _, brier := range []float64{0.02, 0.25, 0.9} {

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// BinnedVariation bounds the calibration error of a classifier whose calibration function η has total variation at
-// most V: V = 1 if it is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms included,
+// BinnedVariation bounds the calibration error of a classifier if its calibration function η has a total variation of
+// at most V; V = 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms included,
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
-// over partitions k of the sorted scores into intervals b, which depend on the scores alone, with ȳ_b the mean label
-// of a bin and t the one concentration step of oneStep, for all partitions at once. No folds, no smoother.
+// over partitions k of the sorted scores into intervals b, which depend on the scores alone. ȳ_b is the mean label of a
+// bin, and t the concentration step of oneStep, one for all partitions. There are no folds and no smoother.
 //
-// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b in it. The mean
-// absolute deviation of its η_i is convex in the values that η has at the bin's distinct scores, so for values in an
-// interval of length V_b it is largest at the ends: 2q(1−q)V_b with q the share of the bin where η is at the upper end.
-// That is V_b/2 at most, or 2w(1−w)V_b if one score alone has a share w > ½: 0 if it is the only one. With g_b = p_b/2
-// or 2p_b·w(1−w), V_b ≤ 1 and ΣV_b ≤ V give
+// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
+// The mean absolute deviation of its η_i is convex in the values of η at the bin's distinct scores, so it is largest if
+// each value is at an end of an interval of length V_b: 2q(1−q)V_b, where η is at the upper end for a share q of the
+// bin. This is at most V_b/2, or 2w(1−w)V_b if a single score has a share w > ½ (0 if it is the only one). With g_b =
+// p_b/2 or 2p_b·w(1−w), V_b ≤ 1 and ΣV_b ≤ V give
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
 //
-// OfSample is the bound on (1/n)Σ|s_i − η(s_i)|, the error of this data set, in which only the labels are random.
+// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of this data set; there only the labels are random.
 //
-// V is an assumption: no data can show it.
+// V is an assumption that no data can confirm.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
 	if err := s.check(delta); err != nil {
 		return Bound{}, err
@@ -73,7 +73,7 @@ func (b *bin) deviation() float64 {
 	return b.n / 2
 }
 
-// candidate is A of a partition, in its two parts.
+// candidate is A of a partition, as its two summands.
 type candidate struct {
 	gap, remainder float64
 	bins           int
@@ -81,14 +81,14 @@ type candidate struct {
 
 func (c candidate) sum() float64 { return c.gap + c.remainder }
 
-// keepLess replaces c by d if that is less.
+// keepLess replaces c by d if d is smaller.
 func (c *candidate) keepLess(d candidate) {
 	if d.sum() < c.sum() {
 		*c = d
 	}
 }
 
-// bound makes a Bound of the least A.
+// bound makes a Bound from the smallest A.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0
@@ -103,6 +103,6 @@ func (o oneStep) bound(best candidate, remainder string, delta float64, means bo
 	return b, err
 }
 
-// binnedRoundoff is more than what rounding does to A: the sums of n numbers of [0, 1] and the bins' means are off by
-// n·2⁻⁵³ relatively; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ by 2²⁰·2⁻⁵³ times a few units.
+// binnedRoundoff bounds the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a relative
+// error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has one of a few times 2²⁰·2⁻⁵³.
 func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

@@ -6,13 +6,13 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// MaxBins is the largest number of bins. Up to here every edge but 0 is 2⁻¹¹ or
-// more, so it is exact in fixedpoint.
+// MaxBins is the largest number of bins. With at most that many, every edge but 0 is 2⁻¹¹ or more and so exact in
+// fixedpoint.
 const MaxBins = 2048
 
-// Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}), the last
-// one closed, with e_m = float64(m)/float64(M) as rounded: Index compares with
-// these edges and nothing else decides in which bin a confidence lies.
+// Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}), the last one closed, with e_m =
+// float64(m)/float64(M) as rounded: Index compares with these edges, and only Index decides in which bin a confidence
+// lies.
 type Bins struct {
 	edge []float64 // [M+1]
 }
@@ -29,7 +29,7 @@ func NewBins(m int) (Bins, error) {
 	return Bins{edge}, nil
 }
 
-// Edges are e_0 … e_M. They are not to be changed.
+// Edges returns e_0 … e_M. The caller must not change them.
 func (b Bins) Edges() []float64 { return b.edge }
 
 // Len is the number of bins M.
@@ -55,8 +55,8 @@ func (b Bins) Index(x float64) int {
 //
 //	(1/N) Σ_m | Σ_{n in bin m} (c_n − z_n) |,
 //
-// rounded down, with each z taken down to a multiple of 2⁻⁶³ (which leaves it in
-// its bin). The sums are exact, so the order of the samples does not matter.
+// rounded down. Each z is first rounded down to a multiple of 2⁻⁶³, which leaves it in its bin. The sums are exact, so
+// the order of the samples does not matter.
 func (b Bins) ECE(z []float64, correct func(n int) bool) float64 {
 	gap := make([]fixedpoint.Sum, b.Len())
 	for n, x := range z {

@@ -16,15 +16,15 @@ import (
 //
 // of a binary classifier with score s and label y.
 type Bound struct {
-	// Value is the bound: the sum of Terms, or 1 if that is less.
+	// Value is the bound: the sum of Terms, at most 1.
 	Value float64 `json:"value"`
-	// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of these very scores, at the same Delta for itself; 0 where a
-	// method says nothing of it.
+	// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of these very scores; P(error > OfSample) ≤ Delta. 0 if the
+	// method has no such bound.
 	OfSample float64 `json:"of_sample,omitempty"`
 	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
 	Sound    bool    `json:"sound"`
 	Terms    Terms   `json:"terms"`
-	// Chosen are the quantities the method chose for itself, by name.
+	// Chosen are the quantities that the method chose, by name.
 	Chosen Terms `json:"chosen"`
 }
 
@@ -80,9 +80,8 @@ func (t Terms) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// CrossFit says how a sample is split. Every point is a validation point of
-// exactly one fold and a training point of the others; each fold's bound holds
-// at Delta/Folds, so their mean holds at Delta.
+// CrossFit defines how a sample is split. Every point is a validation point of exactly one fold and a training point of
+// the others. Each fold's bound fails with probability at most Delta/Folds, so their mean fails with at most Delta.
 type CrossFit struct {
 	Delta float64 // in (0, 1)
 	Folds int     // 2 to 255
@@ -96,7 +95,7 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
-// check reports what keeps every bound from being computed.
+// check returns an error if no bound can be computed.
 func (s *Sample) check(delta float64) error {
 	if s.N() == 0 {
 		return errNoRows
@@ -127,8 +126,7 @@ func (cf CrossFit) check(n int) error {
 // maxParallelFolds bounds the memory: a fold holds two copies of the sample.
 const maxParallelFolds = 4
 
-// run computes every fold's terms and returns their means. fold must return
-// the same names for every k.
+// run computes every fold's terms and returns their means. fold must return the same names of terms for every k.
 func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Terms)) (terms, chosen Terms) {
 	assigned := assignFolds(s.N(), cf.Folds, cf.Seed)
 	all := make([][2]Terms, cf.Folds)
@@ -156,7 +154,7 @@ func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Te
 	return mean(0), mean(1)
 }
 
-// newBound adds what rounding can have cost, at most eps, as a term of its own.
+// newBound adds eps, a bound on the rounding error, as a term of its own.
 func newBound(terms, chosen Terms, delta, eps float64, sound bool) (Bound, error) {
 	b := Bound{Delta: delta, Sound: sound, Terms: append(terms, Term{"rounding", eps}), Chosen: chosen}
 	b.Value = min(1, b.Sum())

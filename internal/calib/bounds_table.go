@@ -2,7 +2,7 @@ package calib
 
 import "github.com/rscert/rscert/internal/choice"
 
-// Assumption is what a bound on the calibration error needs: without one no bound from finite data exists.
+// Assumption is the assumption of an upper bound on the calibration error. Without any, finite data give no bound.
 type Assumption int
 
 // Assumptions about P(y=1|s) or the scores.
@@ -11,25 +11,25 @@ const (
 	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
 )
 
-// BoundParams are what the bounds depend on beside the sample; each uses those it needs.
+// BoundParams are the parameters of the bounds beside the sample; each bound uses some of them.
 type BoundParams struct {
 	CrossFit
-	Variation float64 // of P(y=1|s), assumed
-	Bandwidth float64 // with which the scores were perturbed
+	Variation float64 // assumed total variation of P(y=1|s)
+	Bandwidth float64 // of the kernel that perturbed the scores
 }
 
-// BoundMethod is an upper bound on the calibration error by its name.
+// BoundMethod is a named upper bound on the calibration error.
 type BoundMethod struct {
 	Name       string
 	Sound      bool
 	What       string // the bound in a line
 	Papers     string // keys of docs/references.md, with spaces between
 	Assumption Assumption
-	Default    bool // one of those to compute where none is chosen
+	Default    bool // computed if the user chooses none
 	Compute    func(*Sample, BoundParams) (Bound, error)
 }
 
-// BoundMethods are all of them.
+// BoundMethods lists every method.
 var BoundMethods = []BoundMethod{
 	{"binned-tv", true, "bin means of the labels, one concentration step", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
@@ -55,7 +55,7 @@ func (m BoundMethod) String() string { return m.Name }
 // MarshalText gives the name.
 func (m BoundMethod) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
 
-// BoundChoices are BoundMethods as a user chooses them.
+// BoundChoices lists BoundMethods by the names that a user types.
 func BoundChoices() choice.List[BoundMethod] {
 	return choice.Of("bound", BoundMethods...).Describe(func(m BoundMethod) string { return m.What })
 }

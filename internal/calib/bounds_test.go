@@ -116,8 +116,7 @@ func TestAUROC(t *testing.T) {
 	}
 }
 
-// Folds: sizes differ by one at most, and each position is in each fold with
-// the same frequency.
+// The sizes of folds differ by at most one, and each position is in each fold equally often.
 func TestAssignFolds(t *testing.T) {
 	const n, k, seeds = 17, 5, 4000
 	var at [n][k]int
@@ -142,7 +141,7 @@ func TestAssignFolds(t *testing.T) {
 	}
 }
 
-// The windows of the smoother against direct sums over all training points.
+// The windows of the smoother agree with direct sums over all training points.
 func TestWindowsAreDirectSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	scores := map[string]func(*rand.Rand) float64{
@@ -183,7 +182,7 @@ func TestWindowsAreDirectSums(t *testing.T) {
 					want.kk += k * k
 					want.ky += k * float64(y)
 				}
-				// A point on the very edge may be counted or not: its weight is 0.
+				// A point exactly on the edge may count or not, as its weight is 0.
 				if math.Abs(got.n-want.n) > 0.5 && math.Abs(got.k-want.k) > 1e-9 {
 					t.Fatalf("%s h %v s %v: %v points, want %v", name, h, s, got.n, want.n)
 				}
@@ -197,8 +196,7 @@ func TestWindowsAreDirectSums(t *testing.T) {
 	}
 }
 
-// The whole of a bound, computed again from its formula without any of the
-// shortcuts: direct kernel sums, O(n²).
+// The whole bound, computed from its formula without shortcuts: direct kernel sums, O(n²).
 func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	sample := draw(600, 9, uniform, func(s float64) float64 { return s * s })
 	cf := CrossFit{Delta: 0.1, Folds: 3, Seed: 4}
@@ -256,7 +254,7 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	}
 }
 
-// The plug-in bandwidth is where the surrogate is least.
+// The plug-in bandwidth minimises the surrogate.
 func TestPlugIn(t *testing.T) {
 	for _, n := range []int{100, 10_000, 8_000_000} {
 		for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder} {
@@ -274,7 +272,7 @@ func TestPlugIn(t *testing.T) {
 	}
 }
 
-// Buckets against their definition, with every pair.
+// Buckets agree with their definition by all pairs.
 func TestBucketSums(t *testing.T) {
 	s := draw(500, 11, func(r *rand.Rand) float64 { return math.Sqrt(r.Float64()) }, func(s float64) float64 { return s })
 	cells := s.cells()

@@ -7,9 +7,8 @@ import "math"
 //
 //	Brier = Reliability − Resolution + Uncertainty + Within
 //
-// Reliability Σ share_m (accuracy_m − confidence_m)², Resolution Σ share_m
-// (accuracy_m − accuracy)², Uncertainty accuracy(1−accuracy), and what the
-// examples of a bin differ from its means by, 0 if they are equal.
+// Reliability Σ share_m (accuracy_m − confidence_m)², Resolution Σ share_m (accuracy_m − accuracy)², Uncertainty
+// accuracy(1−accuracy), and Within the part from differences between the examples of a bin, 0 if they are equal.
 type Decomposition struct {
 	Reliability float64 `json:"reliability"`
 	Resolution  float64 `json:"resolution"`
@@ -57,12 +56,12 @@ func (p *Predictions) multiclassBrierTerm(i int) float64 {
 	return sum
 }
 
-// MulticlassBrierEstimate is MulticlassBrier with an interval and its
-// decomposition, the sum of those of "is it class k", each over equal-width bins.
+// MulticlassBrierEstimate is MulticlassBrier with an interval and its decomposition: the sum over classes of the
+// decomposition of "is it class k", over equal-width bins.
 func MulticlassBrierEstimate(
 	p *Predictions, bins int, edge Edge, level float64, seed uint64,
 ) (Estimate, Decomposition, error) {
-	// Vectors that sum to 1.001 can be a little above 2: they are within the tolerance of TopLabel.
+	// TopLabel tolerates vectors that sum to 1.001, and their score can exceed 2 a little.
 	e := p.boundedEstimate(p.MulticlassBrier(), func(i int) float64 { return min(2, p.multiclassBrierTerm(i)) },
 		2, level, seed)
 	classes, err := p.classBins(bins, edge)

@@ -6,15 +6,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spiegelhalter returns Spiegelhalter's (1986) statistic of perfect calibration
-// and its two-sided p-value,
+// Spiegelhalter returns Spiegelhalter's (1986) statistic for perfect calibration and its two-sided p-value,
 //
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
-// which is standard normal for many independent examples of calibrated
-// predictions; for few, or for confidences near 0 and 1, the p-value is not
-// exact. It sees the direction of 1 − 2c only, and nothing at c = ½. NaN if the
-// denominator is 0, or with weights.
+// which is standard normal for many independent examples with calibrated predictions. With few examples, or confidences
+// near 0 and 1, the p-value is not exact. The test detects only errors in the direction of 1 − 2c, and none at c = ½.
+// Both results are NaN if the denominator is 0, or with weights.
 func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	if p.Weight != nil {
 		return math.NaN(), math.NaN()
@@ -32,22 +30,19 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	return z, 2 * distuv.UnitNormal.CDF(-math.Abs(z))
 }
 
-// CalibrationTest returns a p-value of the hypothesis that every example is
-// correct with the probability it states, independently of the others, given all
-// confidences. It is valid for every number of examples: below α with
-// probability at most α if the hypothesis is true.
+// CalibrationTest returns a p-value of the hypothesis that, given all confidences, every example is correct with the
+// probability it states, independently of the others. It is valid for every number of examples: if the hypothesis is
+// true, P(p ≤ α) ≤ α.
 //
-// Of calibrated predictions, x = correct − c has mean 0, variance c(1−c) and is
-// at most 1, so E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962).
-// With R_m and V_m the sums of x and of c(1−c) in bin m of a fixed partition,
+// For calibrated predictions, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 −
+// λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed partition. Then
 //
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
-// has expectation at most 1, so have the products over bins and all averages of
-// these: over a grid of λ that depends on V_m alone, over signs (the same for all
-// bins, for over- or underconfidence as a whole; opposite in the halves above and
-// below ½; each bin for itself), and over single bins. The p-value is the inverse
-// of the average E (Markov). NaN with weights.
+// has expectation at most 1, and so have its products over bins and averages of these. The test averages over a grid of
+// λ that depends on V_m alone, over signs (equal in all bins, for over- or underconfidence as a whole; opposite above
+// and below ½; separate for each bin), and over single bins. The p-value is the inverse of the average E (Markov). NaN
+// with weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()
@@ -61,7 +56,7 @@ func (p *Predictions) logEvidence() float64 {
 	var r, v [bins]float64
 	for i, c := range p.Confidence {
 		if c == indicator(!p.Correct[i]) {
-			return math.Inf(1) // what happened was held impossible
+			return math.Inf(1) // the outcome had probability 0
 		}
 		k := min(int(c*bins), bins-1)
 		r[k] += p.residual(i)

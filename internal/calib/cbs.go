@@ -7,15 +7,14 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// Bounded is a prediction whose confidence is known up to an interval: under
-// every perturbation allowed it lies in [Lower, Upper], and whether the
-// prediction is correct does not change (C2 and C1 of Emde et al. 2025).
+// Bounded is a prediction with an interval for its confidence: under every allowed perturbation the confidence lies in
+// [Lower, Upper], and the prediction stays correct or wrong (C2 and C1 of Emde et al. 2025).
 type Bounded struct {
 	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
 	Correct      bool
 }
 
-// Check returns an error that says what is wrong with the interval.
+// Check returns an error if the interval is not within [0, 1] or its ends are swapped.
 func (v Bounded) Check() error {
 	switch {
 	case !(v.Lower >= 0 && v.Lower <= 1): // NaN fails both
@@ -28,8 +27,7 @@ func (v Bounded) Check() error {
 	return nil
 }
 
-// CheckBounded checks each interval, and that there are any. Errors about one
-// are *RowError.
+// CheckBounded checks each interval, and that there is at least one. An error about an interval is a *RowError.
 func CheckBounded(intervals []Bounded) error {
 	if len(intervals) == 0 {
 		return errNoRows
@@ -56,14 +54,12 @@ func (v Bounded) BrierConfidence() float64 {
 //
 //	max_{l ≤ z ≤ u} (1/N) Σ (c−z)² = (1/N) ( Σ_{c=1} (1−l)² + Σ_{c=0} u² ).
 //
-// (c−z)² grows with |c−z|, each term has its own z, so each takes the end of its
-// interval furthest from c, BrierConfidence: the value is attained. It bounds
-// the Brier score under attack if every interval holds.
+// (c−z)² grows with |c−z|, and each term has its own z, so the maximum is attained with each z at the end of its
+// interval furthest from c (BrierConfidence). CBS bounds the Brier score under attack if every interval holds.
 //
-// The result is the exact maximum rounded up, in error by at most 2⁻⁶¹ and one
-// unit in the last place: the distance |c−z| is rounded up to a multiple of
-// 2⁻⁶³, so is its square, and the sum is exact. It does not depend on the order
-// of the intervals.
+// The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ and one unit in the last place: |c−z| and
+// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. It does not depend on the order of the
+// intervals.
 func CBS(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err
@@ -79,10 +75,9 @@ func CBS(intervals []Bounded) (float64, error) {
 	return sum.MeanUp(len(intervals)), nil
 }
 
-// MeanWithFailures bounds a mean of n terms of [0, 1], one a prediction (the Brier
-// score, the largest gap), when up to failures of the intervals that it was
-// computed from do not hold: whatever happens to a term, it grows by 1 at most.
-// Rounded up.
+// MeanWithFailures bounds a mean of n terms in [0, 1], one for each prediction (the Brier score, the largest gap), if
+// up to failures of the intervals behind it do not hold. A failed interval raises its term by at most 1. The result is
+// rounded up.
 func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
 	return min(1, math.Nextafter(mean+share, 2))

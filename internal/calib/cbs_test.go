@@ -49,8 +49,7 @@ func randomIntervals(r *rand.Rand, n int) []Bounded {
 	return out
 }
 
-// The oracle is the definition over fractions: the maximum over the corners of
-// the box, which convexity of the Brier score makes the maximum.
+// The oracle is the definition in fractions: the Brier score is convex, so its maximum is at a corner of the box.
 func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	one := big.NewRat(1, 1)
@@ -90,8 +89,7 @@ func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	}
 }
 
-// The Brier score of the Brier confidences is the CBS, and that of any other
-// confidences in the intervals is not above it.
+// The Brier score of the Brier confidences is the CBS, and no other confidences in the intervals score higher.
 func TestCBSMaximiser(t *testing.T) {
 	brier := func(intervals []Bounded, z func(Bounded) float64) float64 {
 		var sum float64
@@ -150,9 +148,9 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 }
 
-// Whatever values up to k of the predictions take, the Brier score stays below.
-// Both roundings of the allowance are upward: never below the exact sum, and the same bits
-// as the formula with a step up after the share and after the sum.
+// The Brier score stays below the bound, whatever values up to k of the predictions take. Both roundings of the
+// allowance go up: the result is never below the exact sum, and has the same bits as the formula with a step up after
+// the share and after the sum.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -204,8 +202,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// Ends that are no multiples of 2⁻⁶³ are rounded against the classifier: any
-// other rounding of these is below the true maximum.
+// Ends that are not multiples of 2⁻⁶³ are rounded against the classifier: any other rounding gives less than the true
+// maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -224,7 +222,8 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// checkRoundedUp checks that got is not below exact, and above it by three units in the last place at most; from 1 up it is 1.
+// checkRoundedUp checks that got is not below exact, and at most three units in the last place above it; values above 1
+// must give 1.
 func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	t.Helper()
 	if exact.Cmp(big.NewRat(1, 1)) >= 0 {
@@ -243,8 +242,8 @@ func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	}
 }
 
-// The share of failures and the sum are each rounded up: the result is not
-// below the exact one, and by two units in the last place above it at most.
+// The share of failures and the sum are each rounded up: the result is not below the exact one, and at most two units
+// in the last place above it.
 func TestMeanWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for range 2000 {

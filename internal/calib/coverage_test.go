@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// tooMany is the exact binomial test of "fails with probability ≤ δ": whether
-// as many failures as seen or more have a probability below one in a million.
+// tooMany is the exact binomial test of "fails with probability ≤ δ": it reports whether that many failures or more
+// have a probability below one in a million.
 func tooMany(failures, trials int, delta float64) bool {
 	return 1-distuv.Binomial{N: float64(trials), P: delta}.CDF(float64(failures-1)) < 1e-6
 }
@@ -55,7 +55,7 @@ var scoreLaws = []scoreLaw{
 	}, func(f func(float64) float64) float64 { return f(1)/4 + f(0.3)/4 + integrate(f)/2 }},
 }
 
-// calibration is a calibration function with what is known of it.
+// calibration is a calibration function with its known bounds.
 type calibration struct {
 	name      string
 	eta       func(float64) float64
@@ -74,8 +74,8 @@ var calibrations = []calibration{
 	{"staircase", func(s float64) float64 { return 0.9 * math.Mod(math.Floor(10*s), 2) }, 9, 0},
 }
 
-// checkCoverage counts how often each bound from n scores, cross-fitted over so
-// many folds, is below the true calibration error.
+// checkCoverage counts how often each bound from n scores, cross-fitted over the folds, is below the true calibration
+// error.
 func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreLaw, c calibration) {
 	t.Helper()
 	truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
@@ -103,9 +103,8 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	}
 }
 
-// Every bound exceeds the true calibration error with probability ≥ 1−δ, on
-// every kind of score distribution, for large δ as well, where there is least
-// to spare.
+// Every bound exceeds the true calibration error with probability ≥ 1−δ, on every kind of score distribution, and for
+// large δ, where the margin is smallest.
 func TestCoverage(t *testing.T) {
 	const n = 400
 	trials := 150
@@ -121,9 +120,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations can fail: with the terms for the surrogate's error left out,
-// the bounds are below the truth in nearly every sample. The calibration
-// function alternates fast around the scores, so that smoothing hides the error.
+// The simulations can fail: without the terms for the surrogate's error, the bounds are below the truth in nearly every
+// sample. The calibration function alternates fast around the scores, so that smoothing hides the error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -156,10 +154,9 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	}
 }
 
-// Where all scores are equal, the printed bound of Ciosek et al. is below the
-// truth in about one sample of six, whatever δ is: the surrogate's error is one
-// nearly normal number, of which the bound counts one standard deviation. The
-// repaired bound is not.
+// Where all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for
+// every δ: the surrogate's error is one nearly normal number, and the bound allows for one standard deviation of it.
+// The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300
@@ -174,7 +171,7 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 		}
 		return a
 	}
-	points := pack(valid) // their labels are not looked at
+	points := pack(valid) // the bound ignores their labels
 	const truth = 0.2     // |0.3 − ½|
 	printed, repaired := 0, 0
 	for range trials {
@@ -190,13 +187,13 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	if tooMany(repaired, trials, delta) {
 		t.Errorf("repaired: %d of %d failures", repaired, trials)
 	}
-	// One in six less what BB gives: between 5 and 25 in a hundred.
+	// One in six, minus the effect of BB: between 5 and 25 in a hundred.
 	if printed < trials/20 || printed > trials/4 {
 		t.Errorf("printed: %d of %d failures, expected about a seventh", printed, trials)
 	}
 }
 
-// Σc_i² is what the pairs say it is: on atoms the bound on Q is exact.
+// The pairs estimate Σc_i² correctly: on atoms the bound on Q is exact.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }
@@ -225,9 +222,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	}
 }
 
-// Scores perturbed by Sech have a calibration function within the bounds on
-// derivatives that the smoother relies on, even from atoms, and the bounds hold
-// for the perturbed scores.
+// The calibration function of scores perturbed by Sech, even from atoms, satisfies the bounds on derivatives that the
+// smoother relies on, and the bounds hold for the perturbed scores.
 func TestCoveragePerturbed(t *testing.T) {
 	const h = 1.0 / 16
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}

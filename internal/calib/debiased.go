@@ -7,9 +7,8 @@ import "math"
 //
 //	√max(0, Σ_m share_m·[(accuracy_m − confidence_m)² − accuracy_m(1−accuracy_m)/(n_m−1)]),
 //
-// whose square has, without the max, the squared binned error as its expectation
-// where each example counts once. Bins of one example, whose noise cannot be
-// estimated, count 0. NaN with weights.
+// Without the max, the expectation of its square is the squared binned error, if each example counts once. Bins with
+// one example count 0, as their noise cannot be estimated. NaN with weights.
 func DebiasedL2(p *Predictions, bins []Bin) float64 {
 	if p.Weight != nil {
 		return math.NaN()

@@ -1,14 +1,12 @@
 // Package calib measures calibration, how well a classifier's confidences agree with how often it is right, and bounds
-// it: from finite data, and under attack. It is pure: slices in, values out. Bounds are rounded to the side on which
-// they stay true.
+// it: from finite data, and under attack. It takes slices and returns values. Rounding keeps every bound true.
 //
 // # Metrics
 //
-// TopLabel and ClassOne make Predictions of probabilities and labels. EqualWidth and EqualCount sort them into bins, of
-// which
+// TopLabel and ClassOne make Predictions from probabilities and labels. EqualWidth and EqualCount sort these into bins.
 //
-//   - ECE, MCE and DebiasedL2 are the expected, the largest and the debiased L2 calibration error, ClasswiseECE the
-//     mean over classes; SmoothECE needs no bins;
+//   - ECE, MCE and DebiasedL2 are the expected, the largest and the debiased L2 calibration error of bins, ClasswiseECE
+//     the mean over classes; SmoothECE needs no bins;
 //   - Predictions.TopLabelBrier, MulticlassBrier and NLL are proper scores, DecomposeBrier their parts;
 //   - Ranked has AUROC, average precision and the isotonic fit;
 //   - AccuracyEstimate, ECEEstimate, MCEEstimate, ClasswiseEstimate, BrierEstimate and NLLEstimate add a confidence
@@ -32,9 +30,9 @@
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
 // intervals, CCE is the largest expected calibration error, CBS the largest Brier score, and LargestGap bounds the
 // calibration error for every choice of bins. BoundRows reads such intervals from the columns of a table, by radius.
-// StateForAll turns bounds that hold if every interval does into a Statement about the whole dataset, whatever
-// intervals fail. Thresholded bounds the error of a classifier that answers only when it is confident;
-// RobustTestError estimates it from attacks at hand.
+// StateForAll turns bounds that need every interval to hold into a Statement about the whole dataset, whichever
+// intervals fail. Thresholded bounds the error of a classifier that answers only when it is confident; RobustTestError
+// estimates it from attacks at hand.
 //
-// docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show them at work.
+// docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show these functions at work.
 package calib

@@ -5,17 +5,16 @@ import (
 	"math"
 )
 
-// Edge says to which bin a confidence belongs that lies on an edge.
+// Edge decides which bin holds a confidence that lies on an edge.
 type Edge int
 
-// Edges of bins.
+// A bin includes its upper or its lower edge.
 const (
 	UpperClosed Edge = iota // (lo, hi], the first bin also holds 0
 	LowerClosed             // [lo, hi), the last bin also holds 1
 )
 
-// Bin is one bin of a reliability diagram. Empty bins have N = 0 and nothing
-// else.
+// Bin is one bin of a reliability diagram. An empty bin has only its edges.
 type Bin struct {
 	Lower      float64 `json:"low"`
 	Upper      float64 `json:"high"`
@@ -80,39 +79,37 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	return out, nil
 }
 
-// bin compares with the edges themselves: c·bins is rounded.
+// bin returns the bin of c. It compares with the edges themselves, as c·bins is rounded.
 func (e Edge) bin(c float64, bins int) int {
 	k := min(int(c*float64(bins)), bins-1)
-	at := func(k int) float64 { return float64(k) / float64(bins) }
+	edge := func(k int) float64 { return float64(k) / float64(bins) }
 	if e == LowerClosed {
-		for k > 0 && c < at(k) {
+		for k > 0 && c < edge(k) {
 			k--
 		}
-		for k < bins-1 && c >= at(k+1) {
+		for k < bins-1 && c >= edge(k+1) {
 			k++
 		}
 		return k
 	}
-	for k > 0 && c <= at(k) {
+	for k > 0 && c <= edge(k) {
 		k--
 	}
-	for k < bins-1 && c > at(k+1) {
+	for k < bins-1 && c > edge(k+1) {
 		k++
 	}
 	return k
 }
 
-// EqualCount sorts predictions into at most that many bins of equal count: bin
-// k ends at rank ⌈k·n/bins⌉ in ascending order of confidence, or, if equal
-// confidences follow, after the last of them. So bins can be larger, and fewer,
-// where confidences tie.
+// EqualCount sorts predictions into at most the given number of bins, of equal count: bin k ends at rank ⌈k·n/bins⌉ in
+// ascending order of confidence, or after the last confidence equal to the one there. So ties can make bins larger and
+// fewer.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
-// ECE is the expected calibration error, Σ weight·|accuracy − confidence|
-// (Naeini et al. 2015; Guo et al. 2017). It is an average over bins: errors of
-// both signs within a bin cancel, so it can be far below the calibration error
-// (bound that with TotalVariation, NadarayaWatson or Lipschitz), and noise in a
-// bin does not, so for small samples it is too large.
+// ECE is the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017). It
+// averages over bins. Errors of both signs within a bin cancel, so it can be far below the calibration error (which
+// TotalVariation, NadarayaWatson and Lipschitz bound). Noise in a bin does not cancel, so for small samples it is too
+// large.
 func ECE(bins []Bin) float64 {
 	sum := 0.0
 	for _, b := range bins {
@@ -154,9 +151,8 @@ func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	return out, nil
 }
 
-// ClasswiseECE is the mean over classes of the ECE of "is it class k" (Kull et
-// al. 2019), and those of each class; nil if the probability vectors are not
-// known.
+// ClasswiseECE returns the ECE of "is it class k" for each class and their mean (Kull et al. 2019). each is nil if the
+// probability vectors are unknown.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
 	all, err := p.classBins(bins, edge)
 	for _, b := range all {

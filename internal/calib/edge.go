@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Edges are all there are.
+// Edges lists every Edge.
 var Edges = choice.Of("edge", UpperClosed, LowerClosed)
 
 func (e Edge) String() string {
@@ -19,11 +19,11 @@ func (e Edge) String() string {
 	return fmt.Sprintf("edge %d", int(e))
 }
 
-// MarshalText names the edge: upper or lower.
+// MarshalText returns the name of the edge: upper or lower.
 func (e Edge) MarshalText() ([]byte, error) {
 	_, err := Edges.Parse(e.String())
 	return []byte(e.String()), err
 }
 
-// UnmarshalText takes what MarshalText gives.
+// UnmarshalText reads the text of MarshalText.
 func (e *Edge) UnmarshalText(text []byte) error { return Edges.Unmarshal(text, e) }

@@ -32,18 +32,15 @@ type Worst struct {
 //   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best is the
 //     last '−' bin that it reaches, at z → min(u, next edge); if none, z = l.
 //
-// So what the correct samples contribute is a sum over consecutive '+' bins
-// p' < p: the samples whose first bin lies in (p', p] have p as their first '+'
-// bin from there. The wrong ones likewise over consecutive '−' bins, and are the
-// same problem mirrored at ½ (z → 1 − z, the order of the bins reversed). A
-// dynamic program over the bins, with the last '+' and the last '−' bin as its
-// state, one of which is always the previous bin, finds the best signs. One pass
-// over the samples makes the tables of counts and sums that it needs.
+// So the contribution of the correct samples is a sum over consecutive '+' bins p' < p: if a sample's first bin lies in
+// (p', p], its first '+' bin from there is p. The contribution of the wrong samples is a sum over consecutive '−' bins,
+// the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best
+// signs; its state is the last '+' and the last '−' bin, one of which is always the previous bin. One pass over the
+// samples makes its tables of counts and sums.
 //
-// Rounding: interval ends are moved outward to multiples of 2⁻⁶³, everything
-// after that is integer arithmetic, and the mean is rounded up. With edges as
-// rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last
-// place. Value does not depend on the order of the samples.
+// Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up.
+// With edges as rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not depend
+// on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return Worst{}, err
@@ -65,14 +62,13 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 		mirrored[k] = fixedpoint.Ceil(bins.edge[m-k])
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
-	total, over := bestSigns(m, plus.between,
+	total, over := bestSigns(m, plus.gain,
 		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
-		func(q, q1 int) fixedpoint.Sum { return minus.between(m-1-q1, m-1-q) })
+		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// reached sums the correct samples by the first and last bin that they reach (or
-// the wrong ones, mirrored).
+// reached sums the correct samples (or the wrong ones, mirrored) by the first and last bin that they reach.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M] by (first, last)
@@ -95,24 +91,22 @@ func (r *reached) add(first, last int, gain, loss uint64) {
 	r.start[first].AddUnits(gain)
 }
 
-// gains is a table over pairs of consecutive '+' bins p' < p, −1 and M standing
-// for none.
+// gains is a table over pairs of consecutive '+' bins p' < p; −1 and M stand for none.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
 }
 
-func (g gains) between(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
+func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
-// gains returns, for each pair p' < p, what the samples whose first bin is in
-// (p', p] contribute if p is the only '+' bin there: those that reach p gain
-// 1 − l if it is their first bin and gainOf[p] = 1 − e_p else; those that do not
-// lose 1 − u.
+// gains returns, for each pair p' < p, the contribution of the samples with their first bin in (p', p] if p is the only
+// '+' bin there. A sample that reaches p gains 1 − l if p is its first bin and gainOf[p] = 1 − e_p otherwise; a sample
+// that does not reach p loses 1 − u.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
 	reach := make([]int, m)           // by first bin: samples that reach p
-	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of those that do not
+	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of the samples that do not
 	for p := 0; p <= m; p++ {
 		for first := range p {
 			c := r.cell[first*m+p-1]
@@ -145,7 +139,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	// afterPlus[q+1]: the best sum where the bin before k is '+' and the last '−'
 	// bin is q. afterMinus[p+1]: the bin before is '−' and the last '+' is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
-	// toPlus[k]: the last '+' before k where bin k is '+' and k−1 is '−', at best.
+	// toPlus[k]: the best last '+' before k if bin k is '+' and k−1 is '−'.
 	toPlus, toMinus := make([]int, m), make([]int, m)
 	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
 	toPlus[0], toMinus[0] = -1, -1
@@ -196,9 +190,8 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 	return best, at
 }
 
-// Confidences returns confidences in the intervals that attain Value: an attack.
-// Where the supremum is at the open upper edge of a bin, the confidence is the
-// largest float64 below the edge, so that Bins.ECE of the result is Value to
+// Confidences returns an attack: confidences in the intervals that attain Value. If the supremum is at the open upper
+// edge of a bin, the confidence is the largest float64 below the edge, so that Bins.ECE of the result is Value to
 // within 2⁻⁵².
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
@@ -239,12 +232,10 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures bounds the calibration error under attack of n predictions when
-// up to failures of their intervals do not hold. Put a confidence from the
-// interval, and the correctness it was certified with, in the place of each that
-// failed: the result is feasible, so its error is the CCE at most. Each
-// replacement takes a gap |c − z| ≤ 1 out of one bin and puts one into another,
-// so it changes N times the error by 2 at most. Rounded up.
+// CCEWithFailures bounds the calibration error under attack of n predictions if up to failures of their intervals do
+// not hold. Replace each failed prediction by a confidence from its interval, with the certified correctness: the
+// result is feasible, so its error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts
+// one into another, so it changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Ends that are no multiples of 2⁻⁶³ are moved outward: with any other rounding
-// the value is below the true supremum.
+// Ends that are not multiples of 2⁻⁶³ move outward: with any other rounding the value is below the true supremum.
 func TestCCERoundsEndsOutward(t *testing.T) {
 	correctAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z, Correct: true} }
 	wrongAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z} }
@@ -49,8 +48,8 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// Twice the share of failures and the sum are each rounded up: the result is not
-// below the exact one, and by three units in the last place above it at most.
+// Twice the share of failures and the sum are each rounded up: the result is not below the exact one, and at most three
+// units in the last place above it.
 func TestCCEWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 2000 {

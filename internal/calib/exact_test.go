@@ -26,19 +26,18 @@ func reaches(b Bins, v Bounded, m int) bool {
 	return below && v.Upper >= b.edge[m]
 }
 
-// byAssignment is the oracle for few samples: every assignment of samples to
-// reachable bins; within a bin |Σ(c−z)| is largest with all z low or all high.
-// It knows nothing of signs.
+// byAssignment is the oracle for few samples: every assignment of samples to reachable bins; within a bin |Σ(c−z)| is
+// largest with all z low or all high. It does not use signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
 	var best float64
-	var place func(i int)
-	place = func(i int) {
+	var assignFrom func(i int)
+	assignFrom = func(i int) {
 		if i < n {
 			for bin[i] = 0; bin[i] < m; bin[i]++ {
 				if reaches(b, intervals[i], bin[i]) {
-					place(i + 1)
+					assignFrom(i + 1)
 				}
 			}
 			return
@@ -59,12 +58,11 @@ func byAssignment(b Bins, intervals []Bounded) float64 {
 		}
 		best = max(best, sum/float64(n))
 	}
-	place(0)
+	assignFrom(0)
 	return best
 }
 
-// bySigns is the oracle for few bins: every sign vector, each sample in the best
-// of its reachable bins.
+// bySigns is the oracle for few bins: for every sign vector it puts each sample in the best reachable bin.
 func bySigns(b Bins, intervals []Bounded) float64 {
 	m := b.Len()
 	var best float64
@@ -92,11 +90,10 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 	return best
 }
 
-// rounding is what the oracles' float64 sums may be off by.
+// rounding bounds the error of the oracles' float64 sums.
 const rounding = 1e-12
 
-// checkWorst checks a result against a value that is right to within rounding,
-// and its confidences against the definitions.
+// checkWorst checks a result against a value known to within rounding, and its confidences against the definitions.
 func checkWorst(t *testing.T, b Bins, intervals []Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)
@@ -127,9 +124,8 @@ func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
-// certified draws n predictions as a certified classifier makes them: confident
-// where it is right, with intervals of the standard certificate's shape,
-// Φ(Φ⁻¹(z) ± r).
+// certified draws n predictions like a certified classifier's: confident where right, with intervals of the standard
+// certificate's shape, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
 	samples, clean = make([]Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -295,7 +291,7 @@ func FuzzCCE(f *testing.F) {
 	})
 }
 
-// Large instances, where nothing can be enumerated: what must hold anyway.
+// Properties of instances too large to enumerate.
 func TestCCEProperties(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -319,8 +315,7 @@ func TestCCEProperties(t *testing.T) {
 		}
 		checkAttained(t, b, intervals, w)
 
-		// No feasible confidences have a larger calibration error, at random points
-		// and at ends of intervals.
+		// No feasible confidences have a larger calibration error: random points and ends of intervals are tried.
 		z := make([]float64, n)
 		for range 20 {
 			for i, v := range intervals {
@@ -349,8 +344,7 @@ func TestCCEProperties(t *testing.T) {
 			t.Fatalf("%v once, %v twice", w.Value, twice)
 		}
 
-		// Of two parts of the list, the whole is at most their weighted mean, and at
-		// least their weighted difference.
+		// The value of the whole is at most the weighted mean of two parts, and at least their weighted difference.
 		if cut := r.IntN(n + 1); cut > 0 && cut < n {
 			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
 			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
@@ -359,7 +353,7 @@ func TestCCEProperties(t *testing.T) {
 			}
 		}
 
-		// Wider intervals leave more room.
+		// Wider intervals allow larger errors.
 		wide := slices.Clone(intervals)
 		for i := range wide {
 			if r.IntN(2) == 0 {
@@ -373,8 +367,8 @@ func TestCCEProperties(t *testing.T) {
 	}
 }
 
-// The value is never below the supremum, though float64 sums would be: with the
-// same sample many times over, the mean is the sample's own gap.
+// The value is never below the supremum, though float64 sums would be: the mean over copies of one sample is the
+// sample's gap.
 func TestCCERoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	b := mustBins(t, 15)
@@ -394,8 +388,8 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// With k samples free to be anything, correctness too, the largest calibration
-// error stays below the bound, and reaches it for a single sample whose gap turns.
+// If k samples may take any confidence and correctness, the largest calibration error stays below the bound; a single
+// sample whose gap changes sign attains it.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -430,10 +424,9 @@ func TestCCEWithFailures(t *testing.T) {
 	}
 }
 
-// The statement about a whole dataset fails with probability δ at most: each
-// interval fails with probability α, independently, and one that fails tells
-// nothing, not even of correctness. Without the allowance for failures it would
-// fail nearly always, so the simulation can tell.
+// The statement about a whole dataset fails with probability at most δ. Each interval fails with probability α,
+// independently, and then neither confidence nor correctness is bounded. Without the allowance for failures the
+// statement would fail nearly always, so the simulation detects its absence.
 func TestDatasetWideCoverage(t *testing.T) {
 	const n, alpha, delta = 100, 0.05, 0.1
 	trials := 2000
@@ -469,7 +462,7 @@ func TestDatasetWideCoverage(t *testing.T) {
 			plain++
 		}
 	}
-	// So many or more have a probability below 10⁻⁶ if the statement is true.
+	// If the statement is true, more failures than the limit have a probability below 10⁻⁶.
 	if limit, err := binomial.FailureQuantile(int64(trials), delta, 1e-6); err != nil || int64(above) > limit {
 		t.Errorf("the bound failed in %d of %d trials, at most %d may (%v)", above, trials, limit, err)
 	}

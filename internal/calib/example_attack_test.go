@@ -45,7 +45,7 @@ func ExampleLargestGap() {
 	// Output: 0.90
 }
 
-// The bin of a confidence is decided by the edges as float64.
+// The float64 edges decide the bin of a confidence.
 func ExampleBins() {
 	bins, err := calib.NewBins(4)
 	if err != nil {
@@ -59,7 +59,7 @@ func ExampleBins() {
 	// 0.375
 }
 
-// An interval the wrong way round is refused, with its row.
+// An interval with swapped ends is an error that names its row.
 func ExampleCheckBounded() {
 	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.25, Upper: 0.75}}))
 	fmt.Println(calib.CheckBounded([]calib.Bounded{{Lower: 0.75, Upper: 0.25}}))
@@ -80,7 +80,7 @@ func ExampleStateForAll() {
 	// Output: 5 failures: CBS 0.205, CCE 0.310
 }
 
-// The same for a number of failures that is known from elsewhere.
+// The same for a given number of failures.
 func ExampleAttackBounds_WithFailures() {
 	gap := 0.4
 	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
@@ -140,7 +140,7 @@ func ExampleBoundRows_SameExamples() {
 	// 1 [{0.7 0.95 true}]
 }
 
-// Rows that know how many examples were sampled.
+// Rows that state the number of sampled examples.
 func ExampleBoundRows_CountSampled() {
 	rows := calib.BoundRows{
 		Lower: []float64{0.8, 0.6}, Upper: []float64{0.9, 0.8}, Correct: []float64{1, 0},
@@ -158,8 +158,8 @@ func ExampleBoundRows_CountSampled() {
 	// Output: 10 false 0.001
 }
 
-// At τ = 0.75 the first answer stands whatever the attack. The second can be silenced, but the third may be
-// answered wrongly: one wrong of two answers.
+// At τ = 0.75 the first answer withstands every attack. An attack can silence the second, and can get a wrong answer
+// from the third: one wrong of two answers.
 func ExampleRadiusRows_Threshold() {
 	r := calib.RadiusRows{Intervals: []calib.Bounded{
 		{Lower: 0.8, Upper: 0.9, Correct: true},
@@ -171,7 +171,7 @@ func ExampleRadiusRows_Threshold() {
 	// Output: 1 wrong, 1 right: 0.5000
 }
 
-// 2 of 10 answers may be wrong; if one bound of the others fails, 3 may.
+// 2 of 10 answers may be wrong; 3 if one of the other bounds fails.
 func ExampleThresholded_Error() {
 	t := calib.Thresholded{Tau: 0.5, Wrong: 2, Right: 8}
 	fmt.Printf("%.4f %.4f\n", t.Error(0), t.Error(1))

@@ -8,7 +8,7 @@ import (
 )
 
 // perturbed draws n scores, each perturbed by a sech kernel of bandwidth 1/8. The label is 1 with the probability that
-// the score stated before.
+// the unperturbed score stated.
 func perturbed(n int) *calib.Sample {
 	random := rand.New(rand.NewPCG(1, 2))
 	kernel := calib.Sech{Bandwidth: 0.125, Seed: 3}
@@ -48,7 +48,7 @@ func ExampleBoundMethods() {
 	// ciosek-nw        0.095 sound: false
 }
 
-// Scores that were perturbed with h = 1/8: the bound holds whatever the classifier is.
+// Scores perturbed with h = 1/8: the bound holds for every classifier.
 func ExampleBinnedLipschitz() {
 	b, err := calib.BinnedLipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -94,7 +94,7 @@ func ExampleTotalVariation() {
 	// Output: at most 0.331: true
 }
 
-// Scores 0.9 of which half are right: the error is 0.4.
+// Scores of 0.9, half of them right: the error is 0.4.
 func ExampleBettingLower() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {
@@ -129,7 +129,7 @@ func ExampleEstimateError() {
 	// Output: 0.000
 }
 
-// 1,000 scores 0.7, of which 600 have label 1.
+// 1,000 scores of 0.7, 600 of them with label 1.
 func ExampleCurve() {
 	score, label := make([]float64, 1000), make([]float64, 1000)
 	for i := range score {

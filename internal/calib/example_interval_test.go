@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// weather has 1,000 forecasts of rain, at 0.2 and 0.7; it rained on 0.2 of the days of the first and on 0.6 of the second.
+// weather has 1,000 forecasts of rain. It rained on 20 % of the days with the forecast 0.2 and on 60 % of the days with
+// 0.7.
 func weather() *calib.Predictions {
 	var score []float64
 	var label []int
@@ -54,7 +55,7 @@ func ExampleBrierEstimate() {
 	// Output: 0.205 in [0.186, 0.225], betting
 }
 
-// Two answers of label 0, each alone in its bin: 0.2² + 0.2² and 0.7² + 0.7², all of it for want of reliability.
+// Two answers of label 0, each alone in its bin: 0.2² + 0.2² and 0.7² + 0.7², all of it reliability.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {
@@ -68,7 +69,7 @@ func ExampleMulticlassBrierEstimate() {
 	// Output: 0.53, of which reliability 0.53, uncertainty 0.00
 }
 
-// The forecasts 0.7 are 0.1 too high, those of 0.2 right: 0.05 on average.
+// The forecasts of 0.7 are 0.1 too high, the others right: 0.05 on average.
 func ExampleECEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -92,7 +93,7 @@ func ExampleMCEEstimate() {
 	// Output: 0.100 in [0.051, 0.151], clopper-pearson
 }
 
-// 1,000 answers of two classes at 0.8, of which 700 are right: the error of each class is 0.1.
+// 1,000 answers at 0.8 for two classes, 700 of them right: the error of each class is 0.1.
 func ExampleClasswiseEstimate() {
 	var probability []float64
 	var label []int

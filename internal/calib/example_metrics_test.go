@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Probabilities of three classes. The label that the classifier gives is the most probable one.
+// Probabilities of three classes. The classifier answers with the most probable one.
 func ExampleTopLabel() {
 	p, err := calib.TopLabel([]float64{
 		0.7, 0.2, 0.1,
@@ -48,7 +48,7 @@ func ExamplePredictions() {
 	// negative log-likelihood 0.7855, of right and wrong 0.7855
 }
 
-// A confidence above 1 is refused, with its row.
+// A confidence above 1 is an error that names its row.
 func ExamplePredictions_Check() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 1.5}, Correct: []bool{true, true}}
 	fmt.Println(p.Check())
@@ -66,7 +66,7 @@ func ExampleECE() {
 	// Output: ECE 0.35, MCE 0.40
 }
 
-// An edge belongs to the bin below it or to the one above.
+// An edge belongs to the bin below or to the bin above.
 func ExampleEqualWidth() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 0.75}, Correct: []bool{true, true}}
 	for _, edge := range []calib.Edge{calib.UpperClosed, calib.LowerClosed} {
@@ -207,7 +207,7 @@ func ExampleRank() {
 	// Output: AUROC 0.75, average precision 0.83
 }
 
-// The nearest function that never falls: labels 0, 1, 0, 1 become 0, ½, ½, 1.
+// The nearest nondecreasing function: labels 0, 1, 0, 1 become 0, ½, ½, 1.
 func ExampleRanked_Isotonic() {
 	p, err := calib.ClassOne([]float64{0.1, 0.35, 0.4, 0.8}, []int{0, 1, 0, 1})
 	if err != nil {
@@ -217,7 +217,7 @@ func ExampleRanked_Isotonic() {
 	// Output: [0.1 0.35 0.4 0.8] [0 0.5 0.5 1]
 }
 
-// A set that is ranked once serves any number of bins.
+// Predictions ranked once can be sorted into any number of bins.
 func ExampleRanked_EqualCount() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	r := calib.Rank(p)
@@ -247,7 +247,7 @@ func ExampleFitTemperature() {
 	// [0.750 0.250]
 }
 
-// Every label has the largest logit: the likelihood grows as long as T falls.
+// Every label has the largest logit: the likelihood grows as T falls, without a limit.
 func ExampleFitTemperature_atLimit() {
 	fit, err := calib.FitTemperature([]float64{1, 0, 0, 2}, 2, []int{0, 1})
 	if err != nil {
@@ -263,13 +263,13 @@ func ExampleSoftmax() {
 	// Output: [0.0900 0.2447 0.6652]
 }
 
-// Probabilities written with four digits may miss 1 by a little.
+// The sum of probabilities written with four digits may differ slightly from 1.
 func ExampleSumToOne() {
 	fmt.Println(calib.SumToOne(0.9999, 3), calib.SumToOne(0.9, 3))
 	// Output: true false
 }
 
-// Of 1,000 rows 200 are held out, the same ones whenever the seed is the same.
+// 200 of 1,000 rows are held out; the same seed selects the same rows.
 func ExampleHoldout() {
 	held, err := calib.Holdout(1000, 0.2, 1)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// The tests of this file compute every term of every bound again from its
-// formula, with plain code that shares nothing with the package but the random
-// numbers and the taut string (which has oracles of its own). Coverage tests
-// would not see a wrong constant: the bounds are slack.
+// The tests of this file compute every term of every bound from its formula. Their plain code shares only the random
+// numbers and the taut string with the package (the taut string has its own oracles). Coverage tests would miss a wrong
+// constant, as the bounds are slack.
 
-// same compares relatively.
+// same compares with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
@@ -91,7 +90,7 @@ func foldOf(s *Sample, fold []uint8, k int) (train, valid []scored) {
 	return train, valid
 }
 
-// meanTerms adds each fold's share to the terms of the same name.
+// meanTerms adds each fold's share to the terms with the same names.
 func meanTerms(sum, fold Terms, folds int) Terms {
 	if sum == nil {
 		for _, term := range fold {
@@ -104,8 +103,8 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples have ties, gaps in the scores and both ends, and points so near
-// an atom that the smoother's weights are small there and its bias is not.
+// formulaSamples have ties, gaps in the scores, both ends, and points near an atom, where the smoother has small
+// weights but a large bias.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),
@@ -243,7 +242,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // elsewhere many partitions are equal, and rounding chooses
+			if name == "uniform" { // in the others many partitions are equal, and rounding chooses one
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -256,7 +255,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 		}
 	}
-	// Of equal bounds it takes the first.
+	// Among equal bounds it takes the first.
 	one := draw(1, 44, uniform, uniform01)
 	if got, err := Lipschitz(one, delta, 1); err != nil || got.Chosen.Get("buckets") != 1 || got.Chosen.Get("shift") != 0 {
 		t.Errorf("one point: %+v, %v", got, err)
@@ -266,7 +265,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 	}
 }
 
-// kernelSums are what the smoother says at s, from every training point.
+// kernelSums are the smoother's values at s, computed from all training points.
 type kernelSums struct {
 	n, estimate, squares, bias float64
 	usable                     bool
@@ -296,7 +295,7 @@ func sumKernel(train []scored, s, h, b1, b2 float64, kind NadarayaWatsonKind) ke
 
 func (k kernelSums) error() float64 { return k.bias + math.Sqrt(k.squares)/2 }
 
-// bestKappa is the choice of κ, by trying all powers of ½.
+// bestKappa chooses κ by trying all powers of ½.
 func bestKappa(train []scored, valid int, delta, h, b1, b2 float64, kind NadarayaWatsonKind) float64 {
 	step := (len(train) + 4095) / 4096
 	var some []scored
@@ -355,7 +354,7 @@ func TestNadarayaWatsonTermsFromTheFormula(t *testing.T) {
 				}
 				terms = append(terms, Term{"rounding", rounding})
 				what := fmt.Sprintf("%s, h = %v, kind %d", name, h, kind)
-				sameTerms(t, what, got.Terms, terms, 1e-9) // the smoother's sums are polynomials, less exact
+				sameTerms(t, what, got.Terms, terms, 1e-9) // the smoother's polynomial sums are less exact
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 				if got.Delta != 0.3 || got.Sound != (kind != Printed) {
 					t.Errorf("%s: %+v", what, got)
@@ -381,13 +380,13 @@ func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind Nadaray
 			unused++
 		}
 	}
-	// Disjoint random pairs: two are drawn from those left, again and again.
+	// Disjoint random pairs: draw two of the remaining points, again and again.
 	left := make([]int, n)
 	for i := range left {
 		left[i] = i
 	}
 	take := func() int {
-		j := r.below(len(left))
+		j := r.uniformBelow(len(left))
 		i := left[j]
 		left[j] = left[len(left)-1]
 		left = left[:len(left)-1]
@@ -434,8 +433,7 @@ func printedTerms(train, valid []scored, delta, h, b1, b2 float64) (terms, chose
 		Terms{{"bandwidth", h}, {"unused", unused / float64(len(valid))}}
 }
 
-// nearestByHand is the mean label at the nearest training score, the lower one
-// if two are as near.
+// nearestByHand returns the mean label at the nearest training score, the lower one of two equally near.
 func nearestByHand(train []scored, s float64) (estimate, distance, ties float64) {
 	at, distance := 0.0, math.Inf(1)
 	for _, q := range train {
@@ -488,7 +486,7 @@ func TestSplitMix(t *testing.T) {
 	if len(seen) != 3*5*100 {
 		t.Errorf("%d numbers of 1500 are distinct", len(seen))
 	}
-	// Results of a seed stay what they were.
+	// The results for a seed never change.
 	if got := assignFolds(12, 3, 1); !slices.Equal(got, goldenFolds) {
 		t.Errorf("folds %v, want %v", got, goldenFolds)
 	}
@@ -496,8 +494,8 @@ func TestSplitMix(t *testing.T) {
 
 var goldenFolds = []uint8{2, 1, 2, 2, 1, 1, 0, 0, 2, 1, 0, 0}
 
-// Weights are not used where the points' kernels sum to less than a hundredth of
-// what they could, and an estimate that rounding took out of [0, 1] is moved back.
+// The smoother ignores weights if the kernels sum to less than a hundredth of their possible sum, and clamps an
+// estimate that rounding moved out of [0, 1].
 func TestWindow(t *testing.T) {
 	for _, tt := range []struct {
 		w    window

@@ -9,15 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Estimate is a metric with a two-sided confidence interval. Value, Lower and
-// Upper are NaN or infinite where they are not defined.
+// Estimate is a metric with a two-sided confidence interval. An undefined Value, Lower or Upper is NaN or infinite.
 type Estimate struct {
 	Value, Lower, Upper float64
 	Method              IntervalMethod
 }
 
-// IntervalMethod says how an interval was made, which is how far it can be
-// trusted.
+// IntervalMethod names the method of an interval, and with it how far to trust the interval.
 type IntervalMethod string
 
 const (
@@ -27,21 +25,20 @@ const (
 	Martingale IntervalMethod = "martingale"
 	// Betting holds for every number of independent examples of one law.
 	Betting IntervalMethod = "betting"
-	// Bootstrap is right up to O(1/n), and too short for small n and heavy tails.
+	// Bootstrap has an error of O(1/n) in its level, and is too short for small n and heavy tails.
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
 
-// deviation bounds how far a weighted mean of independent x_i ∈ [−1, 1] is from
-// its expectation, to one side. For shares a_i ≥ 0 of the weight, Σa_i = 1,
-// a = max a_i, and squares = Σa_i²x_i², with probability ≥ 1 − exp(−logInverse),
+// deviation bounds how far a weighted mean of independent x_i ∈ [−1, 1] is from its expectation, on one side. Let a_i ≥
+// 0 be the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 −
+// exp(−logInverse),
 //
 //	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
-// for all λ in a grid of J, so for the one that makes it least; ψ(λ) =
-// −ln(1−λ) − λ. It follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and
-// 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y = −a_i x_i/a. Only
-// squares of x_i appear: if |x_i| is known, one number serves every pattern of
-// signs. The grid, of ratio 2, depends on n alone.
+// for all λ in a grid of J values, so deviation takes the smallest; ψ(λ) = −ln(1−λ) − λ. The bound follows from exp(λY
+// − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y = −a_i x_i/a. Only squares of
+// x_i appear, so if |x_i| is known, one number is valid for every pattern of signs. The grid has ratio 2 and depends on
+// n alone.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and every a_i = a
@@ -74,8 +71,8 @@ func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
-// AccuracyEstimate is exact without weights. With them, the mean confidence is
-// known and the mean residual is bounded by deviation.
+// AccuracyEstimate is the accuracy with an interval, exact without weights. With weights it is the known mean
+// confidence plus the mean residual, which deviation bounds.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(p.answersRight, func(i int) float64 {
 		if p.Quantity == ClassOneQuantity {
@@ -85,13 +82,13 @@ func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	}, level)
 }
 
-// PrevalenceEstimate is the share of Correct: of label 1, for class-1 predictions.
+// PrevalenceEstimate is the share of Correct, which for class-1 predictions is the share of label 1.
 func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(func(i int) bool { return p.Correct[i] },
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate is the share of examples for which is holds, given a guess of its probability.
+// shareEstimate is the share of examples i with is(i), given a guess of each probability.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -112,8 +109,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands are the interval of each bin's accuracy, each at the level for itself.
-// Empty bins have [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each holds at the level by itself, not all at once. Empty
+// bins have [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -130,16 +127,14 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
-// The plain ECE exceeds θ on average, by noise that does not cancel within the
-// absolute values; a percentile bootstrap resamples that noise on top of it and
-// misses θ almost always when θ is near 0. This interval is right for every n
-// and θ, bins made from the confidences included. Writing |D_m| = s_m D_m,
+// The plain ECE exceeds θ on average, as noise does not cancel within the absolute values. A percentile bootstrap adds
+// the same noise again and almost always misses θ near 0. This interval is valid for every n and θ, even with bins made
+// from the confidences. Writing |D_m| = s_m D_m,
 //
-//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so
-//     θ ≤ ECE + the deviation of a mean of ±(residuals), with α/2;
-//   - below: ECE = Σs_m D̂_m for the s seen, and Σs_m D_m ≤ θ for every s, so
-//     θ ≥ ECE − the deviation at α/2 over the 2^M patterns s of the M bins that
-//     are not empty.
+//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
+//     of ±(residuals);
+//   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s, so θ ≥ ECE − the deviation at α/2 over
+//     the 2^M patterns s of the M bins that are not empty.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
 	a, squares := p.shares(p.residual)
@@ -166,9 +161,9 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 	}
 }
 
-// MCEEstimate gives the MCE of the bins and an interval for the largest
-// |P(correct | bin) − mean confidence| of the bins that are not empty: all their
-// accuracies are in their intervals at once, each at (1−level)/bins.
+// MCEEstimate gives the MCE of the bins and an interval for the largest |P(correct | bin) − mean confidence| over
+// nonempty bins. The intervals of their accuracies hold all at once, as each fails with probability at most
+// (1−level)/bins.
 func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
 	used := occupied(bins)
@@ -184,16 +179,15 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	return e
 }
 
-// ClasswiseEstimate is ECEEstimate for ClasswiseECE: the residual of an example
-// is the mean over classes of ±(1{label = k} − p_k), and there are bins ×
-// classes signs.
+// ClasswiseEstimate is ECEEstimate for ClasswiseECE: the residual of an example is the mean over classes of ±(1{label =
+// k} − p_k), with bins × classes signs.
 func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
 	value, _, err := ClasswiseECE(p, bins, edge)
 	if err != nil {
 		return Estimate{}, err
 	}
 	a, squares := p.shares(func(i int) float64 {
-		// At most (1−p_y) + Σ_{k≠y} p_k over the classes, whatever the signs.
+		// The residual is at most (1−p_y) + Σ_{k≠y} p_k over the number of classes, for all signs.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
 			sum += math.Abs(indicator(k == p.Label[i]) - x)
@@ -222,9 +216,8 @@ func (p *Predictions) boundedEstimate(
 	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
-// NLLEstimate is the NLL, or TopLabelNLL if the probability vectors are not
-// known. Its terms have no bound, so no interval can be exact: see
-// bootstrapMean.
+// NLLEstimate is the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The terms
+// are unbounded, so no interval can be exact.
 func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	if p.Probability == nil {
 		return p.bootstrapMean(p.topLabelNLLTerm, level, seed)
@@ -237,12 +230,10 @@ const (
 	bootstrapResamples = 2000
 )
 
-// bootstrapMean is the weighted mean of f with the BCa bootstrap interval
-// (Efron 1987): percentiles of resampled means, shifted for bias and skewness.
-// More than bootstrapGroups examples are put into that many groups, each at
-// random, and the groups are resampled instead, as the mean is a ratio of their
-// sums: the cost does not grow with n. Without a spread to resample
-// (n = 1, equal terms) there is no interval.
+// bootstrapMean is the weighted mean of f with the BCa bootstrap interval (Efron 1987): percentiles of resampled means,
+// shifted for bias and skewness. More than bootstrapGroups examples are dealt to that many groups at random, and the
+// groups are resampled: the mean is a ratio of their sums, and the cost does not grow with n. If all terms are equal or
+// n = 1, there is no interval.
 func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
 	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
 	if math.IsInf(e.Value, 0) || math.IsNaN(e.Value) {
@@ -253,13 +244,13 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	groups := min(n, bootstrapGroups)
 	group := func(i int) int { return i }
 	if n > groups {
-		group = func(int) int { return r.below(groups) }
+		group = func(int) int { return r.uniformBelow(groups) }
 	}
 	x, w := make([]float64, groups), make([]float64, groups)
 	var sumX, sumW float64
 	for i := range n {
 		g, wi := group(i), p.weight(i)
-		// Deviations from the mean: the resampled means lose no digits.
+		// Sum deviations from the mean, so that resampled means keep their digits.
 		xi := wi * (f(i) - e.Value)
 		x[g] += xi
 		w[g] += wi
@@ -290,7 +281,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	for b := range means {
 		var sx, sw float64
 		for range groups {
-			g := r.below(groups)
+			g := r.uniformBelow(groups)
 			sx += x[g]
 			sw += w[g]
 		}
@@ -305,11 +296,11 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	slices.Sort(means)
 	below = min(bootstrapResamples-0.5, max(0.5, below))
 	z0 := distuv.UnitNormal.Quantile(below / bootstrapResamples)
-	at := func(prob float64) float64 {
+	quantile := func(prob float64) float64 {
 		z := z0 + distuv.UnitNormal.Quantile(prob)
 		rank := distuv.UnitNormal.CDF(z0+z/(1-acceleration*z)) * bootstrapResamples
 		return e.Value + means[min(bootstrapResamples-1, max(0, int(rank)))]
 	}
-	e.Lower, e.Upper = at((1-level)/2), at((1+level)/2)
+	e.Lower, e.Upper = quantile((1-level)/2), quantile((1+level)/2)
 	return e
 }

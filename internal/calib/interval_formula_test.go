@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// deviationByHand takes the least value over λ = λ₀, 2λ₀, 4λ₀ … up to 0.9.
+// deviationByHand takes the smallest value over λ = λ₀, 2λ₀, 4λ₀ … up to 0.9.
 func deviationByHand(n int, a, squares, logInverse float64) float64 {
 	grid := []float64{}
 	for lambda := math.Sqrt(2 * logInverse / float64(n)); lambda <= 0.9; lambda *= 2 {
@@ -39,12 +39,11 @@ func TestDeviationIsTheFormula(t *testing.T) {
 			}
 		}
 	}
-	// Where the grid begins above 0.9 it is that one number.
+	// A grid that would begin above 0.9 holds only 0.9.
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
-// weightedPredictions are the golden ones and one in a bin of its own, with
-// unequal weights if asked for.
+// weightedPredictions are goldenPredictions plus one prediction alone in its bin, with unequal weights if weighted.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
 	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
@@ -57,7 +56,7 @@ func weightedPredictions(weighted bool) *Predictions {
 	return p
 }
 
-// sharesByHand returns the shares of the weight, the largest, and Σa²f².
+// sharesByHand returns the shares of the weight, the largest share, and Σa²f².
 func sharesByHand(p *Predictions, members []int, f func(i int) float64) (share map[int]float64, a, squares float64) {
 	share = map[int]float64{}
 	total := 0.0
@@ -94,8 +93,8 @@ func membersOf(p *Predictions, b Bin) (members []int) {
 	return members
 }
 
-// bettingByHand multiplies the factors of one example after another, without histograms: the rounds' variances are of
-// the examples themselves, and each end is the m at which the product is 2/α.
+// bettingByHand multiplies the factors of all examples without histograms: the variances of rounds come from the
+// examples themselves, and each end is the m at which the product is 2/α.
 func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
 	n := p.N()
 	last := 0
@@ -128,7 +127,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 				product *= 1 + sign*lambda*(x-m)
 			}
 			seen = append(seen, round...)
-			mean, squares := 0.0, 0.25 // the example in advance has variance ¼
+			mean, squares := 0.0, 0.25 // the initial example has variance ¼
 			for _, x := range seen {
 				mean += x / float64(len(seen))
 			}
@@ -143,7 +142,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product is above 2/α at from
+	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at from
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -156,8 +155,8 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 	return root(1, 0, 1), root(-1, 1, 0)
 }
 
-// accuracyByHand is Clopper–Pearson by quantiles of the beta distribution, or
-// with weights the mean ± deviation, each side at α/2.
+// accuracyByHand is the Clopper–Pearson interval by quantiles of the beta distribution; with weights, the mean ±
+// deviation, each side at α/2.
 func accuracyByHand(p *Predictions, members []int, alpha float64) (low, high float64, method IntervalMethod) {
 	share, a, squares := sharesByHand(p, members, p.residual)
 	var x, acc float64
@@ -220,7 +219,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 				sameEstimate(t, what("Brier"), BrierEstimate(p, level, 1), Estimate{brier, low, high, Betting}, 2e-6)
 			}
 
-			// 400 bins, most of them empty, so that their number differs from those in use.
+			// 400 bins, most of them empty, so that the number of bins differs from the number in use.
 			bins, err := EqualWidth(p, 400, UpperClosed)
 			if err != nil {
 				t.Fatal(err)
@@ -284,7 +283,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 	}
 }
 
-// A large sample that is far from calibrated: the lower ends are above 0.
+// For a large sample far from calibrated, the lower ends are above 0.
 func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 	const n = 4000
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -366,7 +365,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	for b := range means {
 		var sx, sw float64
 		for range n {
-			g := r.below(n)
+			g := r.uniformBelow(n)
 			sx += x[g]
 			sw += w[g]
 		}
@@ -380,14 +379,14 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	slices.Sort(means)
 	normal := distuv.Normal{Mu: 0, Sigma: 1}
 	z0 := normal.Quantile(below)
-	at := func(prob float64) float64 {
+	quantile := func(prob float64) float64 {
 		z := z0 + normal.Quantile(prob)
 		return means[int(2000*normal.CDF(z0+z/(1-a*z)))]
 	}
-	return at((1 - level) / 2), at((1 + level) / 2)
+	return quantile((1 - level) / 2), quantile((1 + level) / 2)
 }
 
-// A skew mean, with and without weights and with more examples than groups.
+// The mean of a skewed law, with and without weights, and with more examples than groups.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int
@@ -418,7 +417,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			}
 			g := i
 			if n > 4096 {
-				g = r.below(4096)
+				g = r.uniformBelow(4096)
 			}
 			gx[g] += w * x[i]
 			gw[g] += w

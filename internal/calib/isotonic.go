@@ -1,8 +1,8 @@
 package calib
 
-// Isotonic is the nondecreasing function of the confidence nearest to correct in
-// weighted squares (pool adjacent violators, Ayer et al. 1955): its value at each
-// of the ascending confidences at which a pool begins or ends.
+// Isotonic fits correct by a nondecreasing function of the confidence, by weighted least squares (pool adjacent
+// violators, Ayer et al. 1955). It returns, ascending, the confidences where a pool begins or ends, and the fitted
+// values there.
 func (r *Ranked) Isotonic() (confidence, accuracy []float64) {
 	type pool struct{ from, to, right, all float64 }
 	var pools []pool

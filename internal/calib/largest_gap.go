@@ -6,12 +6,10 @@ import "github.com/rscert/rscert/internal/fixedpoint"
 //
 //	(1/N) ( Σ_{c=1} (1−l) + Σ_{c=0} u ),
 //
-// and bounds the expected calibration error under attack for every way to bin,
-// equal-count bins (AdaECE) among them: whatever the bins are, and wherever the
-// adversary's own confidences put their edges, (1/N) Σ_m |Σ_{n in m} (c_n − z_n)|
-// is at most (1/N) Σ_n |c_n − z_n| by the triangle inequality, and each term at
-// most its largest. No binning with M bins need attain it. It holds if every
-// interval does. Exact, rounded up (see CCE).
+// It bounds the expected calibration error under attack for every choice of bins, including equal-count bins (AdaECE),
+// whose edges the adversary can move: by the triangle inequality (1/N) Σ_m |Σ_{n in m} (c_n − z_n)| is at most (1/N)
+// Σ_n |c_n − z_n|, and each term has the maximum above. For some bins no attack attains the bound. It holds if every
+// interval does. The mean is exact, rounded up (see CCE).
 func LargestGap(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return 0, err

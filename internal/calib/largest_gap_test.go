@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Confidences in the intervals, binned in any way at all, have a calibration
-// error of at most the largest gap; and one bin a sample attains it.
+// For every choice of bins, confidences in the intervals have a calibration error of at most the largest gap. One bin
+// for each sample attains it.
 func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 300 {
@@ -46,9 +46,9 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	}
 }
 
-// Interval ends that are no multiples of 2⁻⁶³ move outward: of one prediction, no bound is
-// below the exact gap or its square. Ends just under a power of two and many random ones;
-// which way they move decides in the last bit or never.
+// Interval ends that are not multiples of 2⁻⁶³ move outward: for one prediction, no bound is below the exact gap or its
+// square. The ends are just below powers of two, and random; the direction of rounding shows in the last bit, if at
+// all.
 func TestEndsMoveOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}

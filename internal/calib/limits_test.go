@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is allowed and refused begins exactly where the messages say.
+// Parameters are refused exactly beyond the limits that the messages state.
 func TestLimitsOfParameters(t *testing.T) {
 	ten := draw(10, 1, uniform, uniform01)
 	many := draw(510, 1, uniform, uniform01)

@@ -5,11 +5,10 @@ import (
 	"math"
 )
 
-// Lipschitz bounds the calibration error of a classifier whose calibration
-// function satisfies |η(s) − η(s′)| ≤ L|s − s′| with L = 1/(2h), as scores
-// perturbed by Sech with bandwidth h do. It puts the scores into buckets. All
-// data serve at once, without folds, because given the scores S every quantity
-// but the labels is known. Let r_i = s_i − η(s_i), bucket j hold n_j points.
+// Lipschitz bounds the calibration error of a classifier whose calibration function satisfies |η(s) − η(s′)| ≤ L|s −
+// s′| with L = 1/(2h), as scores perturbed by Sech with bandwidth h do. It puts the scores into buckets. It needs no
+// folds, because given the scores S only the labels are random. Let r_i = s_i − η(s_i), and let bucket j hold n_j
+// points.
 //
 //  1. |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).
@@ -20,14 +19,11 @@ import (
 //     1 when a label changes, so by McDiarmid's inequality, with probability
 //     ≥ 1 − ε, Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
 //
-// Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) +
-// √(ln(2/δ)/2n), for every partition fixed by the scores. Step 1 is the same
-// for all; with ε = δ/(2·candidates) step 3 holds for all candidates at once,
-// so the least bound may be taken. (Ciosek et al. 2025, appendix E, give the
-// whole of δ/(B·R) to each candidate.)
+// Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
+// the scores. Step 1 is the same for all; with ε = δ/(2·candidates) step 3 holds for all candidates at once, so the
+// smallest bound is valid. (Ciosek et al. 2025, appendix E, use δ/(B·R) for each candidate.)
 //
-// Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, moved by 0, ¼, ½ or ¾
-// of a bucket.
+// Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
@@ -53,8 +49,8 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 			}
 		}
 	}
-	// Sums of up to n terms in [0, 1] are off by n·2⁻⁵³ relatively, and the
-	// differences in G_j by as much times L.
+	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³; for the differences in G_j it is multiplied by
+	// L.
 	return newBound(best, chosen, delta, 8*n*0x1p-53*(1+l), true)
 }
 
@@ -120,7 +116,7 @@ func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) 
 			b.merge(&cells[i])
 		}
 		gap += math.Abs(b.score - b.label)
-		spread += max(0, 2*b.pairs/b.n) // rounding can take an atom below 0
+		spread += max(0, 2*b.pairs/b.n) // for an atom rounding can give less than 0
 		noise += math.Sqrt(b.n)
 	}
 	return gap, spread, noise

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// goldenPredictions are 240 examples whose metrics other programs computed: the
-// arrays are arithmetic, so that both sides could make them.
+// goldenPredictions are 240 examples with metrics computed by other programs; formulas make the arrays on both sides.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -106,7 +105,7 @@ func TestTemperatureAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The minimum is flat: SciPy's T is right to about the root of its tolerance.
+	// The minimum is flat: SciPy's T has about the square root of its tolerance as error.
 	near(t, "T", fit.Temperature, 3.4622132591404764, 1e-6)
 	near(t, "NLL at T", fit.NLL, 1.2343609998140863, 1e-12)
 	if fit.AtLimit {
@@ -164,7 +163,7 @@ func TestTemperatureLimits(t *testing.T) {
 	}
 }
 
-// A minimum outside [10⁻³, 10³] is found, not taken for none; scaling the logits scales T.
+// FitTemperature finds a minimum outside [10⁻³, 10³]; scaling the logits scales T.
 func TestTemperatureFarOut(t *testing.T) {
 	logits, m, label := goldenLogits()
 	fit, err := FitTemperature(logits, m, label)
@@ -181,7 +180,7 @@ func TestTemperatureFarOut(t *testing.T) {
 			t.Errorf("scale %v: %+v, %v; want T %v", scale, got, err, scale*fit.Temperature)
 		}
 	}
-	// A class that is ruled out in every row is as if it were not there.
+	// A class with probability 0 in every row changes nothing.
 	var wide []float64
 	for i := range label {
 		wide = append(append(wide, logits[i*m:(i+1)*m]...), math.Inf(-1))
@@ -214,7 +213,7 @@ func TestEdges(t *testing.T) {
 			t.Errorf("[lo,hi): %v of %d in bin %d, want %d", tt.c, tt.bins, got, tt.lower)
 		}
 	}
-	// Every edge belongs to one side, whatever the rounding of c·bins.
+	// Every edge belongs to one side, however c·bins is rounded.
 	for bins := 1; bins <= 200; bins++ {
 		for k := range bins + 1 {
 			c := float64(k) / float64(bins)
@@ -258,7 +257,7 @@ func TestEqualCount(t *testing.T) {
 	}
 }
 
-// A weight of 2 is the example twice.
+// A weight of 2 counts the example twice.
 func TestWeightsAreRepeats(t *testing.T) {
 	p := goldenPredictions()
 	p.Weight = make([]float64, p.N())
@@ -278,7 +277,7 @@ func TestWeightsAreRepeats(t *testing.T) {
 	near(t, "confidence", p.MeanConfidence(), q.MeanConfidence(), 1e-12)
 }
 
-// Odd inputs: every metric is defined, every interval holds its value.
+// On odd inputs every metric is defined and lies in its interval.
 func TestMetricsOnOddInputs(t *testing.T) {
 	cases := map[string]*Predictions{
 		"n = 1":        {Confidence: []float64{0.7}, Correct: []bool{true}},
@@ -375,10 +374,9 @@ func TestClasswiseECE(t *testing.T) {
 	}
 }
 
-// Every interval covers what it says at its level: binned calibration errors of
-// the labels' probabilities, for calibrated and miscalibrated predictions, with
-// and without weights. The ECE itself, or the percentile bootstrap around it,
-// would not pass: at θ = 0 it is never below 0.
+// Every interval covers its target at its level: binned calibration errors of the labels' probabilities, for calibrated
+// and miscalibrated predictions, with and without weights. The ECE itself, or a percentile bootstrap around it, would
+// fail: at θ = 0 its lower end is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	const n, level = 300, 0.9
 	trials := 400
@@ -455,8 +453,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 	}
 }
 
-// The bootstrap's level is also not far too high: it is no longer than a normal
-// interval, on a mean whose law is known.
+// The bootstrap's interval is not too long either: for a mean of a known law it is no longer than a normal interval.
 func TestBootstrapLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{200, 20_000} {
@@ -470,8 +467,7 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// deviation holds with the level it states, for residuals of one sign at the
-// edge of what is allowed.
+// deviation holds at its stated level, for residuals of one sign at the limits of their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000
@@ -553,7 +549,7 @@ func TestRobustTestErrorIsTheListing(t *testing.T) {
 			}
 		}
 	}
-	// At τ = 0 it is the plain robust test error.
+	// At τ = 0 the result is the plain robust test error.
 	got := RobustTestError([]Attacked{{true, true, .9, .9}, {true, false, .9, .2}, {false, true, .1, .9}, {true, true, .4, .4}}, 0)
 	near(t, "robust test error", got, 0.5, 0)
 }
@@ -575,7 +571,8 @@ func TestThresholdAtTPR(t *testing.T) {
 	}
 }
 
-// The worst of several attacks at τ: an example counts if any attack makes a wrong answer that is given.
+// The worst of several attacks at τ: an example counts as wrong if any attack yields a wrong answer with confidence ≥
+// τ.
 func TestWorseIsTheWorst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 300 {

@@ -6,25 +6,23 @@ import (
 	"sort"
 )
 
-// NadarayaWatsonKind says which bound NadarayaWatson computes.
+// NadarayaWatsonKind selects the bound that NadarayaWatson computes.
 type NadarayaWatsonKind int
 
 const (
-	// Repaired is Proposition 2 of Ciosek et al. 2025 with the step that fails
-	// in it made good.
+	// Repaired is Proposition 2 of Ciosek et al. 2025 with its wrong step repaired.
 	Repaired NadarayaWatsonKind = iota
-	// SecondOrder is Repaired with a smaller bound on the bias.
+	// SecondOrder is Repaired with a tighter bound on the bias.
 	SecondOrder
-	// Printed is Proposition 2 as it stands in the paper. It is not sound.
+	// Printed is Proposition 2 as printed in the paper. It is not sound.
 	Printed
 )
 
 // Sound is false for the printed bound.
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
-// NadarayaWatson bounds the calibration error of a classifier whose scores have
-// been perturbed by Sech with the given bandwidth h: that bounds the
-// derivatives of η by b1 and b2. The surrogate is the kernel smoother
+// NadarayaWatson bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
+// perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
@@ -33,36 +31,32 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 //	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
 //
-// over validation points, cross-fitted with δ/K a fold.
+// with means over validation points, cross-fitted with δ/K for each fold.
 //
-// As printed, the realised D = E_s|η̂(s)−η(s)| is replaced by its expectation
-// over Y. That step fails: where all scores are equal, η̂−η is one nearly normal
-// error with standard deviation ≤ g, which for η = ½ exceeds g in a third of all
-// samples, in half of these to the side that makes the bound too small, however
-// small δ is. So Printed is not sound. It keeps R = b1h′ + ½b2h′² + ½ and falls
-// back to the nearest training score where no weight is positive; each of its
-// inequalities has δ/2K, and b2 is the paper's, three times that of derivatives.
+// The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
+// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ it exceeds g in a third of
+// all samples, and half of these make the bound too small, however small δ is. So Printed is not sound. It keeps R =
+// b1h′ + ½b2h′² + ½, and the nearest training score where no weight is positive. Each of its inequalities has δ/2K, and
+// its b2 is the paper's, three times the b2 of derivatives.
 //
-// Repaired adds what is missing. D changes by at most c_i = E_s[w_i(s)] when
-// label i changes, so by McDiarmid's inequality, given the training scores,
+// Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
+// inequality, given the training scores,
 //
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
-// and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By
-// Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W = Σw_i², and Q = 0 if |s−s′| ≥ 2h′; the
-// mean of that over disjoint random pairs of validation points, plus BB at δ4,
-// bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s) the smoother is not used:
-// there η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|, no label matters, and c_i
-// gets nothing. So g ≤ 1, Q ≤ κ, and these are the ranges in BB. κ is chosen on
-// the training scores. Each of the four inequalities has δ/4K.
+// and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
+// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound over disjoint random pairs of validation points, plus BB at
+// δ4, bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s), the smoother is replaced by η̂(s) = s and g(s) = max(s, 1−s)
+// ≥ |s − η(s)|: there no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. The
+// training scores determine κ. Each of the four inequalities has δ/4K.
 //
-// SecondOrder expands η around s, not around each s_i as the paper does: then
-// one η′(s) multiplies the signed sum, and
+// SecondOrder expands η around s, where the paper expands it around each s_i. Then one η′(s) multiplies the signed sum,
+// and
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
-// in which the first term nearly vanishes; |bias| ≤ b1 Σ w_i|s_i−s| holds as
-// well (η is b1-Lipschitz), and the smaller is taken. h′ is chosen to match.
+// where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g takes the
+// smaller. plugIn chooses h′ accordingly.
 func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -106,11 +100,9 @@ func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smo
 	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
 }
 
-// plugIn minimises a·h′ + b·h′² + c/√h′, what g is on average for uniform
-// scores, with a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025,
-// appendix E), clipped to [1e-4, ¼]. With h′ = t² the derivative vanishes where
-// 2bt⁵ + at³ = c/2, which ascends in t. SecondOrder has a = 0. It looks at
-// nothing but the number of training points.
+// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, the average of g for uniform scores, with a = ⅜b1, b =
+// b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E), clipped to [1e-4, ¼]. With h′ = t² the derivative vanishes
+// at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. Only the number of training points is used.
 func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 	a, b, c := 3*b1/8, b2/10, 1.15/(2*math.Sqrt(2*float64(n)))
 	if kind == SecondOrder {
@@ -139,9 +131,8 @@ type window struct {
 	ky          float64 // Σky
 }
 
-// degenerate is the share of the largest possible Σk below which the weights
-// are not used: all points then lie at the very edge of the window, where
-// 1−u² cancels.
+// degenerate is the share of the largest possible Σk below which the smoother ignores the weights: all points then lie
+// at the edge of the window, where 1−u² cancels.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
@@ -162,8 +153,7 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the points' kernel sums at z = (s−c)/h′, all points lying below s
-// if below, else above.
+// addTo adds the points' kernel sums at z = (s−c)/h′. All points lie below s if below is set, else above.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1
@@ -182,11 +172,10 @@ func (m *powerSums) addTo(w *window, z float64, below bool) {
 	w.ky += m.y0 - (z2*m.y0 - 2*z*m.y1 + m.y2)
 }
 
-// blockSize splits long sums in two levels, so that rounding grows like
-// blockSize + n/blockSize, not n.
+// blockSize splits long sums into two levels, so that rounding grows like blockSize + n/blockSize, not n.
 const blockSize = 1024
 
-// accumulator takes points one after the other.
+// accumulator adds points one at a time.
 type accumulator struct {
 	total, block powerSums
 	inBlock      int
@@ -216,11 +205,10 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 	m.addTo(w, z, below)
 }
 
-// each calls f with the window of every point, which are in ascending order.
+// each calls f with the window of every point; points ascend.
 //
-// The axis is cut into cells as wide as h′. The window of a point in cell j is
-// the end of cell j−1, all of j, and the start of j+1, so running sums from
-// either end of a cell give it in O(1), with no difference of long sums. Their
+// The axis is cut into cells as wide as h′. The window of a point in cell j is the end of cell j−1, all of j, and the
+// start of j+1, so running sums from either end of a cell give it in O(1), without subtracting long sums. Their
 // polynomials are centred on the cell.
 func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
@@ -271,8 +259,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds to the window of each point the training points of cell j from
-// reach below it on, or, if reach is 0, those above it.
+// backward adds to the window of each point the training points of cell j from reach below the point on; if reach is 0,
+// the training points above it.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -293,11 +281,10 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 	}
 }
 
-// roundoff bounds what rounding adds to the means of |η̂−s| and g. With
-// |z| ≤ 3/2 and |x| ≤ ½ a kernel sum over n points is a combination of at most
-// (1+(|z|+|x|)²)² = 25 times n, each term off by m = blockSize + n/blockSize
-// units of 2⁻⁵³, twice (two cells); Σk ≥ n/100 and W ≥ 1/n then leave W with a
-// relative error of 10⁴·50·m·2⁻⁵³, the other ratios with less.
+// roundoff bounds the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½ a kernel sum over n
+// points is a combination of at most (1+(|z|+|x|)²)² = 25 times n, each term off by m = blockSize + n/blockSize units
+// of 2⁻⁵³, twice (two cells). As Σk ≥ n/100 and W ≥ 1/n, W then has a relative error of at most 10⁴·50·m·2⁻⁵³, and the
+// other ratios less.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
@@ -317,7 +304,7 @@ func (sm smoother) errorBound(w *window) float64 {
 func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (terms, chosen Terms) {
 	kappa := sm.chooseKappa(len(valid), delta)
 	var gap, smoothing moments
-	// squares[i] is W at point i, 0 where the smoother is not used.
+	// squares[i] is W at point i, 0 if the smoother is replaced there.
 	squares := make([]float64, len(valid))
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
@@ -351,7 +338,7 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 		}
 }
 
-// pairOverlap is the mean of the bound on Q over disjoint random pairs.
+// pairOverlap averages the bound on Q over disjoint random pairs.
 func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) moments {
 	order := make([]int32, len(valid))
 	for i := range order {
@@ -360,7 +347,7 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	var overlap moments
 	for i := len(order) - 1; i > 0; i -= 2 {
 		for _, at := range [2]int{i, i - 1} {
-			j := r.below(at + 1)
+			j := r.uniformBelow(at + 1)
 			order[at], order[j] = order[j], order[at]
 		}
 		a, b := order[i], order[i-1]
@@ -375,10 +362,8 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	return overlap
 }
 
-// chooseKappa minimises, over powers of ½, what the bound would roughly be if
-// the scores were a few thousand of the training scores. Σc_i² is taken as
-// 2/n, about what it is without atoms. Any choice is sound that does not look
-// at the validation points or at the labels.
+// chooseKappa minimises, over powers of ½, an approximate bound for a few thousand of the training scores, with Σc_i² =
+// 2/n, its approximate value without atoms. Any choice is sound that ignores the validation points and the labels.
 func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	const most = 4096
 	step := (len(sm.train) + most - 1) / most
@@ -386,7 +371,7 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// Where the smoother is used if W ≤ κ: W, and what using it saves.
+	// point is a score where the smoother is used if W ≤ κ: W, and the saving from using it.
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {
@@ -433,7 +418,7 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// R·BB of g/R is BB of g on an interval of length R.
+			// R times the BB of g/R is the BB of g on an interval of length R.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
 		}, Terms{
 			{"bandwidth", sm.h},
@@ -441,8 +426,7 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 		}
 }
 
-// nearest is the mean label at the training score nearest to s, its distance
-// and how many points have it.
+// nearest returns the mean label at the training score nearest to s, the distance, and the number of points there.
 func (sm smoother) nearest(s float64) (estimate, distance, ties float64) {
 	above := sort.Search(len(sm.train), func(i int) bool { t, _ := unpack(sm.train[i]); return t >= s })
 	at := above

@@ -2,8 +2,8 @@ package calib
 
 import "math"
 
-// oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error. It is what
-// BinnedVariation and BinnedLipschitz share.
+// oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
+// BinnedVariation and BinnedLipschitz share it.
 //
 // Both have, for a partition that depends on the scores alone, F(y) = (1/n)Σ|s_i − (Py)_i| with an orthogonal
 // projection P of the labels (bin means, or lines fitted in the bins), and a remainder R ≥ (1/n)Σ|η_i − (Pη)_i| with
@@ -17,7 +17,7 @@ import "math"
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
 // Given the scores the labels are independent and W_i has mean |s_i−η_i|: A is an upper bound on an average of
-// variables of mean CE. It remains to bound from below how far an average can fall.
+// variables of mean CE. It remains to bound how far this average can fall below CE.
 //
 // For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i, so it is largest at ±1 and
 //
@@ -35,16 +35,15 @@ import "math"
 //
 // At c = ½ that is e^{−nt²}, t = c − a, and better elsewhere.
 //
-// Both exponents ascend in c. The second: obviously. The first is sup_λ [−λa − ln φ(c)], φ(c) the largest E e^{−λW}
-// over W ≥ −1 with mean c and E W² ≤ β. It is attained at two points, −1 and x = (c+p)/(1−p) ≥ 0, and equals
-// a₀ + a₁c + a₂β where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x: a₁ = −λe^{−λx} − 2a₂x < 0 = is its slope.
-// So the values of c that the data do not refute are an interval [0, c⁺], found by bisection. CE² ≤ β, so larger
-// values are refuted as well.
+// Both exponents increase in c; for the second this is plain. The first is sup_λ [−λa − ln φ(c)], where φ(c) is the
+// largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it, −1 (with probability p) and x
+// = (c+p)/(1−p) ≥ 0, and φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. Its
+// derivative in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute are an interval [0, c⁺],
+// found by bisection. As CE² ≤ β, larger values are refuted as well.
 //
-// A level: K partitions (and kinds of P) have δ₁/K each; the numbers compared with are fixed, so the larger of the
-// two exponents may be taken, both at δ₁. β is not known: its upper bound fails with probability δ₂ = δ/10, and
-// δ₁ = δ − δ₂. (With the second exponent at δ the two together could fail with probability
-// δ + δ₂.)
+// Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds are fixed, so the larger of the two exponents
+// is valid, both at δ₁. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (With the
+// second exponent at δ the two together could fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺
@@ -62,7 +61,7 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population is c⁺ for A = a, an upper bound on CE. The labels' h_i are at most 1 where P takes means.
+// population is c⁺ for A = a, an upper bound on CE. If P takes means (means is set), |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -73,9 +72,9 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample is the same for the mean of |s_i − η(s_i)| over these very scores, which is no random number once they are
-// given: the labels alone vary. h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c² with β the mean of E(s_i−y_i)², for
-// Hoeffding's Theorem 3 does not ask for equal laws, nor does the bound on β; and the labels' Hoeffding bound is
+// sample is the same bound for the mean c of |s_i − η(s_i)| over these very scores. Given the scores, c is fixed and
+// only the labels are random. h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is the mean of E(s_i−y_i)²:
+// neither Hoeffding's Theorem 3 nor the bound on β needs equal laws. Hoeffding's inequality for the labels gives
 // e^{−2nt²}.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
@@ -87,7 +86,7 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// largest is the end of the interval of c in [a, 1] whose exponent, which ascends, is below the budget.
+// largest returns the largest c in [a, 1] with an exponent within the budget; the exponent increases in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {
@@ -104,8 +103,8 @@ func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	return hi
 }
 
-// bennettExponent is kl((v+ct)/(c²+v) ‖ v/(c²+v)): n times it is the negative logarithm of Hoeffding's bound on the
-// probability that the mean of n variables ≤ c with mean 0 and variance ≤ v is t or more.
+// bennettExponent is kl((v+ct)/(c²+v) ‖ v/(c²+v)). Hoeffding's bound exp(−n·bennettExponent) limits the probability
+// that the mean of n variables ≤ c with mean 0 and variance ≤ v is t or more.
 func bennettExponent(t, v, c float64) float64 {
 	switch {
 	case t <= 0:
@@ -147,8 +146,8 @@ func klBernoulli(q, p float64) float64 {
 	return sum
 }
 
-// klAbove is the largest p with kl(mean‖p) ≤ budget: with budget = ln(1/δ)/n an upper bound at 1−δ on the mean of the
-// expectations of n independent variables of [0, 1] (Hoeffding 1963, Theorem 1).
+// klAbove is the largest p with kl(mean‖p) ≤ budget. For budget = ln(1/δ)/n it is an upper bound, at level 1−δ, on the
+// mean of the expectations of n independent variables in [0, 1] (Hoeffding 1963, Theorem 1).
 func klAbove(mean, budget float64) float64 {
 	if mean >= 1 {
 		return 1

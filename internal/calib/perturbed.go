@@ -5,18 +5,19 @@ import (
 	"math"
 )
 
-// CheckPerturbed refuses scores that Sech with bandwidth h cannot have made.
+// CheckPerturbed returns an error if Sech with bandwidth h cannot have made the scores.
 //
-// Its scores have a density of at most D = 1/(h·atan sinh(1/h)), whatever they were before: sech ≤ 1, and Z is least for
-// an original score of 0 or 1. So
+// Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)): sech ≤ 1, and Z is smallest for an original
+// score of 0 or 1. So
 //   - 0 and 1 do not occur;
-//   - two rows share a score only where the uniform numbers of 53 bits or the float64s of [0, 1], 2⁻⁵³ apart or nearer,
-//     run out: on average n²·2⁻⁵³·(1+D) pairs do at most. Twenty more than twice as many are refused. Few values,
-//     and scores rounded to some digits or to float32, have more;
-//   - an interval of length w holds a share of D·w at most, and 2√(ln(2·10⁹)/2n) more with probability below 10⁻⁹ for
-//     all intervals at once (Dvoretzky, Kiefer & Wolfowitz 1956; Massart 1990).
+//   - two rows share a score only by chance, as the uniform numbers have 53 bits and float64s in [0, 1] are at most
+//     2⁻⁵³ apart: at most n²·2⁻⁵³·(1+D) pairs on average. Twice this number plus twenty is the limit. Scores with few
+//     values, or rounded to some digits or to float32, exceed it;
+//   - an interval of length w has a probability of at most D·w. The share of scores in it exceeds that by
+//     2√(ln(2·10⁹)/2n), for any interval, with probability below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart
+//     1990).
 //
-// Scores that pass may still never have been perturbed.
+// Scores can pass although nobody perturbed them.
 func CheckPerturbed(s *Sample, bandwidth float64) error {
 	if err := checkBandwidth(bandwidth); err != nil {
 		return err
@@ -28,7 +29,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	last, _ := unpack(s.packed[len(s.packed)-1])
 	for _, end := range []float64{0, 1} {
 		if first == end || last == end {
-			return fmt.Errorf("some scores are exactly %v, which the sech kernel does not give", end)
+			return fmt.Errorf("some scores are exactly %v, which the sech kernel never produces", end)
 		}
 	}
 	distinct := 1
@@ -40,7 +41,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	n := float64(s.N())
 	density := 1 / (bandwidth * math.Atan(math.Sinh(1/bandwidth)))
 	if n-float64(distinct) > 20+2*n*n*0x1p-53*(1+density) || distinct == 1 && n > 1 {
-		return fmt.Errorf("%d rows have %d distinct scores, and the sech kernel gives no two rows the same", s.N(), distinct)
+		return fmt.Errorf("%d rows have %d distinct scores, but the sech kernel repeats none", s.N(), distinct)
 	}
 	slack := 2 * math.Sqrt(math.Log(2e9)/(2*n))
 	for _, w := range []float64{bandwidth, bandwidth / 8, bandwidth / 64} {

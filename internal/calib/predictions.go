@@ -6,10 +6,9 @@ import (
 	"math"
 )
 
-// Predictions are a classifier's answers on n examples: the confidence in the
-// label it gives and whether that label is right; or, by Quantity, the
-// probability of class 1 and whether the label is 1. Where the whole probability
-// vector and the true label are known, more metrics are.
+// Predictions are a classifier's answers on n examples: the confidence in its answer and whether the answer is right,
+// or (ClassOneQuantity) the probability of class 1 and whether the label is 1. With Probability and Label, more metrics
+// are defined.
 type Predictions struct {
 	Quantity   Quantity
 	Confidence []float64 // [n], in [0, 1]
@@ -25,9 +24,9 @@ type Predictions struct {
 // N is the number of examples.
 func (p *Predictions) N() int { return len(p.Confidence) }
 
-// TopLabel makes predictions of probability vectors, row-major [n×classes]. The
-// label given is the first of the most probable. Each vector must sum to 1
-// within tolerance. Errors about a row are *RowError.
+// TopLabel makes predictions from probability vectors, row-major [n×classes], and the true labels. The classifier's
+// answer is the most probable label, the first one in case of a tie. Each vector must sum to 1 within the tolerance of
+// SumToOne. An error about a row is a *RowError.
 func TopLabel(probability []float64, classes int, label []int) (*Predictions, error) {
 	if classes < 2 {
 		return nil, fmt.Errorf("%d classes, must be 2 or more", classes)
@@ -61,8 +60,8 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	return p, nil
 }
 
-// SumToOne reports whether the probabilities of so many classes may have this sum. Those written with 4 digits or as
-// float16 may.
+// SumToOne reports whether sum is close enough to 1 for the probabilities of that many classes, written with 4 digits
+// or as float16.
 func SumToOne(sum float64, classes int) bool {
 	const tolerance = 1e-3
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
@@ -104,8 +103,8 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// meanOf is the weighted mean of f over the examples, summed with a correction
-// for rounding (Kahan), so that shares come out as the nearest float64.
+// meanOf is the weighted mean of f over the examples, summed with a correction for rounding (Kahan), so that shares are
+// the nearest float64.
 func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	var sum, lost, total float64
 	for i := range p.Confidence {
@@ -138,8 +137,8 @@ func (p *Predictions) TopLabelBrier() float64 { return p.meanOf(p.brierTerm) }
 
 func (p *Predictions) brierTerm(i int) float64 { r := p.residual(i); return r * r }
 
-// TopLabelNLL is the mean of −ln(confidence) where the label is right and
-// −ln(1−confidence) where it is not; +Inf if some answer was held impossible.
+// TopLabelNLL is the mean of −ln(confidence) for right answers and −ln(1−confidence) for wrong ones; +Inf if an outcome
+// had probability 0.
 func (p *Predictions) TopLabelNLL() float64 { return p.meanOf(p.topLabelNLLTerm) }
 
 func (p *Predictions) topLabelNLLTerm(i int) float64 {
@@ -149,8 +148,8 @@ func (p *Predictions) topLabelNLLTerm(i int) float64 {
 	return -math.Log1p(-p.Confidence[i])
 }
 
-// NLL is the mean of −ln p_label over the probability vectors; NaN if they are
-// not known, +Inf if a true label was held impossible.
+// NLL is the mean of −ln p_label over the probability vectors; NaN if they are unknown, +Inf if a true label has
+// probability 0.
 func (p *Predictions) NLL() float64 {
 	if p.Probability == nil {
 		return math.NaN()

@@ -6,16 +6,16 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Quantity says what the confidence of predictions is the probability of.
+// Quantity names the event whose probability the confidence estimates.
 type Quantity int
 
 // Quantities of Predictions.
 const (
-	TopLabelQuantity Quantity = iota // that the label given is right
-	ClassOneQuantity                 // that the label is 1, of two classes
+	TopLabelQuantity Quantity = iota // the classifier's answer is right
+	ClassOneQuantity                 // the label is 1, of two classes
 )
 
-// Quantities are all there are.
+// Quantities lists every Quantity.
 var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
 
 // String is the quantity's name, as in "top-label calibration".
@@ -29,8 +29,8 @@ func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (q *Quantity) UnmarshalText(text []byte) error { return Quantities.Unmarshal(text, q) }
 
-// ClassOne makes predictions of the probabilities of class 1, of two classes. The label that the classifier gives is
-// the more probable one, 0 where they tie. Errors about a row are *RowError.
+// ClassOne makes predictions from the probabilities of class 1, of two classes. The classifier's answer is the more
+// probable label, 0 in case of a tie. An error about a row is a *RowError.
 func ClassOne(score []float64, label []int) (*Predictions, error) {
 	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, len(label))}
 	for i, y := range label {
@@ -42,7 +42,7 @@ func ClassOne(score []float64, label []int) (*Predictions, error) {
 	return p, nil
 }
 
-// answersRight reports whether the label that the classifier gives for example i is right.
+// answersRight reports whether the classifier's answer for example i is right.
 func (p *Predictions) answersRight(i int) bool {
 	if p.Quantity == ClassOneQuantity {
 		return (p.Confidence[i] > 0.5) == p.Correct[i]
@@ -50,7 +50,7 @@ func (p *Predictions) answersRight(i int) bool {
 	return p.Correct[i]
 }
 
-// Answers are the confidence in the label that the classifier gives, and whether it is right, whatever the quantity.
+// Answers returns, for either Quantity, the confidence in the classifier's answers and whether they are right.
 func (p *Predictions) Answers() (confidence []float64, right []bool) {
 	if p.Quantity == TopLabelQuantity {
 		return p.Confidence, p.Correct

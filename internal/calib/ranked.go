@@ -15,7 +15,7 @@ type Ranked struct {
 	order  []int    // with weights
 }
 
-// Rank sorts predictions, which are kept.
+// Rank sorts predictions and keeps a reference to them.
 func Rank(p *Predictions) *Ranked {
 	if p.Weight == nil {
 		packed := make([]uint64, p.N())
@@ -36,10 +36,10 @@ func Rank(p *Predictions) *Ranked {
 	return &Ranked{p: p, order: order}
 }
 
-// Quantity is that of the predictions.
+// Quantity is the quantity of the predictions.
 func (r *Ranked) Quantity() Quantity { return r.p.Quantity }
 
-// example is that of rank k.
+// example returns the example of rank k.
 func (r *Ranked) example(k int) (confidence float64, correct bool, w float64) {
 	if r.order == nil {
 		c, y := unpack(r.packed[k])
@@ -49,7 +49,7 @@ func (r *Ranked) example(k int) (confidence float64, correct bool, w float64) {
 	return r.p.Confidence[i], r.p.Correct[i], r.p.Weight[i]
 }
 
-// EqualCount is EqualCount of the predictions.
+// EqualCount sorts the predictions into bins like the function EqualCount.
 func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	if bins < 1 {
 		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
@@ -74,7 +74,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	return out, nil
 }
 
-// step is the weight of the right and of the wrong examples at one confidence.
+// step holds the weights of the right and of the wrong examples at one confidence.
 type step struct{ confidence, right, wrong float64 }
 
 // steps calls f for each confidence in ascending order.
@@ -113,11 +113,11 @@ func (r *Ranked) AUROC() (float64, error) {
 	return wins / (right * wrong), nil
 }
 
-// AveragePrecision is the area under the precision–recall curve as a sum of
-// steps, Σ (recall_k − recall_{k−1})·precision_k over the distinct thresholds:
-// no interpolation between them (scikit-learn's average_precision_score).
+// AveragePrecision is the area under the precision–recall curve as a sum of steps, Σ (recall_k −
+// recall_{k−1})·precision_k over the distinct thresholds: without interpolation (scikit-learn's
+// average_precision_score).
 func (r *Ranked) AveragePrecision() (float64, error) {
-	var right, all float64 // at or above a threshold; from the top
+	var right, all float64 // weight at or above a threshold, from the top
 	var groups []step
 	r.steps(func(s step) { groups = append(groups, s) })
 	sum := 0.0

@@ -44,7 +44,7 @@ func TestRankedAgrees(t *testing.T) {
 	}
 }
 
-// scikit-learn 1.9.1: IsotonicRegression, its values at the pools' ends and between by interpolation.
+// scikit-learn 1.9.1: IsotonicRegression, at the ends of pools and, by interpolation, between them.
 func TestIsotonicAgrees(t *testing.T) {
 	x, y := Rank(goldenPredictions()).Isotonic()
 	at := func(c float64) float64 {
@@ -70,7 +70,7 @@ func TestIsotonicAgrees(t *testing.T) {
 	}
 }
 
-// Bins made of the sorted examples are those made by looking at each.
+// Bins from the ranked examples equal bins made example by example.
 func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	for range 50 {
@@ -104,7 +104,7 @@ func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	}
 }
 
-// Isotonic regression is the best nondecreasing fit: no worse than any other, here random ones and its own, moved.
+// Isotonic regression is the best nondecreasing fit: no random fit, and no perturbation of its own, is better.
 func TestIsotonicIsBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 3))
 	for range 200 {

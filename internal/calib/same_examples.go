@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// ErrNoIndex means that the rows do not say of which examples they are.
-var ErrNoIndex = errors.New("the examples of the rows are not known")
+// ErrNoIndex: the rows do not name their examples.
+var ErrNoIndex = errors.New("the rows do not name their examples")
 
-// ErrNoSameExample means that no example has a row at every radius.
+// ErrNoSameExample: no example has a row at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
-// SameExamples leaves at each of the radii the rows of the examples that have one at all of them, in their order: the
-// constant subset by which Emde et al. 2025, Figure 16(b), compare the Brier score under attack at growing radii, which
-// otherwise is of fewer and more certain predictions at each. radii come from b.ByRadius.
+// SameExamples keeps, at each of the radii, the rows of examples that have a row at all of them, in order; radii come
+// from b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier score under attack on this constant subset.
+// Without it, fewer and more certain predictions remain at larger radii.
 //
-// The subset depends on the samples. Bounds that hold for a row hold for it in any subset, and a statement for all rows
-// counts the failures of all examples that were sampled (StateForAll), so it stays true.
+// The subset depends on the samples, but statements stay true: a bound for a row holds in any subset, and a statement
+// for all rows counts the failures of all sampled examples (StateForAll).
 func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex

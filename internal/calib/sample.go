@@ -7,12 +7,11 @@ import (
 	"math/bits"
 )
 
-// Sample is a set of (score, label) pairs in ascending order of score, scores
-// in [0, 1], labels 0 or 1. It holds no trace of the order of the input, so no
-// bound depends on that order.
+// Sample is a set of (score, label) pairs in ascending order of score, scores in [0, 1], labels 0 or 1. It does not
+// keep the order of the input, so no bound depends on that order.
 type Sample struct {
-	// A score's bits have the two top bits free (1.0 is 0x3FF…), and ascend with
-	// the score. So bits<<1 | label sorts as one integer.
+	// The two top bits of a score are 0 (1.0 is 0x3FF…), and its bits ascend with the score. So bits<<1 | label sorts
+	// as one integer.
 	packed []uint64
 }
 
@@ -24,8 +23,7 @@ type RowError struct {
 
 func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
-// NewSample sorts pairs. The input is not kept. Errors about a row are
-// *RowError.
+// NewSample sorts pairs of score and label, and keeps a copy. An error about a row is a *RowError.
 func NewSample(score, label []float64) (*Sample, error) {
 	if len(score) != len(label) {
 		return nil, fmt.Errorf("%d scores, %d labels", len(score), len(label))
@@ -58,8 +56,7 @@ func unpack(p uint64) (score float64, label uint64) {
 	return math.Float64frombits(p >> 1), p & 1
 }
 
-// sortRadix sorts by 11-bit digits, least significant first. A digit that all
-// keys share costs no pass.
+// sortRadix sorts by 11-bit digits, least significant first. It skips digits that are equal in all keys.
 func sortRadix(a []uint64) {
 	const digit, digits = 11, 6
 	var count [digits][1 << digit]int
@@ -110,8 +107,8 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// below returns a number in [0, n), each equally likely (Lemire 2019).
-func (r *splitMix) below(n int) int {
+// uniformBelow returns a number in [0, n), each equally likely (Lemire 2019).
+func (r *splitMix) uniformBelow(n int) int {
 	hi, lo := bits.Mul64(r.next(), uint64(n))
 	if lo < uint64(n) {
 		for threshold := -uint64(n) % uint64(n); lo < threshold; {
@@ -137,9 +134,8 @@ func newStream(seed, stream uint64) *splitMix {
 	return &r
 }
 
-// assignFolds puts each of n positions into one of k folds, uniformly among the
-// assignments whose sizes differ by one at most, and independent of the data:
-// that a position is a rank in the sorted sample does not matter.
+// assignFolds deals n positions to k folds, uniformly among the assignments with sizes that differ by at most one. It
+// does not use the data, so positions may be ranks in the sorted sample.
 func assignFolds(n, k int, seed uint64) []uint8 {
 	fold := make([]uint8, n)
 	for i := range fold {
@@ -147,7 +143,7 @@ func assignFolds(n, k int, seed uint64) []uint8 {
 	}
 	r := newStream(seed, streamFolds)
 	for i := n - 1; i > 0; i-- {
-		j := r.below(i + 1)
+		j := r.uniformBelow(i + 1)
 		fold[i], fold[j] = fold[j], fold[i]
 	}
 	return fold

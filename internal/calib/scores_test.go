@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection
-// for σ ends after ten steps. Its mesh has 200 points and its sums are divided by
-// those of a density: hence the tolerances.
+// relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection for σ ends after ten steps. It uses a
+// mesh of 200 points and divides by a density; hence the tolerances.
 func TestSmoothECEAgrees(t *testing.T) {
 	p := goldenPredictions()
 	s := newGridSmoother(p)
@@ -29,7 +28,7 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 		p.Weight[i] = 1 + float64(i%3)
 		total += p.Weight[i]
 	}
-	p.Confidence[3], p.Confidence[4] = 0, 1 // the limits of kernels beside them
+	p.Confidence[3], p.Confidence[4] = 0, 1 // limits of kernels nearby
 	s := newGridSmoother(p)
 	for _, sigma := range []float64{0.03, 0.3, 0.8} {
 		const steps = 1000
@@ -65,8 +64,8 @@ func TestDebiasedL2Agrees(t *testing.T) {
 		b, _ := EqualWidth(p, bins, UpperClosed)
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
-	// Its bins of equal count end at round ranks and between values; ours keep ties together. 240 examples of 101
-	// values in 10 bins: the same bins but for ties at the ends.
+	// Its bins of equal count end at round ranks, even among equal values; ours keep ties together. With 240 examples
+	// of 101 values in 10 bins, the bins differ only by ties at their ends.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
@@ -74,7 +73,7 @@ func TestDebiasedL2Agrees(t *testing.T) {
 	near(t, "one example", DebiasedL2(one, b), 0, 0)
 }
 
-// The square is unbiased: calibrated predictions have mean 0 where the plain L2 has 1/4n a bin.
+// The square is unbiased: for calibrated predictions its mean is 0, where the plain L2 has 1/4n for each bin.
 func TestDebiasedL2IsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	const trials, n = 4000, 50
@@ -98,7 +97,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 	near(t, "debiased", debiased, 0, 4e-4) // standard error 9e-5
 }
 
-// SciPy's norm and the formula in numpy 2.4.6.
+// Expected values: the formula in numpy 2.4.6, with SciPy's norm.
 func TestSpiegelhalterAgrees(t *testing.T) {
 	z, pValue := Spiegelhalter(goldenPredictions())
 	near(t, "Z", z, 0.7408182578088144, 1e-12)
@@ -126,7 +125,7 @@ func TestMulticlassBrierAgrees(t *testing.T) {
 	}
 }
 
-// Where all examples of a bin have one confidence, the three terms are all.
+// If all examples of a bin have the same confidence, the fourth term is 0.
 func TestBrierDecomposition(t *testing.T) {
 	p := &Predictions{}
 	for i := range 100 {
@@ -139,7 +138,7 @@ func TestBrierDecomposition(t *testing.T) {
 	near(t, "resolution", d.Resolution, 0.01, 1e-12)
 	near(t, "uncertainty", d.Uncertainty, 0.25, 1e-12)
 	near(t, "within", d.Within, 0, 1e-12)
-	// With unequal confidences the rest is not 0.
+	// With unequal confidences it is not 0.
 	p.Confidence[0] = 0.3
 	bins, _ = EqualWidth(p, 4, LowerClosed)
 	if d := DecomposeBrier(bins, p.TopLabelBrier()); math.Abs(d.Within) < 1e-4 {
@@ -147,8 +146,8 @@ func TestBrierDecomposition(t *testing.T) {
 	}
 }
 
-// At every law and size the interval misses the mean with a frequency below α, and it is not much longer than the
-// normal one, which misses more where the law is skewed.
+// For every law and size the interval misses the mean with a frequency below α. It is not much longer than the normal
+// interval, which misses more often if the law is skewed.
 func TestBettingIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	worst := 0.0
@@ -196,7 +195,7 @@ func TestBettingIntervalCovers(t *testing.T) {
 	t.Logf("worst ratio of misses to α: %.3f", worst)
 }
 
-// The capital is what its definition says, but for cells: at values that are nodes, exactly.
+// At values that are nodes of the histogram, the capital equals its definition exactly.
 func TestBettingCapital(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	x := make([]float64, 200)
@@ -222,7 +221,7 @@ func TestBettingCapital(t *testing.T) {
 	if examples != float64(len(x)) || len(rounds) != 5 {
 		t.Errorf("%v examples in %d rounds", examples, len(rounds))
 	}
-	// A value within a cell counts for less than it is worth, never more.
+	// A value within a cell adds less than its exact amount, never more.
 	between := func(int) float64 { return 0.3 + 0.4/1024 }
 	rounds = dealRounds(1, between, 1)
 	for _, mirrored := range []bool{false, true} {
@@ -237,7 +236,7 @@ func TestBettingCapital(t *testing.T) {
 	}
 }
 
-// If the stated probabilities are true, p-values at or below α have a frequency of at most α; if they are not, p falls.
+// If the stated probabilities are true, p ≤ α with a frequency of at most α; if not, p falls.
 func TestCalibrationTestIsValid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 1))
 	trials := 1000
@@ -299,7 +298,7 @@ func TestCalibrationTestIsValid(t *testing.T) {
 }
 
 // The evidence has expectation at most 1 if every stated probability is true: over all outcomes of few examples,
-// exactly. A cost of a third of Bennett's would be refuted.
+// exactly. With a third of Bennett's cost the test fails.
 func TestEvidenceIsFair(t *testing.T) {
 	largest := 0.0
 	for _, c := range [][]float64{
@@ -355,7 +354,7 @@ func TestEvidenceFromTheFormula(t *testing.T) {
 	near(t, "E", math.Exp(p.logEvidence())/want, 1, 1e-9)
 }
 
-// The interval holds the means that the p-value does not refute at the same level, and no others.
+// The interval holds exactly the means that the p-value does not refute at the same level.
 func TestMeanPValueInvertsInterval(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for trial := range uint64(50) {

@@ -2,24 +2,22 @@ package calib
 
 import "math"
 
-// Sech perturbs scores with the hyperbolic secant kernel of bandwidth h (Ciosek
-// et al. 2025, equation 8): from s0, the density of s on [0, 1] is
+// Sech perturbs scores with the hyperbolic secant kernel of bandwidth h (Ciosek et al. 2025, equation 8): given s0, the
+// density of s on [0, 1] is
 //
 //	sech((s−s0)/h)/Z,  Z = h·[atan sinh((1−s0)/h) + atan sinh(s0/h)].
 //
-// The calibration function of the perturbed score has |η′| ≤ b1 and |η″| ≤ b2
-// (their Lemma 1), whatever the classifier and the distribution of its scores.
-// That is a property of the perturbed score: it must be the perturbed score
-// that the classifier is used with.
+// The calibration function of the perturbed score has |η′| ≤ b1 and |η″| ≤ b2 (their Lemma 1) for every classifier and
+// every distribution of its scores. Only the perturbed score has this property, so the classifier must be used with the
+// perturbed score.
 type Sech struct {
 	Bandwidth float64
 	Seed      uint64
 }
 
-// Perturb is the perturbed score of row i: a function of score, bandwidth, seed
-// and row alone. The cumulative distribution function is inverted in closed
-// form, s = s0 + h·asinh tan(θ), θ uniform between −atan sinh(s0/h) and
-// atan sinh((1−s0)/h), with a 53-bit uniform number.
+// Perturb returns the perturbed score of a row, a function of score, bandwidth, seed and row alone. It inverts the
+// cumulative distribution function in closed form, s = s0 + h·asinh tan(θ), with θ uniform between −atan sinh(s0/h) and
+// atan sinh((1−s0)/h), from a 53-bit uniform number.
 func (k Sech) Perturb(score float64, row int) float64 {
 	h := k.Bandwidth
 	low := math.Atan(math.Sinh(score / h))
@@ -27,18 +25,18 @@ func (k Sech) Perturb(score float64, row int) float64 {
 	return min(1, max(0, score+h*math.Asinh(math.Tan(k.uniform(row)*(low+high)-low))))
 }
 
-// uniform is in (0, 1).
+// uniform returns the uniform number of a row, in (0, 1).
 func (k Sech) uniform(row int) float64 {
 	base := uint64(*newStream(k.Seed, streamSech))
 	return (float64(mix64(base+uint64(row)*0x9e3779b97f4a7c15)>>11) + 0.5) / (1 << 53)
 }
 
-// derivatives are bounds on |η′| and |η″| that the perturbation ensures:
+// derivatives returns the bounds on |η′| and |η″| that the perturbation ensures:
 //
 //	b1 = tanh(1/h)/(2h),  b2 = tanh²(1/h)/(2h²).
 //
-// b1 is Ciosek et al. 2025, Lemma 1; b2 a third of theirs. Let t be the original score, η₀(t) = P(y=1|t), and
-// u = −tanh((s−t)/h)/h the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the distribution of t
+// b1 is from Ciosek et al. 2025, Lemma 1; b2 is a third of theirs. Let t be the original score, η₀(t) = P(y=1|t), and u
+// = −tanh((s−t)/h)/h the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the distribution of t
 // given s, d/ds E[f] = E[f_s] + Cov(f, u), so η = E[η₀] has η′ = Cov(η₀, u), and as u_s = u² − 1/h²,
 //
 //	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.

@@ -34,9 +34,8 @@ func TestSechDistribution(t *testing.T) {
 	}
 }
 
-// Golden values: the perturbation of a row must not change between versions,
-// or a bound could not be computed again. The uniforms are integers over 2⁵³;
-// the transcendental functions may differ in the last bits between platforms.
+// Golden values: the perturbation of a row must not change between versions, or bounds could not be reproduced. The
+// uniforms are integers over 2⁵³; the transcendental functions may differ in the last bits between platforms.
 func TestSechGolden(t *testing.T) {
 	for _, tt := range []struct {
 		seed uint64
@@ -55,7 +54,7 @@ func TestSechGolden(t *testing.T) {
 	}
 }
 
-// As h shrinks the score stays; as it grows the score becomes uniform.
+// A small h leaves the score unchanged; a large h makes it uniform.
 func TestSechLimits(t *testing.T) {
 	if s := (Sech{1e-12, 1}).Perturb(0.25, 5); math.Abs(s-0.25) > 1e-10 {
 		t.Error(s)

@@ -9,7 +9,7 @@ import (
 
 // SmoothCurve is the result of SmoothECE.
 type SmoothCurve struct {
-	ECE float64 // smECE, which is the bandwidth too
+	ECE float64 // smECE, and the bandwidth
 	// Accuracy[j] is the kernel regression of correct on the confidence at
 	// j/(len−1), at that bandwidth; Density[j] the density of the confidence.
 	Accuracy, Density []float64
@@ -19,15 +19,13 @@ type SmoothCurve struct {
 //
 //	smECE_σ = ∫₀¹ |(1/n) Σ_i (correct_i − c_i) K_σ(t, c_i)| dt,
 //
-// with K_σ the Gaussian of width σ reflected at 0 and 1, at the σ with smECE_σ =
-// σ: smECE_σ falls as σ grows (their Theorem 9), so there is one. No bins, and a
-// small change of the confidences changes it little. At most smoothGrid cells
-// resolve σ: below about 3/smoothGrid, the grid's own width is in it.
+// where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ, which
+// exists because smECE_σ falls as σ grows (their Theorem 9). It needs no bins and is continuous in the confidences. The
+// grid has at most smoothGrid cells; a σ below about 3/smoothGrid includes the width of the grid.
 //
-// On the grid, an example counts in part at both ends of its cell. The reflected
-// kernel is diagonal in the cosine transform, with eigenvalues exp(−(πkσ)²/2).
-// An example at 0 or 1 exactly has the kernel of one beside it (the paper's
-// definition, read literally, gives it half the weight).
+// On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
+// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as one just beside it
+// (read literally, the paper's definition gives it half the weight).
 func SmoothECE(p *Predictions) SmoothCurve {
 	s := newGridSmoother(p)
 	lo, hi := 0.0, 1.0
@@ -73,7 +71,7 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 		}
 	}
 	for _, x := range [][]float64{s.residual, s.right, s.weight} {
-		x[0] *= 2 // and its own reflection
+		x[0] *= 2 // plus its reflection
 		x[smoothGrid] *= 2
 		s.dct.Transform(x, x)
 		for k := range x {
@@ -113,8 +111,8 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 	return c
 }
 
-// Points are about that many points of the regression, where the density is at least a thousandth of its largest:
-// elsewhere there is nothing to regress on.
+// Points returns about count points of the regression. It leaves out points with a density below a thousandth of the
+// maximum, where there are too few data.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)
 	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {

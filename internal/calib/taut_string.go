@@ -10,8 +10,8 @@ package calib
 // path is found by the funnel algorithm (Lee & Preparata 1984): each boundary
 // point enters and leaves one of two convex chains once, so the time is linear.
 //
-// The vertices of the path are points A_j ± λ, so each value is one difference
-// over one width: with exact inputs its error is that of one division.
+// The vertices of the path are points A_j ± λ, so each value is one difference over one width: with exact inputs only
+// the division rounds.
 type tautString struct {
 	lambda       float64
 	apex         knot
@@ -66,9 +66,8 @@ func (t *tautString) emit(to knot, value float64) {
 	t.path = append(t.path, piece{to.x, value})
 }
 
-// addUpper makes the upper chain, whose slopes ascend, end in p. If p lies
-// below the lower chain, the path is now known to run along that chain up to
-// where p becomes visible.
+// addUpper makes the upper chain, whose slopes ascend, end in p. If p lies below the lower chain, the path must follow
+// that chain up to the knot from which p is visible.
 func (t *tautString) addUpper(p knot) {
 	c := &t.upper
 	for !c.empty() && c.slopes[len(c.slopes)-1] >= slope(c.knots[len(c.knots)-1], p) {

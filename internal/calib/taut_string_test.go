@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// solve runs the solver on weights w and means y and spreads the pieces out.
+// solve runs the solver on weights w and means y and returns one value for each point.
 func solve(w, y []float64, lambda float64) []float64 {
 	t := tautString{lambda: lambda}
 	cw, ca := 0.0, 0.0
@@ -45,11 +45,9 @@ func objective(w, y, v []float64, lambda float64) float64 {
 	return sum
 }
 
-// enumerate is the oracle: the solution is piecewise constant, so for each of
-// the 3^(m−1) patterns of jumps (up, down, none) the pieces' values follow in
-// closed form, mean + λ(sign after − sign before)/weight. The pattern of the
-// solution yields the solution; every pattern yields some v, and the objective
-// decides.
+// enumerate is the oracle: the solution is piecewise constant, so for each of the 3^(m−1) patterns of jumps (up, down,
+// none) the pieces' values follow in closed form, mean + λ(sign after − sign before)/weight. Every pattern yields some
+// v, and the v with the smallest objective is the solution.
 func enumerate(w, y []float64, lambda float64) []float64 {
 	m := len(w)
 	var best []float64
@@ -168,8 +166,8 @@ func kkt(w, y, v []float64, lambda float64) error {
 	return nil
 }
 
-// FuzzTautString: the solution is optimal for every input: a byte is a tie of
-// up to 15 labels, of which its upper half are 1.
+// FuzzTautString: the solution is optimal for every input: a byte is a tie of up to 15 labels; its upper half is the
+// number of ones.
 func FuzzTautString(f *testing.F) {
 	f.Add([]byte{0x01, 0x11, 0x2f, 0xff}, 1.5)
 	f.Add([]byte("0000111100110101"), 0.3)
@@ -189,8 +187,7 @@ func FuzzTautString(f *testing.F) {
 	})
 }
 
-// Merging ties is the same as forcing equal scores to one value: the merged
-// problem differs from that one by a constant.
+// Merging ties is equivalent to forcing equal scores to one value: the objectives differ by a constant.
 func TestDenoiseMergesTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 2000

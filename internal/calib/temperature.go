@@ -8,8 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// What FitTemperature returns where the likelihood has no maximum: softmax of
-// logits of any usual size is one-hot there, or uniform.
+// FitTemperature returns these if the likelihood has no maximum: there softmax of usual logits is one-hot, or uniform.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -19,19 +18,16 @@ const (
 type TemperatureFit struct {
 	Temperature float64
 	NLL         float64 // mean, at Temperature
-	// AtLimit: the NLL has no minimum. At MinTemperature, the data are
-	// separable: every true label has the largest logit, and the NLL falls as
-	// long as T does. At MaxTemperature, the logits are worse than none: the
-	// mean logit of the true labels is not above that of all classes, and the
-	// NLL falls as long as T grows.
+	// AtLimit: the NLL has no minimum. At MinTemperature, the data are separable: every true label has the largest
+	// logit, and the NLL falls as T falls. At MaxTemperature, the logits are worse than none: the mean logit of the
+	// true labels is not above the mean logit of all classes, and the NLL falls as T grows.
 	AtLimit bool
 }
 
-// FitTemperature finds T > 0 that minimises the mean negative log-likelihood of
-// softmax(z/T) (Guo et al. 2017) for logits z [n×classes], row-major. In β = 1/T
-// it is convex, with derivative mean(Σ_k p_k z_k − z_label) and second
-// derivative mean(Var_p z): Newton's method between bounds that bisection
-// tightens. Errors about a row are *RowError.
+// FitTemperature finds T > 0 that minimises the mean negative log-likelihood of softmax(z/T) (Guo et al. 2017) for
+// logits z [n×classes], row-major. In β = 1/T it is convex, with derivative mean(Σ_k p_k z_k − z_label) and second
+// derivative mean(Var_p z): FitTemperature uses Newton's method between bounds that bisection tightens. An error about
+// a row is a *RowError.
 func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit, error) {
 	if err := checkLogits(logits, classes, label); err != nil {
 		return TemperatureFit{}, err
@@ -41,15 +37,15 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
 	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
 	switch {
-	case lowSlope == 0 && highSlope == 0: // convex: flat between, so as it is
+	case lowSlope == 0 && highSlope == 0: // convex, so constant between: keep T = 1
 		return TemperatureFit{1, highNLL, false}, nil
-	case slopeAtZero >= 0: // convex: it never falls
+	case slopeAtZero >= 0: // convex, so nowhere smaller
 		return TemperatureFit{1 / lo, lowNLL, true}, nil
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil
 	}
-	// There is a minimum. Its bracket is widened until the slope changes its sign; both ends of the range of float64
-	// are past that, but for rounding.
+	// There is a minimum. Widen its bracket until the slope changes its sign, which happens within the range of
+	// float64, rounding aside.
 	for ; lowSlope >= 0 && lo > 0x1p-1000; lo /= 64 {
 		hi = lo
 		_, lowSlope, _ = nllAt(logits, classes, label, lo/64)
@@ -61,7 +57,7 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	return newtonNLL(logits, classes, label, lo, hi)
 }
 
-// checkLogits refuses logits and labels that have no likelihood. Errors about a row are *RowError.
+// checkLogits returns an error for logits or labels without a likelihood, a *RowError if it is about a row.
 func checkLogits(logits []float64, classes int, label []int) error {
 	switch {
 	case classes < 2:
@@ -87,7 +83,7 @@ func checkLogits(logits []float64, classes int, label []int) error {
 	return nil
 }
 
-// newtonNLL finds the minimum of the negative log-likelihood in β between lo and hi, from 1 where that lies between.
+// newtonNLL minimises the negative log-likelihood over β between lo and hi. It starts at 1 if that lies between.
 func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (TemperatureFit, error) {
 	beta := 1.0
 	if !(lo < beta && beta < hi) {
@@ -107,7 +103,7 @@ func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (Temp
 		if !(next > lo && next < hi) {
 			next = math.Sqrt(lo) * math.Sqrt(hi)
 		}
-		if math.Abs(next-beta) <= 1e-12*beta { // quadratic: next is as good as the sums are
+		if math.Abs(next-beta) <= 1e-12*beta { // quadratic convergence: next is as precise as the sums
 			nll, _, _ := nllAt(logits, classes, label, next)
 			return TemperatureFit{1 / next, nll, false}, nil
 		}
@@ -137,7 +133,7 @@ func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope
 		for _, x := range z {
 			top = max(top, x)
 		}
-		// Everything relative to the largest logit, which can be huge.
+		// Logits relative to the largest one, which can be huge.
 		var sum, first, second float64
 		for _, x := range z {
 			d := x - top
@@ -166,8 +162,7 @@ func Softmax(logits []float64, classes int, temperature float64) []float64 {
 	return out
 }
 
-// Holdout marks a random share of n rows, at least one row and not all, which
-// depends on n and the seed alone.
+// Holdout marks a random share of n rows, at least one and at most n−1. The choice depends on n and the seed alone.
 func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	if !(share > 0 && share < 1) {
 		return nil, fmt.Errorf("holdout %v is outside (0, 1)", share)
@@ -179,7 +174,7 @@ func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	out := make([]bool, n)
 	r := newStream(seed, streamHoldout)
 	for i := range n { // sampling without replacement, in order (Knuth's algorithm S)
-		if r.below(n-i) < count {
+		if r.uniformBelow(n-i) < count {
 			out[i] = true
 			count--
 		}

@@ -2,33 +2,29 @@ package calib
 
 import "math"
 
-// Uncertified is an example whose prediction is not certified within the radius of an
-// attack.
+// Uncertified is an example without a certified prediction at the radius of an attack.
 type Uncertified struct {
 	Lower, Upper float64 // bounds on the mean score of its label
-	Confidence   float64 // without attack, of the prediction; NaN if it is not known
+	Confidence   float64 // of the prediction without attack; NaN if unknown
 	Correct      bool    // the prediction without attack
 }
 
-// Thresholded counts the examples of a classifier that answers only where its confidence is
-// at least Tau, under an attack within a radius (Stutz et al. 2020, certified). A confidence
-// is the mean score of the class that is answered.
+// Thresholded counts answers under an attack within a radius, of a classifier that answers only with a confidence of at
+// least Tau (Stutz et al. 2020, here certified). The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
-	// Wrong is E, the examples that an attack may have answered wrongly: those of a wrong
-	// certified class whose confidence may reach Tau, and those without a certified class
-	// where another class than the label may.
+	// Wrong is E, the number of examples that an attack may have answered wrongly: the certified class is wrong and its
+	// confidence may reach Tau, or no class is certified and a class other than the label may reach Tau.
 	Wrong int
-	// Right is C, the examples that are answered rightly whatever the attack: those of a
-	// right certified class whose confidence stays at Tau or above.
+	// Right is C, the number of examples answered rightly under every attack: the certified class is right and its
+	// confidence stays at Tau or above.
 	Right int
 }
 
-// Threshold counts the rows of a radius, and so many examples of which nothing is known:
-// they may all be answered wrongly.
+// Threshold counts the rows of a radius, plus a number of unknown examples, all of which may be answered wrongly.
 //
-// The scores of an example sum to 1 at most, so with a lower bound l on the label's no
-// other class has a score above 1 − l.
+// The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
+// above 1 − l.
 func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 	t := Thresholded{Tau: tau, Wrong: unknown}
 	for _, v := range r.Intervals {
@@ -40,22 +36,21 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 		}
 	}
 	for _, v := range r.Uncertified {
-		if 1-v.Lower >= tau { // a difference that rounds to below τ, a float64, is below it
+		if 1-v.Lower >= tau { // τ is a float64, so a difference that rounds to below τ is below τ
 			t.Wrong++
 		}
 	}
 	return t
 }
 
-// Error bounds the confidence-thresholded error under attack, the share of wrong answers
-// among all, when up to failures of the examples' bounds do not hold:
+// Error bounds the confidence-thresholded error under attack, the share of wrong answers among all answers, if up to k
+// = failures of the examples' bounds do not hold:
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //
-// An attack can have at most E answers wrong; C right answers stand, and it does best to
-// silence all others, which only dilute the wrong ones. A failed bound turns an example
-// into a wrong answer: of the C, which makes E + 1 and C − 1 of them; of the others, which
-// makes E + 1 and is less. Rounded up.
+// An attack makes at most E answers wrong, and C right answers stay. It does best to silence all other right answers,
+// which dilute the wrong ones. A failed bound turns an example into a wrong answer: one of the C, leaving E + 1 and C −
+// 1, which is worst, or another one, leaving E + 1 and C. The result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

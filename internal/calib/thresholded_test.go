@@ -14,9 +14,8 @@ const (
 	anyhow = wrongly | rightly | silently
 )
 
-// worstError is the largest share of wrong answers among all, over every choice of an
-// outcome for each example and of failures examples that may have any. 0 of no answers
-// is 0.
+// worstError is the largest share of wrong answers among all answers, over every choice of an outcome for each example,
+// where up to failures of the examples may have any outcome. Without answers it is 0.
 func worstError(outcomes []int, failures int) float64 {
 	worst := 0.0
 	var choose func(i, failures, wrong, right int)
@@ -47,8 +46,7 @@ func worstError(outcomes []int, failures int) float64 {
 	return worst
 }
 
-// The certified error is never below the worst of all choices that an attack has, and is
-// attained wherever enough examples can fail.
+// The certified error is never below the worst choice of an attack, and equals it if enough examples can fail.
 func TestThresholdedIsTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for range 3000 {
@@ -65,7 +63,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			l, u = min(l, u), max(l, u)
 			may := silently
 			switch kind := r.IntN(3); kind {
-			case 0: // certified right: it may be silent below τ, and must answer from it on
+			case 0: // certified right: silent if it can fall below τ, else it must answer
 				rows.Intervals = append(rows.Intervals, Bounded{l, u, true})
 				if may = rightly | silently; l >= tau {
 					may = rightly
@@ -101,7 +99,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			if bound < worst || bound > 1 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, an attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
-			// Failures of the right answers are the worst, if there are as many.
+			// Failures of right answers are the worst, if there are enough right answers.
 			if k <= got.Right && bound > worst+1e-15 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, the worst attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
@@ -114,7 +112,7 @@ func TestThreshold(t *testing.T) {
 	rows := RadiusRows{
 		Intervals: []Bounded{{0.7, 0.9, true}, {0.69, 0.9, true}, {0.2, 0.7, false}, {0.2, 0.69, false}},
 		Uncertified: []Uncertified{
-			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 is 0.7, which floats hardly know
+			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 rounds to a float64 beside 0.7
 		},
 	}
 	for _, tt := range []struct {

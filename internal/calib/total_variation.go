@@ -14,21 +14,18 @@ import (
 //	TVB = √((2t1² + 2t1√(t1²+4t2V) + 4t2V)/n)
 //	PTB = (V + V̂)√(ln(2/δ2)/2n) + √(ln(2/δ3)/2n)
 //
-// cross-fitted: each of K folds at δ/K, of which δ1 … δ4 get a quarter each.
+// cross-fitted: each of K folds has δ/K, and δ1 … δ4 are a quarter of it each.
 //
-// η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁ over v that are functions of the
-// score: equal scores share one value, so a tie is one point with its count as
-// weight. Lemma 4 stays true: its two vectors, η̂ and η, both are functions of
-// the score, and its noise bound is that of the unmerged labels, so t1, t2 and
-// n count labels, not distinct scores. t2 is rounded up, which keeps λ ≥ t2/n,
-// all that the lemma needs.
+// η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁ over v that are functions of the score: equal scores share one value, so a
+// tie is one point with its count as weight. Lemma 4 stays true: η̂ and η are both functions of the score, and its
+// noise bound is about the unmerged labels, so t1, t2 and n count labels, not distinct scores. t2 is rounded up, as the
+// lemma needs λ ≥ t2/n.
 //
-// Between training scores η̂ takes the value at the nearest one below (above,
-// before the first). Corollary 2 needs of the extension only that its variation
-// is V̂ = Σ|v_{j+1} − v_j| and that it does not look at the validation set; any
-// step function with a jump between neighbours has that.
+// Between training scores η̂ has the value at the nearest training score below; before the first, the first value.
+// Corollary 2 only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does not depend on the validation set.
+// Any step function with one jump between neighbours is such an extension.
 //
-// V = 1 if η is monotone. It is an assumption: no data can show it.
+// V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -64,7 +61,7 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 				{"pieces", float64(len(fit.path))},
 			}
 	})
-	// A value of η̂ is right to a few units in the last place (tautString).
+	// A value of η̂ has an error of a few units in the last place (tautString).
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
@@ -106,7 +103,7 @@ func (d denoised) variation() float64 {
 // evaluator evaluates η̂ at points in ascending order.
 type evaluator struct {
 	denoised
-	below int // training points with a score ≤ the last one asked for
+	below int // training points with a score ≤ the last argument
 	k     int
 }
 

@@ -9,46 +9,45 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BoundRows are the columns of a bounds.csv: a row bounds the confidence of one example
-// within one radius. A column that is not known is nil.
+// BoundRows are the columns of a bounds.csv: a row bounds the confidence of one example within one radius. An unknown
+// column is nil.
 type BoundRows struct {
 	Lower, Upper, Correct []float64 // [N]; correct is 0 or 1
-	Index                 []float64 // [N], of the example
-	Radius                []float64 // [N], of the attack
+	Index                 []float64 // [N], index of the example
+	Radius                []float64 // [N], radius of the attack
 	Confidence            []float64 // [N], without attack
-	Examples              []float64 // [N], how many were sampled: the same number in every row
-	// Certified [N] is 1 where the class is certified within the radius. Where it is 0 the
-	// bounds are those of the label's score. Nil: 1 everywhere.
+	Examples              []float64 // [N], number of sampled examples, the same in every row
+	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper bound the label's
+	// score. Nil: 1 everywhere.
 	Certified []float64
 	Alpha     []float64 // [N], the failure probability of a row: the same in each
 }
 
-// RadiusRows are the rows of one radius: those of certified classes, one or more, and the
-// others.
+// RadiusRows are the rows of one radius: one or more with a certified class, and the others.
 type RadiusRows struct {
-	Radius      float64 // 0 if it is not known
-	Rows        []int   // of certified classes, in the input
+	Radius      float64 // 0 if unknown
+	Rows        []int   // positions in the input of rows with a certified class
 	Intervals   []Bounded
-	Confidence  []float64 // without attack; nil if it is not known
+	Confidence  []float64 // without attack; nil if unknown
 	Uncertified []Uncertified
 }
 
-// ErrNoneCertified means that there are rows, and none of them is of a certified class.
+// ErrNoneCertified: there are rows, but none with a certified class.
 var ErrNoneCertified = errors.New("no class is certified at any radius")
 
-// ErrNoRadii means that radii were asked for, but the rows' own are not known.
-var ErrNoRadii = errors.New("the radii of the rows are not known")
+// ErrNoRadii: the caller wants some radii, but the rows have none.
+var ErrNoRadii = errors.New("the rows have no radii")
 
-// NoRadiusError means that no row has the radius that was asked for.
+// NoRadiusError: no row has the wanted radius.
 type NoRadiusError struct {
 	Radius float64
-	Found  []float64 // the radii that there are, ascending
+	Found  []float64 // the radii of the rows, ascending
 }
 
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
-// ByRadius checks the rows and puts those of each wanted radius together, in ascending
-// order of the radius; all radii if none is wanted. Errors about a row are *RowError.
+// ByRadius checks the rows and groups them by radius, ascending: the wanted radii, or all if wanted is empty. An error
+// about a row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii
@@ -91,7 +90,7 @@ func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	return out, nil
 }
 
-// put puts row i, with the bounds v, among those of its radius.
+// put adds row i, with the bounds v, to the rows of its radius.
 func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	confidence := math.NaN()
 	if b.Confidence != nil {
@@ -108,8 +107,8 @@ func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	}
 }
 
-// Answers are the predictions without attack of all examples, of certified classes or not:
-// their confidences and whether they are right. Nil if no confidences are known.
+// Answers returns the predictions without attack of all examples, certified or not: their confidences and whether they
+// are right. Nil if the confidences are unknown.
 func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
 	if r.Confidence == nil {
 		return nil, nil
@@ -123,7 +122,7 @@ func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
 	return confidence, correct
 }
 
-// radius is that of row i, 0 if it is not known.
+// radius is the radius of row i, 0 if unknown.
 func (b BoundRows) radius(i int) float64 {
 	if b.Radius == nil {
 		return 0
@@ -131,7 +130,7 @@ func (b BoundRows) radius(i int) float64 {
 	return b.Radius[i] + 0 // turns −0 into 0
 }
 
-// row checks row i.
+// row checks row i and returns its bounds.
 func (b BoundRows) row(i int) (Bounded, error) {
 	v := Bounded{Lower: b.Lower[i], Upper: b.Upper[i], Correct: b.Correct[i] == 1}
 	if err := v.Check(); err != nil {
@@ -152,29 +151,27 @@ func (b BoundRows) row(i int) (Bounded, error) {
 	return v, nil
 }
 
-// Sampled is the number of examples of which bounds can fail: all that were sampled.
-// Those that the rows leave out because of their samples count too, or the failures of
-// the rest would not be below Bin(N, α).
+// Sampled is the number of examples with bounds that can fail: all sampled examples. It includes examples that the rows
+// leave out because of their samples; without them the failures of the rest could exceed Bin(N, α).
 type Sampled struct {
 	Examples int
-	Assumed  bool // nobody said how many: the rows' own examples are taken as all
+	Assumed  bool // the number is unknown, and the examples in the rows are taken as all
 }
 
-// ErrLeavesOut means that nobody said how many examples were sampled, while the rows show
-// that some are left out: by gaps in their indices, or fewer rows at some radii.
-var ErrLeavesOut = errors.New("the rows leave examples out, and nobody said how many were sampled")
+// ErrLeavesOut: the number of sampled examples is unknown, but the rows leave some out, as gaps in their indices or
+// fewer rows at some radii show.
+var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
-// FewerError means that fewer examples are said to have been sampled than there are.
+// FewerError: the stated number of sampled examples is smaller than the number in the rows.
 type FewerError struct{ Stated, Known int }
 
 func (e *FewerError) Error() string {
-	return fmt.Sprintf("%d examples were sampled, but there are %d", e.Stated, e.Known)
+	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled takes the number of examples that were sampled from stated, if that is
-// above 0, else from the column Examples, else from the rows. Errors about a row are
-// *RowError: an example twice at one radius is one draw of noise, not two independent
-// ones.
+// CountSampled returns the number of sampled examples: stated if positive, else the column Examples, else the number in
+// the rows. An error about a row is a *RowError. An example may not occur twice at one radius: that would be one draw
+// of noise, not two independent ones.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
@@ -198,8 +195,8 @@ func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	return Sampled{stated, false}, nil
 }
 
-// countExamples returns how many examples the rows show, and whether nothing shows that
-// they leave some out.
+// countExamples returns the number of examples in the rows. complete is false if the rows show that examples are left
+// out.
 func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	type key struct{ radius, index float64 }
 	rows := map[float64]int{} // by radius
@@ -226,7 +223,7 @@ func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	return most, complete, nil
 }
 
-// statedExamples is the number that the column Examples states; 0 without it.
+// statedExamples is the number in the column Examples; 0 without this column.
 func (b BoundRows) statedExamples() (int, error) {
 	for i, x := range b.Examples {
 		if x != b.Examples[0] || x < 1 || x != float64(int(x)) {
@@ -239,7 +236,7 @@ func (b BoundRows) statedExamples() (int, error) {
 	return int(b.Examples[0]), nil
 }
 
-// StatedAlpha is the failure probability that the column Alpha states; 0 without it.
+// StatedAlpha returns the failure probability in the column Alpha; 0 without this column.
 func (b BoundRows) StatedAlpha() (float64, error) {
 	for i, x := range b.Alpha {
 		if x != b.Alpha[0] || !(x > 0 && x < 1) {
@@ -252,17 +249,15 @@ func (b BoundRows) StatedAlpha() (float64, error) {
 	return b.Alpha[0], nil
 }
 
-// AttackBounds bound metrics of n predictions under attack. CCE and LargestGap are nil
-// where they were not computed.
+// AttackBounds bound metrics of n predictions under attack. CCE and LargestGap are nil if not computed.
 type AttackBounds struct {
 	CBS        float64
 	CCE        *float64
 	LargestGap *float64
 }
 
-// WithFailures are the bounds when up to failures of the n intervals do not hold: each
-// term of a mean of [0,1] grows by 1 at most (MeanWithFailures), and the calibration
-// error by two for each (CCEWithFailures).
+// WithFailures returns the bounds if up to failures of the n intervals do not hold. Each failure adds at most 1/n to a
+// mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
 	if b.CCE != nil {
@@ -278,14 +273,13 @@ func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 
 // A Statement holds for all predictions of a dataset at once.
 type Statement struct {
-	Failures int64 // intervals that do not hold, at most
+	Failures int64 // at most this number of intervals fail
 	AttackBounds
 }
 
-// StateForAll bounds the metrics of n predictions with probability at least 1 − δ, from
-// the bounds that hold if every interval does, each of which fails with probability at
-// most α, independently: at most k of them fail, k the 1 − δ quantile of Bin(N, α) over
-// the N examples that were sampled (binomial.FailureQuantile), and no more than n can.
+// StateForAll bounds the metrics of n predictions with probability at least 1 − δ. b holds if every interval does.
+// Intervals fail independently, each with probability at most α, so at most min(k, n) of them fail, where k is the 1 −
+// δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
 func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

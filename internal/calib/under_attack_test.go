@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// rowsOf makes rows of radius and index; the rest is the same in all.
+// rowsOf makes rows with the given radii and indices; the other columns are constant.
 func rowsOf(radius, index []float64) BoundRows {
 	n := max(len(radius), len(index))
 	return BoundRows{
@@ -51,7 +51,7 @@ func TestByRadius(t *testing.T) {
 	}
 }
 
-// Rows of classes that are not certified are kept apart; a radius without others is none.
+// Rows without a certified class are kept apart; a radius with only such rows is dropped.
 func TestByRadiusOfUncertified(t *testing.T) {
 	b := BoundRows{
 		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},
@@ -122,8 +122,7 @@ func TestByRadiusNamesTheRow(t *testing.T) {
 	}
 }
 
-// How many examples can fail is what a statement for all rests on: too few of them and it
-// says too much.
+// A statement for all rows depends on the number of examples that can fail: if it is too small, the statement is false.
 func TestCountSampled(t *testing.T) {
 	with := func(b BoundRows, examples ...float64) BoundRows {
 		b.Examples = examples
@@ -177,9 +176,8 @@ func TestCountSampled(t *testing.T) {
 	}
 }
 
-// The statement by hand: of 1,000 examples with α = 0.001 at most 3 fail with probability
-// 0.95 (P(Bin > 3) = 0.0189, P(Bin > 2) = 0.0802), so of 100 rows CBS grows by 3/100, the
-// calibration error by 6/100, the largest gap by 3/100.
+// The statement by hand: of 1,000 examples with α = 0.001 at most 3 fail with probability 0.95 (P(Bin > 3) = 0.0189,
+// P(Bin > 2) = 0.0802), so for 100 rows CBS grows by 3/100, the calibration error by 6/100, the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
 	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, Sampled{Examples: 1000}, 0.001, 0.05)
@@ -191,7 +189,7 @@ func TestStateForAll(t *testing.T) {
 			t.Errorf("%s is at most %v, want %v rounded up", name, c[0], c[1])
 		}
 	}
-	// No more rows can fail than there are, and nothing is above 1.
+	// At most all rows fail, and no metric exceeds 1.
 	got, err = StateForAll(AttackBounds{CBS: 0.125, CCE: &cce}, 2, Sampled{Examples: 1000}, 0.001, 0.05)
 	if err != nil || got.Failures != 2 || got.CBS != 1 || *got.CCE != 1 || got.LargestGap != nil {
 		t.Errorf("two rows: %+v (%v)", got, err)

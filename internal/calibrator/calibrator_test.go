@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// golden are the arrays of internal/calib's tests: 240 scores, and logits of 4 classes.
+// goldenScores are 240 scores, the same as in internal/calib's tests.
 func goldenScores() Data {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2}
 	for i := range 240 {
@@ -120,7 +120,7 @@ func TestLogisticFitsAreBest(t *testing.T) {
 	}
 }
 
-// Of two columns, of log-odds, and of probabilities: the same map from the same outputs, written in four ways.
+// The same outputs in four forms (one or two columns, logits or probabilities) give the same map.
 func TestInputsAgree(t *testing.T) {
 	scores := goldenScores()
 	pairs, odds, wide := scores, scores, scores
@@ -135,7 +135,7 @@ func TestInputsAgree(t *testing.T) {
 	}
 	for _, method := range Methods {
 		if method.Name == "vector" || method.Name == "matrix" {
-			continue // their penalty depends on how the logits are written
+			continue // their penalty depends on the form of the logits
 		}
 		want := fit(t, method.Name, scores).Apply(scores.Values)
 		for _, d := range []Data{pairs, odds, wide} {
@@ -148,14 +148,15 @@ func TestInputsAgree(t *testing.T) {
 	}
 }
 
-// Every method, on all kinds of outputs: probabilities; the same after JSON; a likelihood that is not worse than before.
+// Every method, on all kinds of outputs, gives probabilities, the same ones after JSON, and a likelihood no worse than
+// before.
 func TestEveryMethod(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	three := Data{Input: Logits, Columns: 3, Classes: 3}
 	probabilities := Data{Input: Probabilities, Columns: 3, Classes: 3}
 	for range 400 {
 		row := []float64{3 * rng.NormFloat64(), 3 * rng.NormFloat64(), 3 * rng.NormFloat64()}
-		p := calib.Softmax(row, 3, 2.5) // three times too sure
+		p := calib.Softmax(row, 3, 2.5) // overconfident
 		y, u := 0, rng.Float64()
 		for u -= p[0]; u > 0 && y < 2; u -= p[y] {
 			y++
@@ -203,7 +204,7 @@ func TestSeparable(t *testing.T) {
 	}
 	platt := fit(t, "platt", d).Platt[0] // symmetric
 	near(t, "b", platt.B, 0, 1e-9)
-	// At a label of 3/4 against 1/4 the log-odds are ±ln 3 in the mean.
+	// With labels of 3/4 and 1/4 the mean log-odds are ±ln 3.
 	if p := (Map{Platt: []PlattCurve{platt}}).curve(0, 0, math.Log(9)); !(p > 0.7 && p < 0.85) {
 		t.Error(p)
 	}
@@ -232,7 +233,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Scores in the wrong order: beta calibration is nondecreasing, so it is the share of class 1.
+// Scores in the wrong order: beta calibration is nondecreasing, so the best map is constant, the share of class 1.
 func TestBetaOfReversedScores(t *testing.T) {
 	d := goldenScores()
 	for i := range d.Label {

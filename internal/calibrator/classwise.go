@@ -15,7 +15,7 @@ type binary struct {
 	is    []bool
 }
 
-// ordered are predictions whose confidence ascends with the variable of StepCurve, in [0, 1].
+// ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -27,7 +27,7 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable is the value of StepCurve's variable at a confidence of ordered, as float32 has it.
+// variable is the value of StepCurve's variable at a confidence of ordered, rounded to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -35,7 +35,7 @@ func (b binary) variable(confidence float64) float64 {
 	return float64(float32(confidence))
 }
 
-// eachClass fits a curve for class 1 of two, or for each class.
+// eachClass calls fit for class 1 of two, or for each of more classes.
 func (d Data) eachClass(fit func(b binary) error) error {
 	first, last := 0, d.Classes-1
 	if d.Classes == 2 {
@@ -54,8 +54,8 @@ func (d Data) eachClass(fit func(b binary) error) error {
 	return nil
 }
 
-// fitPlatt fits σ(a·d + b) to the labels (n₁+1)/(n₁+2) and 1/(n₀+2) in the place of 1 and 0 (Platt 1999): the
-// likelihood then always has a maximum.
+// fitPlatt fits σ(a·d + b) to the labels (n₁+1)/(n₁+2) and 1/(n₀+2) instead of 1 and 0 (Platt 1999), so that the
+// likelihood always has a maximum.
 func fitPlatt(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		var n [2]float64
@@ -82,8 +82,8 @@ func index(is bool) int {
 	return 0
 }
 
-// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0, which would turn the order around, is set to 0 and the
-// others fitted again, as the authors' betacal does.
+// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. Like the authors'
+// betacal, fitBeta sets it to 0 and fits the others again.
 func fitBeta(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		fit := func(useA, useB float64) ([]float64, error) {
@@ -98,7 +98,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
-		if err == nil && (x[0] < 0 || x[1] < 0) { // the scores are in the wrong order: a constant is best
+		if err == nil && (x[0] < 0 || x[1] < 0) { // scores in the wrong order: a constant is best
 			x, err = fit(0, 0)
 		}
 		if err == nil {
@@ -110,7 +110,8 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 }
 
 // fitLogistic maximises the likelihood of logistic regression: row writes the features of example i and returns its
-// label, in [0, 1]. Newton's method; a step that does not lower the loss is halved. A feature that is always 0 gets 0.
+// label, in [0, 1]. It uses Newton's method and halves a step that does not lower the loss. A feature that is always 0
+// gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
 	x := make([]float64, features)
@@ -147,7 +148,7 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 			if value = loss(next); value <= current {
 				break
 			}
-			if scale /= 2; scale < 1e-10 { // as low as float64 tells
+			if scale /= 2; scale < 1e-10 { // as low as float64 can resolve
 				return w, nil
 			}
 		}
@@ -159,7 +160,7 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 	return w, nil
 }
 
-// addLogistic adds an example's part of the loss's derivatives: features x, label y, probability p.
+// addLogistic adds an example's part of the loss's derivatives, for features x, label y, probability p.
 func addLogistic(gradient, hessian, x []float64, y, p float64) {
 	for j, a := range x {
 		gradient[j] += (p - y) * a
@@ -180,7 +181,7 @@ func dot(a, b []float64) float64 {
 }
 
 // solve solves hx = g for a small positive semidefinite h by Gaussian elimination, after adding a little to its
-// diagonal: a Newton step only changes by that, not where the steps end.
+// diagonal, which changes the Newton steps but not their limit.
 func solve(h, g []float64) []float64 {
 	n := len(g)
 	a, x := append([]float64(nil), h...), append([]float64(nil), g...)
@@ -209,8 +210,8 @@ func solve(h, g []float64) []float64 {
 	return x
 }
 
-// fitIsotonic interpolates linearly between the ends of the pools, as scikit-learn does, and is constant beyond: in the
-// probability, or in the log-odds where the outputs are logits.
+// fitIsotonic interpolates linearly between the ends of the pools, as scikit-learn does, and is constant beyond. It
+// interpolates over the probability, or over the log-odds if the outputs are logits.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		x, y := calib.Rank(b.ordered()).Isotonic()
@@ -223,7 +224,7 @@ func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// interpolate is the piecewise linear function through the points. Of points at one place the last stays.
+// interpolate is the piecewise linear function through the points. It keeps the last of several points with the same x.
 func interpolate(x, y []float64) (c StepCurve) {
 	for k, at := range x {
 		if n := len(c.At); n > 0 && c.At[n-1] == at {

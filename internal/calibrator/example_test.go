@@ -14,7 +14,7 @@ var overconfident = calibrator.Data{
 	Label:  []int{0, 0, 0, 1},
 }
 
-// Temperature scaling: fit, apply, keep.
+// Temperature scaling before and after the fit.
 func ExampleMethod_Fit() {
 	temperature, err := calibrator.Choices().Parse("temperature")
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleMethod_Fit() {
 	// after [0.75 0.25]
 }
 
-// Scores 0.9 of which half are right, and 0.1 of which none are: the isotonic fit is the share of each.
+// Half of the scores 0.9 are right, none of the scores 0.1: the isotonic fit maps each score to its share.
 func ExampleMap_Apply() {
 	d := calibrator.Data{
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,
@@ -71,7 +71,7 @@ func ExampleParse() {
 	// Output: temperature: weight [0.50]
 }
 
-// An ONNX model to put behind the classifier.
+// The map as an ONNX model that follows the classifier.
 func ExampleMap_ONNX() {
 	graph, err := calibrator.Identity(overconfident).ONNX()
 	if err != nil {

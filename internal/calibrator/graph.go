@@ -8,14 +8,13 @@ import (
 	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
-// The names of the graph's ends.
+// Names of the graph's input and output.
 const (
-	GraphInput  = "outputs"       // of the model: float32 [N, Columns]
+	GraphInput  = "outputs"       // the classifier's outputs: float32 [N, Columns]
 	GraphOutput = "probabilities" // float32 [N, Classes]
 )
 
-// ONNX is the map as an ONNX model in float32, operator set 13, to be put behind a model: its input is what the model
-// puts out.
+// ONNX returns the map as an ONNX model in float32, operator set 13. Its input is the classifier's output.
 func (m Map) ONNX() ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
 	}}
 }
 
-// graph is a graph in the making. Its methods return names of values.
+// graph builds an ONNX graph. Its methods return names of values.
 type graph struct {
 	m     Map
 	proto *onnxpb.GraphProto
@@ -62,7 +61,7 @@ func (g *graph) name() string {
 	return fmt.Sprintf("v%d", g.named)
 }
 
-// node adds an operator of the inputs.
+// node adds an operator and returns the name of its output.
 func (g *graph) node(op string, attributes []*onnxpb.AttributeProto, inputs ...string) string {
 	out := g.name()
 	g.proto.Node = append(g.proto.Node, &onnxpb.NodeProto{
@@ -73,7 +72,7 @@ func (g *graph) node(op string, attributes []*onnxpb.AttributeProto, inputs ...s
 
 func (g *graph) op(op string, inputs ...string) string { return g.node(op, nil, inputs...) }
 
-// floats is a constant.
+// floats adds a constant.
 func (g *graph) floats(x []float64, dims ...int64) string {
 	t := &onnxpb.TensorProto{Name: proto.String(g.name()), Dims: dims, DataType: proto.Int32(int32(onnxpb.TensorProto_FLOAT))}
 	for _, v := range x {
@@ -96,14 +95,14 @@ func attribute(name string, x int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(x)}
 }
 
-// overColumns are the attributes of a reduction over the columns.
+// overColumns returns the attributes of a reduction over the columns.
 func overColumns() []*onnxpb.AttributeProto {
 	return []*onnxpb.AttributeProto{
 		{Name: proto.String("axes"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1}}, attribute("keepdims", 1),
 	}
 }
 
-// columns are the given columns of a matrix.
+// columns selects columns of a matrix.
 func (g *graph) columns(matrix string, which ...int64) string {
 	return g.node("Gather", []*onnxpb.AttributeProto{attribute("axis", 1)}, matrix, g.ints(which...))
 }
@@ -116,13 +115,13 @@ func (g *graph) cast(x string, to onnxpb.TensorProto_DataType) string {
 	return g.node("Cast", []*onnxpb.AttributeProto{attribute("to", int64(to))}, x)
 }
 
-// finish makes x the output.
+// finish adds the operator that makes the graph's output.
 func (g *graph) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
 	g.node(op, attributes, inputs...)
 	g.proto.Node[len(g.proto.Node)-1].Output[0] = GraphOutput
 }
 
-// multinomial is Map.multinomial.
+// multinomial adds Map.multinomial.
 func (g *graph) multinomial() {
 	z := GraphInput
 	switch {
@@ -144,7 +143,7 @@ func (g *graph) multinomial() {
 	g.finish("Softmax", []*onnxpb.AttributeProto{attribute("axis", 1)}, z)
 }
 
-// classwise is Map.classwise.
+// classwise adds Map.classwise.
 func (g *graph) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
@@ -160,7 +159,7 @@ func (g *graph) classwise() {
 	g.finish("Where", nil, g.op("Greater", sum, g.float(0)), g.op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds is the function odds of class k; s where the map needs it, of probabilities.
+// odds adds the function odds for class k. It computes s only if the map needs it.
 func (g *graph) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.op("Min", g.op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
@@ -172,7 +171,7 @@ func (g *graph) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		z := g.op("Max", g.op("Sub", d, g.node("ReduceMax", overColumns(), d)), g.float(-1e4)) // −∞, to be subtracted
+		z := g.op("Max", g.op("Sub", d, g.node("ReduceMax", overColumns(), d)), g.float(-1e4)) // finite, unlike −∞
 		var others []int64
 		for j := range int64(g.m.Classes) {
 			if j != int64(k) {
@@ -184,7 +183,7 @@ func (g *graph) odds(k int) (s, d string) {
 	return "", clip(d)
 }
 
-// curve is Map.curve number i, of class k.
+// curve adds Map.curve number i, for class k.
 func (g *graph) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {

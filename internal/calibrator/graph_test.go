@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// The graph in ONNX Runtime gives what the map gives, to float32's accuracy, for every method and kind of output.
+// The graph in ONNX Runtime agrees with the map to float32's accuracy, for every method and kind of output.
 func TestGraphIsTheMap(t *testing.T) {
 	path, err := onnx.FindLibrary("")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestGraphIsTheMap(t *testing.T) {
 			held[i] = i%2 == 0
 		}
 		for _, method := range calibrator.Methods {
-			// The other half: the isotonic map jumps at the examples that it was fitted on.
+			// Compare on the other half, as the isotonic map jumps at the examples of its fit.
 			fitted, _ := d.Split(held)
 			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, Bins: 8})
 			if err != nil {
@@ -69,7 +69,7 @@ func TestGraphIsTheMap(t *testing.T) {
 			if err := model.Run(t.Context(), in, out); err != nil {
 				t.Fatal(err)
 			}
-			// A step may fall on the other side of a probability that is computed: those rows are few.
+			// In a few rows rounding moves a computed probability to the other side of a step.
 			far, worst := 0, 0.0
 			for i, p := range m.Apply(d.Values) {
 				if !held[i/shape.classes] {

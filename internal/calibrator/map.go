@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Input says what a classifier's outputs are.
+// Input is the kind of a classifier's outputs.
 type Input string
 
 // Kinds of outputs.
@@ -22,8 +22,8 @@ const (
 	Probabilities Input = "probabilities"
 )
 
-// Data are a classifier's outputs, [N×Columns] row-major, and the labels. One column of two classes is class 1's
-// log-odds or probability.
+// Data are a classifier's outputs, [N×Columns] row-major, and the labels. A single column, for two classes, is the
+// log-odds or probability of class 1.
 type Data struct {
 	Input   Input
 	Columns int
@@ -47,18 +47,18 @@ func (d Data) check() error {
 	return nil
 }
 
-// Schema is the version of the JSON that this program writes. It reads no newer one.
+// Schema is the version of the JSON that this program writes. Newer versions are an error.
 const Schema = 1
 
-// Map is a fitted map. Which parameters it has depends on its method: Weight and Bias for the multinomial ones
-// (temperature, vector, matrix), Platt, Beta or Steps for those that map each class for itself: class 1 alone where
-// there are two, else each, normalised to sum to 1.
+// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
+// Weight and Bias. The others have Platt, Beta or Steps and map each class separately: only class 1 of two classes,
+// else every class, normalised to sum to 1.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
 	Input   Input  `json:"input"`
 	Classes int    `json:"classes"`
-	Columns int    `json:"columns"` // of the input: 1, or one a class
+	Columns int    `json:"columns"` // of the input: 1, or one for each class
 
 	Weight  []float64 `json:"weight,omitempty"` // [classes×classes], row-major: logits z become zW + b; or [classes], diagonal; or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]
@@ -69,29 +69,29 @@ type Map struct {
 	Steps []StepCurve  `json:"steps,omitempty"`
 }
 
-// PlattCurve is σ(A·d + B) of the log-odds d.
+// PlattCurve is σ(A·d + B) for log-odds d.
 type PlattCurve struct {
 	A float64 `json:"a"`
 	B float64 `json:"b"`
 }
 
-// BetaCurve is σ(A ln s − B ln(1−s) + C) of the probability s.
+// BetaCurve is σ(A ln s − B ln(1−s) + C) for a probability s.
 type BetaCurve struct {
 	A float64 `json:"a"`
 	B float64 `json:"b"`
 	C float64 `json:"c"`
 }
 
-// StepCurve is piecewise linear in x, the log-odds d of logits or the probability s of probabilities: from At[k],
-// Value[k] + Slope[k]·(x − At[k]); below At[0], Value[0]. (Probabilities near 1 computed from logits in float32 would
-// run together.)
+// StepCurve is piecewise linear in x: Value[k] + Slope[k]·(x − At[k]) from At[k] on, and Value[0] below At[0]. For
+// logits x is the log-odds d, as float32 could not tell probabilities near 1 apart; for probabilities x is the
+// probability s.
 type StepCurve struct {
 	At    []float64 `json:"at"` // float32 values, ascending
 	Value []float64 `json:"value"`
 	Slope []float64 `json:"slope"`
 }
 
-// Log-odds are taken within ±maxOdds, and logits of probabilities at least at ln tiny: float32 holds both.
+// Log-odds are clamped to ±maxOdds, and logits of probabilities to at least ln tiny; float32 holds both.
 const (
 	maxOdds = 30
 	tiny    = 1e-30
@@ -117,7 +117,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves are the number of maps of single classes.
+// curves is the number of maps of single classes.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1
@@ -173,7 +173,7 @@ func (m Map) Apply(values []float64) []float64 {
 	return out
 }
 
-// logits are the logits z of a row.
+// logits computes the logits z of a row.
 func (m Map) logits(z, row []float64) {
 	switch {
 	case m.Input == Logits && m.Columns == 1:
@@ -213,7 +213,7 @@ func (m Map) affine(p, z []float64) {
 	}
 }
 
-// classwise maps each class for itself and normalises.
+// classwise maps each class separately and normalises.
 func (m Map) classwise(p, row []float64) {
 	if m.Classes == 2 {
 		s, d := odds(m.Input, m.Columns, row, 1)
@@ -236,7 +236,7 @@ func (m Map) classwise(p, row []float64) {
 	}
 }
 
-// odds are the probability s of class k against all others and its log-odds d.
+// odds returns the probability s of class k and its log-odds d against all others.
 func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 	if input == Probabilities {
 		s = row[min(k, columns-1)]
@@ -258,7 +258,7 @@ func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 			}
 		}
 		d = row[k] - (top + math.Log(sum))
-		if math.IsInf(top, -1) { // all others are ruled out
+		if math.IsInf(top, -1) { // all others have probability 0
 			d = maxOdds
 		}
 	}
@@ -271,7 +271,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // softplus is ln(1 + e^x) = −ln(1 − σ(x)).
 func softplus(x float64) float64 { return max(0, x) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// curve is the map of class k alone.
+// curve maps class k alone.
 func (m Map) curve(k int, s, d float64) float64 {
 	switch {
 	case m.Platt != nil:
@@ -294,13 +294,13 @@ func (c StepCurve) value(x float64) float64 {
 	return c.Value[k] + c.Slope[k]*(x-c.At[k])
 }
 
-// Identity is the map that leaves probabilities, or the softmax of logits, as they are.
+// Identity returns the map that keeps probabilities, or the softmax of logits, unchanged.
 func Identity(d Data) Map {
 	return Map{Schema: Schema, Method: "temperature", Input: d.Input, Classes: d.Classes, Columns: d.Columns,
 		Weight: []float64{1}, Bias: make([]float64, d.Classes)}
 }
 
-// Split returns the rows that are not held out, and those that are.
+// Split returns the rows to fit, and the held-out rows.
 func (d Data) Split(held []bool) (fitted, rest Data) {
 	fitted, rest = d, d
 	fitted.Values, fitted.Label, rest.Values, rest.Label = nil, nil, nil, nil

@@ -2,9 +2,9 @@
 //
 // Methods lists temperature, vector, matrix, Platt, isotonic, beta and histogram calibration. Method.Fit fits one on
 // Data (logits or probabilities, and labels) and returns a Map. Map.Apply computes probabilities, Map.ONNX writes the
-// map as a graph to put behind the model, and its JSON is read by Parse. Identity is the map that changes nothing.
+// map as a graph to put behind the model, and Parse reads its JSON. Identity is the map that changes nothing.
 //
-// Package calib measures what a map gains.
+// Package calib measures the calibration before and after.
 package calibrator
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Method is a row of the table of methods.
+// Method is a method of calibration.
 type Method struct {
 	Name string
 	What string // one line of help
-	// Papers are the keys of what it rests on, in docs/references.md, with spaces between.
+	// Papers are the keys of its papers in docs/references.md, separated by spaces.
 	Papers string
 	fit    func(d Data, o Options) (Map, error)
 }
 
-// Methods are all methods, in the order of help.
+// Methods lists all methods, in the order of help.
 var Methods = []Method{
 	{"temperature", "softmax(z/T), one parameter (Guo et al. 2017)", "guo2017", fitTemperature},
 	{"vector", "softmax(w·z + b), a weight and a bias a class (Guo et al. 2017)", "guo2017", fitVector},
@@ -34,7 +34,7 @@ var Methods = []Method{
 	{"histogram", "the share of the class in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
-// Options are the settings of the methods that have some.
+// Options are settings of single methods.
 type Options struct {
 	L2   float64 // vector, matrix: weight of the squared distance from the identity
 	Bins int     // histogram
@@ -43,7 +43,7 @@ type Options struct {
 // String is the method's name.
 func (m Method) String() string { return m.Name }
 
-// Choices are Methods as a user chooses them.
+// Choices lists Methods by the names that a user types.
 func Choices() choice.List[Method] {
 	return choice.Of("method", Methods...).Describe(func(m Method) string { return m.What })
 }
@@ -61,7 +61,7 @@ func (m Method) Fit(d Data, o Options) (Map, error) {
 	return f, f.check()
 }
 
-// Help is a line of help for each method.
+// Help returns a line of help for each method.
 func Help() string {
 	var lines []string
 	for _, m := range Methods {

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// allLogits are the logits [N×Classes] of the data, and the labels.
+// allLogits returns the logits [N×Classes] of the data.
 func (d Data) allLogits() []float64 {
 	m := Map{Input: d.Input, Columns: d.Columns, Classes: d.Classes}
 	out := make([]float64, d.N()*d.Classes)
@@ -40,8 +40,8 @@ func fitMatrix(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, o, d.Classes*d.Classes)
 }
 
-// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over W, with
-// so many weights, and b. It is convex; with L2 > 0 the minimum is there, and alone.
+// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over b and W,
+// which has the given number of weights. The loss is convex; with L2 > 0 it has exactly one minimum.
 func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 	if !(o.L2 > 0) || math.IsInf(o.L2, 0) {
 		return Map{}, fmt.Errorf("L2 %v must be positive: without it there may be no best map", o.L2)
@@ -61,7 +61,7 @@ func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 		Func: func(x []float64) float64 { return l.value(nil, x) },
 		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
-	// A line search that finds no lower point is at the minimum, as far as float64 tells.
+	// If the line search finds no lower point, it is at the minimum to float64's precision.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
@@ -77,7 +77,7 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// likelihood is the function that fitMultinomial minimises, of the weights and then the biases.
+// likelihood is the function that fitMultinomial minimises; its argument is the weights followed by the biases.
 type likelihood struct {
 	d       Data
 	z       []float64
@@ -85,7 +85,7 @@ type likelihood struct {
 	l2      float64
 }
 
-// diagonal is the place of the weight of class k for itself.
+// diagonal is the index of the weight from class k to itself.
 func (l likelihood) diagonal(k int) int {
 	if l.weights == l.d.Classes {
 		return k
@@ -93,7 +93,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value is what is minimised, at x: the mean negative log-likelihood and the penalty; the gradient is written where it is not nil.
+// value returns the loss at x, the mean negative log-likelihood plus the penalty, and writes the gradient if it is not
+// nil.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}
@@ -131,7 +132,7 @@ func (l likelihood) value(gradient, x []float64) float64 {
 	return sum/float64(n) + l.l2*penalty
 }
 
-// negativeLog is −ln softmax(zW + b)_y, and writes the softmax.
+// negativeLog returns −ln softmax(zW + b)_y, and writes the softmax to p.
 func (m Map) negativeLog(p, z []float64, y int) float64 {
 	m.affine(p, z)
 	top := math.Inf(-1)

@@ -1,16 +1,16 @@
-// Package checksum marks a line of text with a checksum of itself, so that whoever reads the line later notices
-// that it has changed. The checksum is CRC-32C (Castagnoli, RFC 3720, §12.1), which finds every flip of one bit and
-// every burst of up to 32; it does not resist someone who wants to deceive, who can compute it too.
+// Package checksum adds a checksum to a line of text, so that a later reader notices changes. The checksum is CRC-32C
+// (Castagnoli, RFC 3720, §12.1), which detects every flip of one bit and every burst of up to 32 bits. It does not
+// protect against deliberate changes, as anyone can compute it.
 //
-// The checksum stands where JSON and CSV readers that know nothing of it find one more key or column, "check":
+// JSON and CSV readers that do not know the checksum see one more key or column, "check":
 //
 //	{"index":0,"radius":0.5,"check":"crc32c:1a2b3c4d"}
 //
 //	index,radius,check
 //	0,0.5,crc32c:1a2b3c4d
 //
-// What resembles a checksum but is not exactly in this form counts as bad, so that damage to the mark does not pass
-// for a line without one.
+// Text that resembles a checksum but is not exactly in this form counts as bad, so that a damaged checksum is not
+// mistaken for a missing one.
 package checksum
 
 import (
@@ -20,13 +20,13 @@ import (
 	"slices"
 )
 
-// State says what a checksum tells of its text.
+// State is the result of verifying a line.
 type State int
 
 // States of a line.
 const (
-	Absent State = iota // there is none
-	Good                // it is that of the text
+	Absent State = iota // the line has no checksum
+	Good                // the checksum matches the text
 	Bad                 // the text or the checksum has changed
 )
 
@@ -54,7 +54,7 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// form is how a JSON object ends that has a checksum: before, the checksum, after. Without one it ends with end.
+// form is the end of a JSON object: before, the checksum, after. Without a checksum the object ends with end.
 type form struct{ before, after, end string }
 
 var (
@@ -62,18 +62,19 @@ var (
 	documentForm = form{",\n  \"check\": \"", "\"\n}\n", "\n}\n"}
 )
 
-// AppendJSON returns line, a JSON object of at least one key without its newline, with the key "check" added as the
-// last: the CRC of all before ,"check".
+// AppendJSON returns line with "check" added as its last key: the CRC of all text before ,"check". line is a JSON
+// object with at least one key, without its newline.
 func AppendJSON(line []byte) []byte { return lineForm.add(line) }
 
-// VerifyJSON returns the line that AppendJSON was given, or line itself if it has no checksum. Without its checksum a
-// bad line is returned too, as far as it can be told apart.
+// VerifyJSON undoes AppendJSON. It returns line itself if there is no checksum, and also cuts a bad checksum off where
+// it can be recognised.
 func VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(line) }
 
-// Seal is AppendJSON for a document as json.MarshalIndent writes it with two blanks a level, and a newline at its end.
+// Seal is AppendJSON for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
+// end.
 func Seal(doc []byte) []byte { return documentForm.add(doc) }
 
-// VerifySealed is VerifyJSON for such a document.
+// VerifySealed is VerifyJSON for a document of Seal.
 func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(doc) }
 
 func (f form) add(text []byte) []byte {
@@ -85,7 +86,7 @@ func (f form) add(text []byte) []byte {
 	return append(appendCell(sealed, crc32.Checksum(head, table)), f.after...)
 }
 
-// nearEnd is how far from the end something is looked for that resembles a checksum: twice its length.
+// nearEnd is the length of the line's end that is searched for damaged checksums: twice the length of a checksum.
 const nearEnd = 64
 
 func (f form) verify(text []byte) ([]byte, State) {
@@ -100,7 +101,7 @@ func (f form) verify(text []byte) ([]byte, State) {
 			}
 		}
 	}
-	// One flipped bit leaves the key or the mark as it was.
+	// One flipped bit leaves either the key or the mark intact.
 	tail := text[max(0, len(text)-nearEnd):]
 	if bytes.Contains(tail, []byte(`"check"`)) || bytes.Contains(tail, []byte(mark)) {
 		return text, Bad
@@ -108,15 +109,15 @@ func (f form) verify(text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// AppendCSV returns row, of a file that begins with header, with the last cell added: the CRC of the header, a newline
-// and the row. Neither has its newline; the header's last column is Column already.
+// AppendCSV returns row with a last cell added: the CRC of the header, a newline and the row. header is the first line
+// of the file and already ends with Column. Neither argument ends with a newline.
 func AppendCSV(header, row []byte) []byte {
 	return appendCell(append(slices.Clone(row), ','), rowSum(header, row))
 }
 
-// VerifyCSV returns the row that AppendCSV was given, or row itself if it has no checksum. A checksum in the last cell
-// is bad under a header whose last column is not Column, and so is a cell of that column that resembles a checksum.
-// So is a checksum behind a tab, or alone on its line: it is not as it was written.
+// VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
+// if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
+// checksum, or if a checksum follows a tab or is alone on its line.
 func VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
@@ -126,12 +127,12 @@ func VerifyCSV(header, row []byte) (body []byte, state State) {
 	case exact:
 		return body, Bad
 	case named && (bytes.Contains(cell, []byte("crc")) || bytes.Contains(cell, []byte("32c:"))):
-		return body, Bad // one flipped bit leaves one of the two halves as it was
+		return body, Bad // one flipped bit leaves one of the two halves intact
 	}
 	return row, Absent
 }
 
-// cutLast cuts the last cell off a line of CSV. What is quoted is not looked at: a checksum is not.
+// cutLast cuts the last cell off a line of CSV. It ignores quotes, as a checksum has none.
 func cutLast(line []byte) (rest, cell []byte) {
 	at := len(line) - 1
 	for at >= 0 && line[at] != ',' && line[at] != '\t' {
@@ -147,7 +148,7 @@ func rowSum(header, row []byte) uint32 {
 
 func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", mark, digits, sum) }
 
-// isCell reports whether b has the form of a checksum; what the digits are, compare looks at.
+// isCell reports whether b has the form of a checksum; compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
 func compare(cell []byte, sum uint32) State {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The sums are those of an independent implementation: CRC-32C bit by bit, from the reflected polynomial.
+// castagnoli is an independent implementation: CRC-32C bit by bit, from the reflected polynomial.
 func castagnoli(text string) uint32 {
 	sum := ^uint32(0)
 	for _, b := range []byte(text) {
@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What comes from elsewhere has no checksum, and is given back as it is.
+// Lines from elsewhere have no checksum and come back unchanged.
 func TestAbsent(t *testing.T) {
 	for _, line := range []string{``, `{}`, `{"a":1}`, `{"checked":true}`, `{"crc32c":"12345678"}`, "}", `{"check":1,` + strings.Repeat(" ", 80) + `"a":2}`} {
 		if got, state := VerifyJSON([]byte(line)); state != Absent || string(got) != line {
@@ -133,7 +133,7 @@ func TestEveryFlipIsBad(t *testing.T) {
 	t.Logf("%d flips", n)
 }
 
-// A checksum that is right, but does not stand behind a comma.
+// A correct checksum that does not follow a comma.
 func TestSeparator(t *testing.T) {
 	header := []byte("a,check")
 	cell := appendCell(nil, rowSum(header, nil))
@@ -147,7 +147,7 @@ func TestSeparator(t *testing.T) {
 	}
 }
 
-// A line that lost or gained bytes at either end is bad, as long as its mark is there.
+// A line that lost or gained bytes at either end is bad if its mark remains.
 func TestCut(t *testing.T) {
 	line := AppendJSON([]byte(bodies[1]))
 	for cut := 1; cut <= cellLen; cut++ {
@@ -175,8 +175,7 @@ func TestNoObject(t *testing.T) {
 	}
 }
 
-// FuzzVerify: only a line that AppendJSON, Seal or AppendCSV makes is good, and taking the mark off gives what they
-// were given.
+// FuzzVerify: only lines from AppendJSON, Seal or AppendCSV are good, and verifying them returns the original.
 func FuzzVerify(f *testing.F) {
 	for _, body := range bodies {
 		f.Add([]byte("a,check"), AppendJSON([]byte(body)))

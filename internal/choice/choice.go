@@ -1,5 +1,5 @@
-// Package choice holds lists of values that a user chooses by name: the parser, the help of a flag, the completion of a
-// shell and the lists of tests all come from one List.
+// Package choice holds lists of values that a user chooses by name: the parser, the help of a flag, shell completion
+// and the lists in tests all use one List.
 package choice
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// List are the values of one kind, in the order of help.
+// List holds the values of one kind, in the order of help.
 type List[T fmt.Stringer] struct {
 	kind     string // in errors about files
 	values   []T
@@ -15,27 +15,27 @@ type List[T fmt.Stringer] struct {
 	optional bool
 }
 
-// Of lists values by their String. The kind names them in errors: "precision".
+// Of lists values by their String. kind, such as "precision", names them in errors.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
 
-// Describe returns l with a line of help for each value.
+// Describe returns l with a line of help for each value, what(value).
 func (l List[T]) Describe(what func(T) string) List[T] {
 	l.what = what
 	return l
 }
 
-// Optional returns l where no name at all stands for the zero value.
+// Optional returns l with "" as a name of the zero value.
 func (l List[T]) Optional() List[T] {
 	l.optional = true
 	return l
 }
 
-// Values are all of them.
+// Values returns all values.
 func (l List[T]) Values() []T { return l.values }
 
-// Names are their names.
+// Names returns the names of all values.
 func (l List[T]) Names() []string {
 	names := make([]string, len(l.values))
 	for i, v := range l.values {
@@ -44,7 +44,7 @@ func (l List[T]) Names() []string {
 	return names
 }
 
-// What is the line of help for v, or "".
+// What returns the line of help for v, or "".
 func (l List[T]) What(v T) string {
 	if l.what == nil {
 		return ""
@@ -52,7 +52,7 @@ func (l List[T]) What(v T) string {
 	return l.what(v)
 }
 
-// String is the list in a sentence: "a, b or c".
+// String returns the names as in a sentence: "a, b or c".
 func (l List[T]) String() string { return Or(l.Names()) }
 
 // Described is String with each value's help in brackets.
@@ -75,7 +75,7 @@ func Or(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// Parse returns the value of a name. The error lists the names that there are.
+// Parse returns the value with a name. Its error lists the valid names.
 func (l List[T]) Parse(name string) (T, error) {
 	var none T
 	if name == "" && l.optional {
@@ -89,8 +89,8 @@ func (l List[T]) Parse(name string) (T, error) {
 	return none, fmt.Errorf("%.40q: want %s", name, l)
 }
 
-// Unmarshal is Parse as encoding.TextUnmarshaler has it, for files: its error names the kind. It leaves to as it is
-// where the name is unknown.
+// Unmarshal is Parse in the form of encoding.TextUnmarshaler, for files. Its error names the kind. If the name is
+// unknown, *to keeps its value.
 func (l List[T]) Unmarshal(text []byte, to *T) error {
 	v, err := l.Parse(string(text))
 	if err != nil {

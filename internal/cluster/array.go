@@ -16,30 +16,30 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Array is a run of certify as a job array of Slurm: a task a shard. Its folder, RUN.shards beside the run folder RUN,
-// holds array.json (this), array.sh, the shards' run folders part0, part1… and the logs.
+// Array is a run of certify as a job array of Slurm, one task for each shard. Its folder, RUN.shards beside the run
+// folder RUN, holds the Array as array.json, the script array.sh, the shards' run folders part0, part1… and the logs.
 type Array struct {
 	Shards  int      `json:"shards"`
 	Seed    uint64   `json:"seed"`
 	Out     string   `json:"out"`     // the merged run folder, absolute
-	Dir     string   `json:"dir"`     // in which the tasks run, absolute
+	Dir     string   `json:"dir"`     // working directory of the tasks, absolute
 	Program string   `json:"program"` // rscert, absolute
 	Options []string `json:"options"` // of sbatch
-	Certify []string `json:"certify"` // flags, but those that the shards set
-	AtOnce  int      `json:"at_once"` // tasks that run at a time; 0: as many as Slurm lets
+	Certify []string `json:"certify"` // flags, without those that the shards set
+	AtOnce  int      `json:"at_once"` // tasks running at a time; 0: as many as Slurm allows
 	Jobs    []Job    `json:"jobs,omitempty"`
 
-	OwnThreads bool `json:"own_threads"` // Certify says how many threads
+	OwnThreads bool `json:"own_threads"` // Certify sets the number of threads
 }
 
-// Job is a submission of some shards.
+// Job is one submission of some shards.
 type Job struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster,omitempty"` // of a federation
 	Shards  []int  `json:"shards"`
 }
 
-// ShardsFolder is where the shards of the run out are.
+// ShardsFolder is the folder with the shards of the run out.
 func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 
 // Folder is the array's own folder.
@@ -62,14 +62,14 @@ func (a *Array) Parts() []string {
 // Script is the path of the script that sbatch is given.
 func (a *Array) Script() string { return filepath.Join(a.Folder(), "array.sh") }
 
-// log is where a task of a job writes.
+// log is the path of a task's log.
 func (a *Array) log(job, task string) string {
 	return filepath.Join(a.Folder(), "log", job+"_"+task+".txt")
 }
 
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
-// Create makes the array's folder with the script. It refuses a folder that is there.
+// Create makes the array's folder with the script. It fails if the folder exists.
 func (a *Array) Create() error {
 	if err := os.MkdirAll(filepath.Dir(a.Folder()), 0o755); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (a *Array) Create() error {
 	return a.Save()
 }
 
-// Save records the array.
+// Save writes array.json.
 func (a *Array) Save() error {
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *Array) Save() error {
 	return durable.WriteFile(a.recordPath(), append(text, '\n'))
 }
 
-// Load reads the array whose merged run is out.
+// Load reads the array with the merged run out.
 func Load(out string) (*Array, error) {
 	a := &Array{Out: out}
 	text, err := os.ReadFile(a.recordPath())
@@ -114,7 +114,7 @@ func Load(out string) (*Array, error) {
 	return a, nil
 }
 
-// Same returns an error that names what the array was begun with and other is not: its shards would not fit.
+// Same returns an error if the shards of other would not fit the array. The error names the setting that differs.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
 		what        any
@@ -141,7 +141,7 @@ func (a *Array) Resume(other *Array) error {
 	return a.Save()
 }
 
-// Text is the script of a task. The shard is the task's number: an array of some of the tasks has the same shards.
+// Text is the script of a task. The task's number is its shard, also in an array with only some of the tasks.
 func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -164,14 +164,14 @@ func (a *Array) Text() string {
 	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed),
 		fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards),
 		"--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
-	if !a.OwnThreads { // a cluster need not confine a task to its processors
+	if !a.OwnThreads { // a cluster may not confine a task to its processors
 		words = append(words, `--threads "${SLURM_CPUS_ON_NODE:-0}"`)
 	}
 	line("%s", strings.Join(words, " "))
 	return b.String()
 }
 
-// tasks is the value of sbatch's --array: all shards, or those named.
+// tasks is the value of sbatch's --array: the given shards, or all if nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Shards-1)
 	if len(shards) > 0 {

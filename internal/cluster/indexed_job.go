@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// IndexedJob is a run of certify as an Indexed Job of Kubernetes: a pod a shard, on one volume.
+// IndexedJob is a run of certify as an Indexed Job of Kubernetes: one pod for each shard, all on one volume.
 type IndexedJob struct {
 	Name    string
-	Image   string // with rscert as its entry point's program, on the PATH
-	Claim   string // PersistentVolumeClaim with model and data, for the results too
-	Mount   string // of the volume; pods run in it
+	Image   string // container image with rscert on its PATH
+	Claim   string // PersistentVolumeClaim for model, data and results
+	Mount   string // mount path of the volume, and the pods' working directory
 	Shards  int
-	AtOnce  int // pods at a time; 0: all
-	Retries int // of a shard
-	CPUs    int // of a pod
-	GPUs    int // of a pod
-	FSGroup int // group that the volume is given to; 0: it is left as it is
+	AtOnce  int // pods running at a time; 0: all
+	Retries int // attempts after the first, for each shard
+	CPUs    int // per pod
+	GPUs    int // per pod
+	FSGroup int // group that owns the volume; 0: unchanged
 	Memory  string
 	Seed    uint64
-	Out     string   // the merged run folder, as the pods see it
-	Certify []string // flags, but those that the shards set
+	Out     string   // the merged run folder, a path in the pods
+	Certify []string // flags, without those that the shards set
 
-	OwnThreads bool // Certify says how many threads
+	OwnThreads bool // Certify sets the number of threads
 }
 
-// Manifest is a Job of batch/v1, of which it has what IndexedJob sets.
+// Manifest is a Job of batch/v1, with the fields that IndexedJob sets.
 type Manifest struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -125,11 +125,12 @@ type claim struct {
 	Name string `json:"claimName"`
 }
 
-// containerName is that of the pods' only container.
+// containerName names the pods' only container.
 const containerName = "rscert"
 
-// Manifest is the Job that samples the shards. A shard that fails begins again, Retries times, and goes on where it
-// stopped; wrong input (exit code 2) is not tried again, and a pod that its node lost counts as no failure.
+// Manifest returns the Job that samples the shards. Kubernetes restarts a failed shard up to Retries times, and the
+// shard resumes where it stopped. Wrong input (exit code 2) is not retried, and a pod lost with its node does not count
+// as a failure.
 func (j IndexedJob) Manifest() Manifest {
 	words := []string{"rscert", "certify"}
 	for _, flag := range j.Certify {
@@ -154,7 +155,7 @@ func (j IndexedJob) Manifest() Manifest {
 	return m
 }
 
-// Merge is the Job that merges the shards.
+// Merge returns the Job that merges the shards.
 func (j IndexedJob) Merge() Manifest {
 	words := []string{"rscert", "merge"}
 	for i := range j.Shards {
@@ -176,12 +177,12 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 	var security *podSecurity
 	if j.FSGroup > 0 {
-		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // and not file by file at every start
+		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // do not change every file at every start
 	}
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},
 		Spec: jobSpec{Template: podTemplate{podSpec{
-			RestartPolicy: "Never", // which podFailurePolicy asks for
+			RestartPolicy: "Never", // podFailurePolicy needs this
 			Security:      security,
 			Containers: []container{{
 				Name: containerName, Image: j.Image, Command: words, WorkingDir: j.Mount, Resources: resources{a, limits},
@@ -192,5 +193,5 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 }
 
-// literal is a word in which Kubernetes finds no $(VARIABLE).
+// literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
 func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }

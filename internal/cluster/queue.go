@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Task is what Slurm says of a task of an array.
+// Task is Slurm's state of a task of an array.
 type Task struct {
-	State  string // as Slurm names it: PENDING, RUNNING, FAILED…
-	Reason string // of its state
-	Exit   int    // its exit code, if it ended by itself
-	Signal int    // that ended it; 0: none
+	State  string // PENDING, RUNNING, FAILED…
+	Reason string // reason of the state
+	Exit   int    // exit code, if it ended by itself
+	Signal int    // signal that ended it; 0: none
 }
 
-// ended are the states that a task does not leave. In all others it may still write to its folder.
+// ended are the final states of a task. In any other state it may still write to its folder.
 var ended = []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
 	"PREEMPTED", "REVOKED"}
 
-// Ended reports whether the task is over. One that Slurm no longer knows is.
+// Ended reports whether the task is over. A task that Slurm no longer knows is over.
 func (t Task) Ended() bool { return t.State == "" || slices.Contains(ended, t.State) }
 
 func (t Task) String() string {
@@ -35,11 +35,11 @@ func (t Task) String() string {
 	return s
 }
 
-// queueFormat is what squeue --Format is asked for: a line a task, fields of any length.
+// queueFormat is the argument of squeue --Format: one line for each task, with fields of any length.
 const queueFormat = "ArrayTaskID:|,State:|,Reason:|,exit_code:"
 
-// parseQueue reads the lines of squeue --Format queueFormat --array: the tasks of one job by their numbers. Slurm
-// writes an exit code there as wait(2) does.
+// parseQueue reads the output of squeue --Format queueFormat --array: the tasks of one job by their numbers. Exit codes
+// there have the form of wait(2).
 func parseQueue(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {
@@ -57,8 +57,8 @@ func parseQueue(text string) (map[int]Task, error) {
 	return tasks, nil
 }
 
-// parseAccounting reads the lines of sacct --format=JobID,State,ExitCode --parsable2: the tasks of one job. Steps,
-// and tasks not begun yet ("12_[3-5]"), are left out.
+// parseAccounting reads the output of sacct --format=JobID,State,ExitCode --parsable2: the tasks of one job, without
+// steps and tasks not begun yet ("12_[3-5]").
 func parseAccounting(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {
@@ -83,7 +83,7 @@ func parseAccounting(text string) (map[int]Task, error) {
 	return tasks, nil
 }
 
-// parseJob reads what sbatch --parsable prints: the job's number, and its cluster in a federation.
+// parseJob reads the output of sbatch --parsable: the job's number, and its cluster in a federation.
 func parseJob(text string) (Job, error) {
 	id, cluster, _ := strings.Cut(strings.TrimSpace(text), ";")
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// Slurm talks to the Slurm cluster of this machine by its own programs.
+// Slurm talks to this machine's Slurm cluster through sbatch, squeue and sacct.
 type Slurm struct{}
 
-// Submit queues tasks of the array: all, or some shards.
+// Submit queues tasks of the array: the given shards, or all if nil.
 func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	out, err := output(ctx, "sbatch", "--parsable", "--array="+a.tasks(shards), a.Script())
 	if err != nil {
@@ -25,7 +25,8 @@ func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	return job, err
 }
 
-// Tasks asks for the tasks of a job that has not ended long ago; of one that has, sacct, where the cluster keeps accounts.
+// Tasks returns the tasks of a job, from squeue, or from sacct for a job that ended long ago, if the cluster keeps
+// accounts.
 func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	out, err := output(ctx, "squeue", j.args("--noheader", "--array", "--states=all", "--Format="+queueFormat, "--jobs="+j.ID)...)
 	if err != nil && !strings.Contains(err.Error(), "Invalid job id") {
@@ -37,7 +38,7 @@ func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	}
 	out, err = output(ctx, "sacct", j.args("--noheader", "--array", "--parsable2", "--allocations", "--format=JobID,State,ExitCode", "--jobs="+j.ID)...)
 	if err != nil {
-		return tasks, nil // no accounts are kept here: the folders say what is done
+		return tasks, nil // this cluster keeps no accounts: rely on the folders
 	}
 	accounts, err := parseAccounting(out)
 	for id, task := range accounts {
@@ -55,7 +56,7 @@ func (j Job) args(args ...string) []string {
 	return args
 }
 
-// output runs a program of Slurm. Its error ends with what the program said.
+// output runs a program of Slurm. Its error ends with the program's own message.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// standIn puts a shell script on the PATH, alone, under the name of a program of Slurm.
+// standIn replaces the PATH by a folder of shell scripts, named like programs of Slurm.
 func standIn(t *testing.T, scripts map[string]string) {
 	dir := t.TempDir()
 	for name, text := range scripts {
@@ -37,7 +37,7 @@ func TestSlurmRefuses(t *testing.T) {
 	}
 }
 
-// Slurm forgets a job some minutes after its end; then sacct is asked, if it can be.
+// Slurm forgets a job some minutes after its end; then Tasks asks sacct, if there is one.
 func TestSlurmForgets(t *testing.T) {
 	unknown := "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 	job := Job{ID: "12", Cluster: "east", Shards: []int{0, 1}}

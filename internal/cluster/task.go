@@ -1,6 +1,7 @@
-// Package cluster spreads the shards of a run over many machines. An Array is a job array of Slurm, which Submit hands
-// to a Queue; an IndexedJob is a Job of Kubernetes, of which Manifest is the YAML. TaskShard tells a task which shard is
-// its own. A shard is done when its run folder is complete; the scheduler only knows which tasks still run.
+// Package cluster spreads the shards of a run over many machines. An Array is a job array of Slurm, which Submit puts
+// into a Queue and Watch follows to its end. An IndexedJob is a Job of Kubernetes, written by Manifest.YAML. TaskShard
+// tells a task its own shard. A shard is done when its run folder is complete; the scheduler only knows which tasks
+// still run.
 package cluster
 
 import (
@@ -12,18 +13,19 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod its index and not
-// the number of completions; a Slurm array of which only some tasks are submitted again is smaller than the run.
+// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod its index, but not
+// the number of completions. A Slurm array that repeats only some tasks is smaller than the run.
 const ShardsVariable = "RSCERT_SHARDS"
 
-// What schedulers tell their tasks.
+// Environment variables that schedulers set for their tasks.
 const (
 	kubernetesIndex = "JOB_COMPLETION_INDEX"
 	slurmTask       = "SLURM_ARRAY_TASK_ID"
 )
 
-// TaskShard is the shard of this task of a Slurm job array or a Kubernetes Indexed Job, told from its environment. In
-// an array the tasks are numbered by --array=FIRST-LAST[:STEP]; with ShardsVariable its index counts from 0.
+// TaskShard reads the environment of a task of a Slurm job array or a Kubernetes Indexed Job and returns its shard.
+// --array=FIRST-LAST[:STEP] numbers the tasks of an array; with ShardsVariable the task's index is its shard and counts
+// from 0.
 func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)
@@ -31,7 +33,7 @@ func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
 	case slurm && kubernetes:
 		return runfolder.Shard{}, hint.Add(fmt.Errorf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: %s i/k", param.Shard)
 	case !slurm && !kubernetes:
-		return runfolder.Shard{}, hint.Add(fmt.Errorf("neither %s nor %s is set: this is no task of a job array", slurmTask, kubernetesIndex),
+		return runfolder.Shard{}, hint.Add(fmt.Errorf("neither %s nor %s is set: this is not a task of a job array", slurmTask, kubernetesIndex),
 			"name the shard: %s i/k", param.Shard)
 	}
 	e := environment{lookup: lookup}
@@ -51,7 +53,7 @@ func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
 	return s, e.err
 }
 
-// environment reads numbers; err is the first that went wrong.
+// environment reads numbers from variables; err is the first error.
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error
@@ -70,8 +72,8 @@ func (e *environment) number(name string) int {
 	return n
 }
 
-// arrayTask is the turn of a task among those of its array, which must be evenly spaced: of --array=1,5,7 the
-// environment does not say which comes when.
+// arrayTask is the position of a task in its array. Task numbers must be evenly spaced: for --array=1,5,7 the
+// environment does not reveal the position.
 func (e *environment) arrayTask() runfolder.Shard {
 	id, first, last := e.number(slurmTask), e.number("SLURM_ARRAY_TASK_MIN"), e.number("SLURM_ARRAY_TASK_MAX")
 	count, step := e.number("SLURM_ARRAY_TASK_COUNT"), 1
@@ -79,7 +81,7 @@ func (e *environment) arrayTask() runfolder.Shard {
 		step = e.number("SLURM_ARRAY_TASK_STEP")
 	}
 	if e.err == nil && (step < 1 || last-first != (count-1)*step || (id-first)%step != 0) {
-		e.err = hint.New(fmt.Sprintf("the array has %d tasks from %d to %d in no even steps", count, first, last),
+		e.err = hint.New(fmt.Sprintf("the array has %d tasks from %d to %d, not evenly spaced", count, first, last),
 			fmt.Sprintf("set %s to the number of shards, and number the tasks from 0", ShardsVariable))
 	}
 	if e.err != nil {

@@ -19,28 +19,28 @@ import (
 // Queue is a scheduler of job arrays.
 type Queue interface {
 	Submit(ctx context.Context, a *Array, shards []int) (Job, error)
-	// Tasks are those of a job, by their numbers; one that is long over may be left out.
+	// Tasks returns the tasks of a job by their numbers; it may leave out tasks that ended long ago.
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 
-// Watch carries an array to its end.
+// Watch waits for an array and submits failed shards again.
 type Watch struct {
 	Queue   Queue
-	Retries int                                              // times that a shard is submitted again after it has failed
-	Every   time.Duration                                    // between two questions to the queue
-	Note    func(format string, args ...any)                 // of what happened
-	Show    func(done, total int, note string)               // of all shards' examples; total 0: not known yet
+	Retries int                                              // resubmissions of a failed shard
+	Every   time.Duration                                    // time between queries of the queue
+	Note    func(format string, args ...any)                 // reports events
+	Show    func(done, total int, note string)               // examples done in all shards; total 0: unknown yet
 	Extent  func(dir string) (runfolder.Extent, error)       // runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error // Pause
 }
 
-// maxSilent is how often in a row the queue may fail to answer: a controller that is started again takes a while.
+// maxSilent is the number of consecutive queries that may fail: a controller takes a while to restart.
 const maxSilent = 30
 
-// wrongInput is rscert's exit code for wrong usage or input, which another attempt does not mend.
+// wrongInput is rscert's exit code for wrong usage or input; another attempt would fail too.
 const wrongInput = 2
 
-// Submit queues shards and records it.
+// Submit queues shards and records the job in the array.
 func Submit(ctx context.Context, q Queue, a *Array, shards []int) (Job, error) {
 	job, err := q.Submit(ctx, a, shards)
 	if err != nil {
@@ -50,7 +50,7 @@ func Submit(ctx context.Context, q Queue, a *Array, shards []int) (Job, error) {
 	return job, a.Save()
 }
 
-// Unfinished are the shards that must be submitted: neither finished nor in the queue.
+// Unfinished returns the shards to submit: neither finished nor in the queue.
 func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	tasks, err := w.tasks(ctx, a, a.Jobs)
 	if err != nil {
@@ -69,9 +69,9 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	return left, nil
 }
 
-// tasks asks for the task that each shard was submitted as last.
+// tasks returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
-	last := make([]int, a.Shards) // job of each shard, from 1
+	last := make([]int, a.Shards) // latest job of each shard, from 1
 	for j, job := range jobs {
 		for _, shard := range job.Shards {
 			last[shard] = j + 1
@@ -95,7 +95,7 @@ func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, 
 	return latest, nil
 }
 
-// watched is where a shard is.
+// watched is the state of a shard.
 type watched struct {
 	extent  runfolder.Extent
 	task    Task
@@ -104,8 +104,8 @@ type watched struct {
 	failed  bool
 }
 
-// Run waits until all shards are finished. A shard that fails is submitted again, at most Retries times. Once no shard
-// is left in the queue, those given up are an error.
+// Run waits until all shards are finished. A shard that fails is submitted again, at most Retries times. Once the queue
+// holds no shard, Run returns an error if it gave up any.
 func (w *Watch) Run(ctx context.Context, a *Array) error {
 	shards := make([]watched, a.Shards)
 	for silent := 0; ; {
@@ -134,7 +134,7 @@ func (w *Watch) Run(ctx context.Context, a *Array) error {
 	}
 }
 
-// step takes in what the queue and the folders say, and submits what has failed.
+// step updates the shards from the queue and the folders, and submits failed ones again.
 func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[int]Task) (over bool, err error) {
 	var again []int
 	over = true
@@ -150,7 +150,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 		switch {
 		case !s.task.Ended():
 			over = false
-		// A folder on a network's disk may seem to be behind for a while, and a task's own exit code is not.
+		// A folder on a network's disk may be out of date for a while; a task's exit code is not.
 		case s.task.State == "COMPLETED", s.task.State == "" && s.extent.Finished:
 			s.over = true
 		case s.retries < w.Retries && s.task.Exit != wrongInput:
@@ -170,7 +170,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 	return false, err
 }
 
-// show tells how far all shards are.
+// show reports the progress of all shards.
 func (w *Watch) show(shards []watched) {
 	var done, total, running, waiting int
 	reason := ""
@@ -192,7 +192,7 @@ func (w *Watch) show(shards []watched) {
 	w.Show(done, total, note)
 }
 
-// verdict is what became of the shards, of which all are over.
+// verdict returns an error if any shard failed; all are over.
 func (w *Watch) verdict(a *Array, shards []watched) error {
 	var failed []int
 	for i, s := range shards {
@@ -208,7 +208,7 @@ func (w *Watch) verdict(a *Array, shards []watched) error {
 	return hint.Add(err, "the logs are in %s; mend it and go on with %s", a.Folder()+"/log", param.Resume)
 }
 
-// lastWords is what rscert said last in the log of a shard's last task, as ": …".
+// lastWords is rscert's last message in the log of a shard's last task, as ": …".
 func (a *Array) lastWords(shard int) string {
 	for _, job := range slices.Backward(a.Jobs) {
 		if !slices.Contains(job.Shards, shard) {
@@ -241,7 +241,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Interrupted adds to the error of a wait that was broken off what goes on without it.
+// Interrupted adds a hint to the error of a cancelled wait: the tasks go on without it.
 func (a *Array) Interrupted(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes the manifest as people edit it: the fields of its JSON, which is YAML too, in their order.
+// YAML writes the manifest in block style, for people to edit, with the fields of its JSON in order.
 func (m Manifest) YAML() (string, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -28,10 +28,10 @@ func (m Manifest) YAML() (string, error) {
 	return out.String(), e.Close()
 }
 
-// word is a string that reads the same without quotes. The encoder quotes what a reader would take for no string.
+// word matches strings that need no quotes. The encoder quotes strings that look like another type.
 var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 
-// asBlocks takes JSON's braces, brackets and needless quotes off a node and those below it.
+// asBlocks removes JSON's braces, brackets and needless quotes from a node and its children.
 func asBlocks(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode || word.MatchString(n.Value) {
 		n.Style = 0

@@ -1,4 +1,4 @@
-// Package decimal computes exactly with the numbers that files of results say: the decimals, not the floats next to them.
+// Package decimal computes exactly with the decimals written in files of results, not with the floats nearest to them.
 package decimal
 
 import (
@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// Of is the shortest decimal that reads back as x, exactly: the number that a file of results says. x is finite.
+// Of returns, exactly, the shortest decimal that reads back as x: the number in a file of results. x is finite.
 func Of(x float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // FormatFloat writes what SetString reads
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString reads every output of FormatFloat
 	return r
 }
 
-// Float is the float64 next to r, the largest of them where r is beyond: a radius that stands for +∞ is so large.
+// Float is the float64 nearest to r, at most the largest float64, which stands for an infinite radius.
 func Float(r *big.Rat) float64 {
 	x, _ := r.Float64()
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
@@ -37,7 +37,7 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum is Σ x as decimals, exactly.
+// Sum is the exact sum of the decimals of xs.
 func Sum(xs []float64) *big.Rat {
 	sum := new(big.Rat)
 	for _, x := range xs {
@@ -46,8 +46,8 @@ func Sum(xs []float64) *big.Rat {
 	return sum
 }
 
-// MeanDown is sum/n, n > 0, rounded down: for an average that must not be overstated. A sum beyond the floats, with a term
-// that stands for +∞, makes a mean that stands for it too.
+// MeanDown is sum/n, n > 0, rounded down, so that an average is never overstated. If the sum exceeds the largest
+// float64, as a term stands for +∞, the mean stands for +∞ too.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {
 		return math.MaxFloat64

@@ -1,8 +1,8 @@
-// Package diffusion finds the timestep at which a diffusion model expects as much noise as an input has.
+// Package diffusion finds the timestep at which a diffusion model expects the noise of an input.
 //
-// A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly 0.
-// So a noisy input u + s·ε, scaled by √ᾱ_t, is what the model knows at the t where s = √((1−ᾱ_t)/ᾱ_t) (Carlini et al. 2023,
-// "(Certified!!) Adversarial Robustness for Free!", section 3).
+// A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly
+// 0. So a noisy input u + s·ε, scaled by √ᾱ_t, follows the model's distribution at the t with s = √((1−ᾱ_t)/ᾱ_t)
+// (Carlini et al. 2023, "(Certified!!) Adversarial Robustness for Free!", section 3).
 package diffusion
 
 import (
@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// Schedule is ᾱ_t of t = 0, 1, …: numbers in (0, 1) that fall.
+// Schedule is ᾱ_t for t = 0, 1, …: decreasing numbers in (0, 1).
 type Schedule []float64
 
-// steps is the number of timesteps of the schedules that have a name.
+// steps is the number of timesteps of the named schedules.
 const steps = 1000
 
-// Linear is the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4): β_t from 10⁻⁴ to 0.02
-// in equal steps, ᾱ_t = Π_{s≤t} (1−β_s).
+// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4): β_t from 10⁻⁴
+// to 0.02 in equal steps, ᾱ_t = Π_{s≤t} (1−β_s).
 func Linear() Schedule {
 	return fromBetas(func(t int) float64 { return 1e-4 + (0.02-1e-4)*float64(t)/(steps-1) })
 }
 
-// Cosine is the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models", equation 17):
-// β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
+// Cosine returns the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models",
+// equation 17): β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
 func Cosine() Schedule {
 	f := func(t int) float64 {
 		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)
@@ -47,7 +47,7 @@ func fromBetas(beta func(t int) float64) Schedule {
 	return s
 }
 
-// Open is the schedule of a name, linear or cosine, or of a file with a line for each ᾱ_t.
+// Open returns the named schedule, linear or cosine, or reads a file with a line for each ᾱ_t.
 func Open(name string) (Schedule, error) {
 	switch name {
 	case "linear":
@@ -58,7 +58,7 @@ func Open(name string) (Schedule, error) {
 	return read(name)
 }
 
-// maxSteps is above the timesteps of any model.
+// maxSteps exceeds the number of timesteps of any model.
 const maxSteps = 1 << 20
 
 func read(path string) (s Schedule, err error) {
@@ -83,7 +83,7 @@ func read(path string) (s Schedule, err error) {
 		v, err := strconv.ParseFloat(text, 64)
 		switch {
 		case err != nil || !(v > 0 && v < 1):
-			return nil, fmt.Errorf("%s: line %d: %.40q is no number between 0 and 1", path, line, text)
+			return nil, fmt.Errorf("%s: line %d: %.40q is not a number between 0 and 1", path, line, text)
 		case len(s) > 0 && v >= s[len(s)-1]:
 			return nil, fmt.Errorf("%s: line %d: %v is not less than %v of the timestep before: want ᾱ_t, the product of 1−β up to t",
 				path, line, v, s[len(s)-1])
@@ -101,14 +101,14 @@ func read(path string) (s Schedule, err error) {
 	return s, nil
 }
 
-// Noise is √((1−ᾱ_t)/ᾱ_t): the noise to a signal of 1 at a timestep.
+// Noise is √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
-// ErrBeyond is wrapped by Timestep where no timestep has as much noise, or as little.
+// ErrBeyond: every timestep has less noise than the input, or every timestep has more. Timestep wraps it.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep is the t whose Noise is nearest to that of the input, for data in the model's own range. Of two at the same
-// distance it is the smaller.
+// Timestep returns the t with Noise(t) nearest to noise, the input's standard deviation in the model's own range; the
+// smaller one of two equally near.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

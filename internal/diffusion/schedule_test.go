@@ -13,7 +13,7 @@ import (
 func TestSchedules(t *testing.T) {
 	for name, c := range map[string]struct {
 		alpha map[int]float64
-		steps map[float64]int // nearest to a noise
+		steps map[float64]int // timestep nearest to a noise
 	}{
 		"linear": {
 			map[int]float64{0: 0.9999, 1: 0.9997800920720721, 100: 0.8951415908975365, 500: 0.07779665836502389, 999: 4.035829765375676e-05},
@@ -66,7 +66,7 @@ func TestFile(t *testing.T) {
 	if got := s.Noise(2); got != 2 {
 		t.Errorf("noise %v, want 2", got)
 	}
-	// 1.5 is as near to 1 as to 2.
+	// 1.5 is equally near to 1 and 2.
 	for noise, want := range map[float64]int{1.4: 1, 1.5: 1, 1.6: 2} {
 		if got, err := s.Timestep(noise); got != want || err != nil {
 			t.Errorf("noise %v is of timestep %d, want %d (%v)", noise, got, want, err)
@@ -76,10 +76,10 @@ func TestFile(t *testing.T) {
 		"":                         "no timesteps",
 		"0.9\n0.9\n":               "line 2: 0.9 is not less than 0.9",
 		"0.5\n0.9\n":               "line 2: 0.9 is not less than 0.5",
-		"1\n":                      `line 1: "1" is no number between 0 and 1`,
-		"0\n":                      "no number between 0 and 1",
-		"NaN\n":                    "no number",
-		"0.9 0.8\n":                "no number",
+		"1\n":                      `line 1: "1" is not a number between 0 and 1`,
+		"0\n":                      "not a number between 0 and 1",
+		"NaN\n":                    "not a number",
+		"0.9 0.8\n":                "not a number",
 		strings.Repeat("9", 1<<17): "token too long",
 	} {
 		if _, err := open(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {

@@ -1,5 +1,5 @@
-// Package durable writes files that are whole after a power cut. WriteFile makes a file appear at once or not at all,
-// SyncFolder makes a folder's names survive, CheckName finds out that an open file lost its name.
+// Package durable writes files that survive a power cut. WriteFile makes a file appear whole or not at all, SyncFolder
+// makes a folder's names survive, and CheckName reports an open file that lost its name.
 package durable
 
 import (
@@ -11,12 +11,11 @@ import (
 	"syscall"
 )
 
-// Temporary is the beginning of the names of files that are not whole yet. An
-// interrupted WriteFile leaves one behind.
+// Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves one behind.
 const Temporary = ".rscert-"
 
-// WriteFile writes a file that appears whole or not at all: a temporary file beside it
-// is synced and renamed, then the folder is synced.
+// WriteFile writes a file that appears whole or not at all: it syncs a temporary file beside path, renames it, then
+// syncs the folder.
 func WriteFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), Temporary+"*")
 	if err != nil {
@@ -46,7 +45,7 @@ func WriteFile(path string, data []byte) (err error) {
 	return SyncFolder(filepath.Dir(path))
 }
 
-// SyncFolder makes the names in a folder survive a power cut. Not every system can.
+// SyncFolder makes the names in a folder survive a power cut, where the system can do that.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -59,7 +58,7 @@ func SyncFolder(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file: what is written to a file that nobody finds is lost.
+// CheckName returns an error unless path still names the open file: data written to a file without a name is lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package fixedpoint sums numbers of [0, 1] exactly. A number becomes a multiple
-// of 2⁻⁶³, rounded to the side that the caller asks for, and sums are 128-bit
-// integers: they do not depend on the order of the terms, have no rounding error
-// and are the same on every platform.
+// Package fixedpoint sums numbers in [0, 1] exactly. Floor and Ceil round a number to a multiple of 2⁻⁶³, down or up. A
+// Sum is a 128-bit integer: it has no rounding error, does not depend on the order of the terms, and is the same on
+// every platform.
 package fixedpoint
 
 import (
@@ -10,8 +9,8 @@ import (
 	"math/bits"
 )
 
-// One is the number 1 in units of 2⁻⁶³. Floats of [2⁻¹¹, 1] are whole multiples
-// of the unit: the last of their 53 bits is worth 2⁻⁶³ or more.
+// One is the number 1 in units of 2⁻⁶³. Floats in [2⁻¹¹, 1] are whole multiples of the unit: the last of their 53 bits
+// is worth 2⁻⁶³ or more.
 const One = 1 << 63
 
 // Floor returns x, 0 ≤ x ≤ 1, in units of 2⁻⁶³, rounded down. Scaling by a power
@@ -27,7 +26,7 @@ func Ceil(x float64) uint64 {
 	return v
 }
 
-// SquareUp returns v² for a number v of [0, 1] in units, rounded up.
+// SquareUp returns v² in units, rounded up, for v in [0, 1] in units.
 func SquareUp(v uint64) uint64 {
 	hi, lo := bits.Mul64(v, v) // in units of 2⁻¹²⁶
 	square := hi<<1 | lo>>63
@@ -37,14 +36,14 @@ func SquareUp(v uint64) uint64 {
 	return square
 }
 
-// Sum is a signed integer of 128 bits, a multiple of 2⁻⁶³. The zero value is 0.
-// It holds sums of 2⁶³ numbers of [−1, 1].
+// Sum is a signed integer of 128 bits, a multiple of 2⁻⁶³. The zero value is 0. It holds sums of up to 2⁶³ numbers in
+// [−1, 1].
 type Sum struct {
 	hi int64
 	lo uint64
 }
 
-// Product returns n·v for a count n ≥ 0 and a number v of [0, 1] in units.
+// Product returns n·v for a count n ≥ 0 and v in [0, 1] in units.
 func Product(n int, v uint64) Sum {
 	hi, lo := bits.Mul64(uint64(n), v)
 	return Sum{int64(hi), lo}
@@ -69,7 +68,7 @@ func (a *Sum) AddUnits(v uint64) {
 	a.hi += int64(carry)
 }
 
-// SubUnits takes v units from a.
+// SubUnits subtracts v units from a.
 func (a *Sum) SubUnits(v uint64) {
 	lo, borrow := bits.Sub64(a.lo, v, 0)
 	a.lo = lo
@@ -84,7 +83,7 @@ func (a Sum) Abs() Sum {
 	return a
 }
 
-// Cmp returns −1, 0 or 1 as a is below, equal to or above b.
+// Cmp returns −1, 0 or 1 if a is below, equal to or above b.
 func (a Sum) Cmp(b Sum) int {
 	if c := cmp.Compare(a.hi, b.hi); c != 0 {
 		return c
@@ -98,8 +97,7 @@ func (a Sum) MeanUp(n int) float64 { return a.mean(n, big.ToPositiveInf) }
 // MeanDown returns the largest float64 that is not above a/n, n > 0.
 func (a Sum) MeanDown(n int) float64 { return a.mean(n, big.ToNegativeInf) }
 
-// mean divides once, with the rounding asked for. A quotient other than 0 is
-// 2⁻⁶³/2⁶³ or more, so it is a normal float64.
+// mean divides once, with the given rounding. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a normal float64.
 func (a Sum) mean(n int, mode big.RoundingMode) float64 {
 	total := new(big.Int).SetInt64(a.hi)
 	total.Lsh(total, 64).Add(total, new(big.Int).SetUint64(a.lo))

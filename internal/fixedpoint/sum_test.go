@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// rational returns a/2⁶³ as a fraction, by arithmetic that shares nothing with
-// the package's.
+// rational returns a/2⁶³ as a fraction, by arithmetic independent of the package's.
 func rational(a Sum) *big.Rat {
 	r := new(big.Rat).SetInt64(a.hi)
 	r.Mul(r, new(big.Rat).SetFloat64(0x1p64))

@@ -1,4 +1,4 @@
-// Package hint makes errors that know what their user can do about them: one line that says what is wrong, and a hint.
+// Package hint adds hints to errors: the error names the problem in one line, the hint a remedy.
 package hint
 
 import (
@@ -13,7 +13,7 @@ type Hinted interface {
 	Hint() string
 }
 
-// Error is an error to which a hint was added.
+// Error is an error with an added hint.
 type Error struct {
 	err  error
 	hint param.Text
@@ -26,21 +26,21 @@ func (e *Error) Unwrap() error { return e.err }
 // Hint says what to do about the error.
 func (e *Error) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint is Hint with parameter names spelled by s.
 func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 
 // New returns an error with a hint.
 func New(problem, hint string) error { return Add(errors.New(problem), "%s", hint) }
 
-// Add adds a hint to err, which goes before one that err has. The arguments may name parameters.
+// Add adds a hint to err. The new hint takes precedence over err's own. The arguments may name parameters.
 func Add(err error, format string, args ...any) error {
 	return &Error{err, param.Textf(format, args...)}
 }
 
-// Of returns the outermost hint of err and whether it has one.
+// Of returns the outermost hint of err; ok is false if there is none.
 func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
 
-// Spelled is Of with the parameters that the hint names spelled.
+// Spelled is Of with parameter names spelled by s.
 func Spelled(err error, s param.Spelling) (hint string, ok bool) {
 	var h Hinted
 	if !errors.As(err, &h) {

@@ -14,7 +14,7 @@ type typed struct{ error }
 
 func (typed) Hint() string { return "own" }
 
-// A hint names its parameters as the caller spells them, whoever wraps the error.
+// A hint spells parameters as the caller does, even if other errors wrap it.
 func TestSpelled(t *testing.T) {
 	err := fmt.Errorf("run: %w", Add(fs.ErrNotExist, "go on with %s", param.Resume))
 	for want, spelling := range map[string]param.Spelling{

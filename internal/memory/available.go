@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Available is the memory, in bytes, that this process can still take without swapping: MemAvailable of Linux, within the
-// limits of the process's control groups (containers, pods, services). ok is false where the system does not say.
+// Available is the memory, in bytes, that this process can still take without swapping: MemAvailable of Linux, within
+// the limits of the process's control groups (containers, pods, services). ok is false if the system does not tell.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
-// available is Available on a system with these files.
+// available is Available for a system with the files of root.
 func available(root fs.FS) (bytes uint64, ok bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok || kib > 1<<53 {
@@ -28,11 +28,11 @@ func available(root fs.FS) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// hierarchy are the files of a version of control groups that account for memory.
+// hierarchy names the memory files of one version of control groups.
 type hierarchy struct {
 	controller          string // its name in /proc/self/cgroup
 	mount               string
-	limit, usage, cache string // cache: the field of memory.stat that counts file pages the kernel takes back first
+	limit, usage, cache string // cache: the field of memory.stat with the file pages that the kernel reclaims first
 }
 
 var hierarchies = []hierarchy{
@@ -40,8 +40,8 @@ var hierarchies = []hierarchy{
 	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// groups are the folders of the process's group and of those above it, each of which has a limit. In a container they are
-// one, the mount itself.
+// groups returns the folders of the process's group and its ancestors, each with its own limit. In a container there is
+// only one, the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
@@ -60,7 +60,7 @@ func (h hierarchy) groups(root fs.FS) []string {
 	return folders
 }
 
-// room is what a group may still take; all there is where it has no limit.
+// room is the memory that a group may still take; without a limit, the largest uint64.
 func (h hierarchy) room(root fs.FS, group string) uint64 {
 	limit, limited := number(root, path.Join(group, h.limit))
 	if !limited {
@@ -72,7 +72,7 @@ func (h hierarchy) room(root fs.FS, group string) uint64 {
 	return limit - min(used, limit)
 }
 
-// number reads a file that holds one; "max" is none.
+// number reads a file that holds one number; ok is false for "max".
 func number(root fs.FS, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -82,7 +82,7 @@ func number(root fs.FS, name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// field reads the number behind a name in a file of lines "name number".
+// field reads the number after name in a file of lines "name number".
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

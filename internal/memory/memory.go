@@ -1,5 +1,5 @@
-// Package memory says how much of an input may be held in memory, so that a small file which promises or unpacks to
-// a large one is refused with an error before the system ends the process.
+// Package memory limits the memory for an input. A small file may claim or unpack to a large size; Check returns an
+// error before the system kills the process.
 package memory
 
 import (
@@ -8,12 +8,12 @@ import (
 	"runtime/debug"
 )
 
-// most is the limit where nothing is known of the machine: more than data sets need that are not read from the disk.
-// Who has a larger one says so by GOMEMLIMIT.
+// most is the limit without knowledge of the machine. Data sets that do not stay on disk need less; a user with a
+// larger one sets GOMEMLIMIT.
 const most = 2 << 30
 
-// Limit is how many bytes an input may take: half of GOMEMLIMIT where that is set; otherwise 2 GiB, or a quarter of
-// Available if that is less, because the garbage collector lets as much again pile up.
+// Limit is the number of bytes that an input may take: half of GOMEMLIMIT if set, otherwise the smaller of 2 GiB and a
+// quarter of Available. Twice the limit must fit, as the garbage collector lets as much garbage pile up.
 func Limit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit / 2
@@ -21,7 +21,7 @@ func Limit() int64 {
 	return limit(Available())
 }
 
-// limit is Limit with so much memory available.
+// limit is Limit for the given available memory.
 func limit(bytes uint64, known bool) int64 {
 	if !known {
 		return most
@@ -29,7 +29,7 @@ func limit(bytes uint64, known bool) int64 {
 	return int64(min(most, bytes/4))
 }
 
-// Check returns an error if bytes are more than Limit, or negative: more than can be counted.
+// Check returns a *LimitError if bytes exceeds Limit, or is negative, which stands for an overflow.
 func Check(bytes int64) error {
 	if limit := Limit(); bytes < 0 || bytes > limit {
 		return &LimitError{bytes, limit}
@@ -37,19 +37,19 @@ func Check(bytes int64) error {
 	return nil
 }
 
-// LimitError says that an input is too large to be held in memory.
+// LimitError: the input is too large for the memory.
 type LimitError struct {
-	Need, Limit int64 // bytes; Need is negative if all that is known is that it is more
+	Need, Limit int64 // bytes; Need is negative if unknown but above Limit
 }
 
 func (e *LimitError) Error() string {
 	if e.Need < 0 {
-		return fmt.Sprintf("needs more than the %s of memory that are taken for an input (%s)", size(e.Limit), advice)
+		return fmt.Sprintf("needs more than %s of memory, the limit for an input (%s)", size(e.Limit), advice)
 	}
-	return fmt.Sprintf("needs %s of memory, and at most %s are taken for an input (%s)", size(e.Need), size(e.Limit), advice)
+	return fmt.Sprintf("needs %s of memory, but the limit for an input is %s (%s)", size(e.Need), size(e.Limit), advice)
 }
 
-const advice = "half of GOMEMLIMIT, where that is set"
+const advice = "half of GOMEMLIMIT, if set"
 
 func size(n int64) string {
 	if n < 1<<30 {

@@ -12,7 +12,7 @@ func TestAvailable(t *testing.T) {
 	for _, test := range []struct {
 		what  string
 		files map[string]string
-		want  uint64 // 0: not known
+		want  uint64 // 0: unknown
 	}{
 		{"no control group", map[string]string{"proc/meminfo": free}, 7000 << 10},
 		{"no file", nil, 0},
@@ -53,7 +53,7 @@ func TestLimit(t *testing.T) {
 	if a, b, c := limit(4<<20, true), limit(1<<40, true), limit(0, false); a != 1<<20 || b != most || c != most {
 		t.Errorf("of 4 MiB %d, of 1 TiB %d, of unknown memory %d", a, b, c)
 	}
-	if err := (&LimitError{5 << 19, 1 << 20}).Error(); !strings.HasPrefix(err, "needs 2.5 MiB of memory, and at most 1.0 MiB are") {
+	if err := (&LimitError{5 << 19, 1 << 20}).Error(); !strings.HasPrefix(err, "needs 2.5 MiB of memory, but the limit for an input is 1.0 MiB") {
 		t.Error(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(6 << 30))
@@ -61,7 +61,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d", got)
 	}
 	for bytes, want := range map[int64]string{
-		0: "", 3 << 30: "", 3<<30 + 1: "needs 3.0 GiB of memory, and at most 3.0 GiB", -1: "needs more than the 3.0 GiB",
+		0: "", 3 << 30: "", 3<<30 + 1: "needs 3.0 GiB of memory, but the limit for an input is 3.0 GiB", -1: "needs more than 3.0 GiB",
 	} {
 		err := Check(bytes)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {

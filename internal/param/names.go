@@ -1,6 +1,6 @@
 package param
 
-// The parameters that internal packages speak of.
+// Parameters that texts of internal packages name.
 const (
 	Alpha             Name = "alpha"
 	Baseline          Name = "baseline"

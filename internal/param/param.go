@@ -1,5 +1,5 @@
-// Package param lets errors, hints and warnings say which parameter they are about without knowing how a user gives it:
-// the command line spells seed as --seed, another front end as it likes.
+// Package param lets errors, hints and warnings name parameters without knowing how a user sets them: the command line
+// spells seed as --seed, another front end may spell it differently.
 package param
 
 import (
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Name is a parameter by its name in run.json or, for those that no run records, by the name of its flag.
+// Name is the name of a parameter in run.json, or of its flag if run.json does not record it.
 type Name string
 
-// Spelling is how a front end writes parameters.
+// Spelling returns a parameter's name as a front end writes it.
 type Spelling func(Name) string
 
 // Plain writes the name alone.
@@ -22,25 +22,24 @@ type speller interface {
 	Spell(Spelling) string
 }
 
-// Text is a text that names parameters: the arguments of its format that are of type Name, and those that the errors
-// among its arguments name.
+// Text is a text that names parameters: arguments of type Name, and parameters named by errors among the arguments.
 type Text struct {
 	format string
 	args   []any
 }
 
-// Textf returns a Text. The format is that of fmt.Errorf.
+// Textf returns a Text. The format is as for fmt.Errorf.
 func Textf(format string, args ...any) Text {
 	if false {
-		_ = fmt.Errorf(format, args...) // so that go vet checks the formats of callers
+		_ = fmt.Errorf(format, args...) // makes go vet check the callers' formats
 	}
 	return Text{format, args}
 }
 
-// Spell is the text in a spelling.
+// Spell returns the text with parameter names spelled by s.
 func (t Text) Spell(s Spelling) string { return t.wrap(s).Error() }
 
-// wrap is the text as an error that wraps the errors among its arguments.
+// wrap returns the text as an error that wraps the errors among its arguments.
 func (t Text) wrap(s Spelling) error {
 	args := make([]any, len(t.args))
 	for i, arg := range t.args {
@@ -58,7 +57,7 @@ func (t Text) wrap(s Spelling) error {
 	return fmt.Errorf(t.format, args...)
 }
 
-// spelled is an error with another text.
+// spelled is an error with a replaced text.
 type spelled struct {
 	error
 	text string
@@ -73,7 +72,7 @@ type namedError struct {
 	err  error // the text, Plain
 }
 
-// Errorf is fmt.Errorf of a text that may name parameters. Its Error writes them Plain.
+// Errorf is fmt.Errorf for a text that may name parameters. Its Error spells them Plain.
 func Errorf(format string, args ...any) error {
 	t := Textf(format, args...)
 	return &namedError{t, t.wrap(Plain)}
@@ -83,9 +82,10 @@ func (e *namedError) Error() string           { return e.err.Error() }
 func (e *namedError) Unwrap() error           { return e.err }
 func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 
-// Spell is the text of err with its parameters spelled. Errors in between may add words around the text that they wrap.
+// Spell returns the text of err with parameter names spelled by s. Wrapping errors may add words around the wrapped
+// text.
 func Spell(err error, s Spelling) string {
-	if e, ok := err.(speller); ok { //nolint:errorlint // what it wraps follows below
+	if e, ok := err.(speller); ok { //nolint:errorlint // wrapped errors follow below
 		return e.Spell(s)
 	}
 	text := err.Error()

@@ -9,7 +9,7 @@ import (
 
 func flag(n Name) string { return "--" + string(n) }
 
-// table is an error with a text of its own around a name.
+// table is an error with its own text around a name.
 type table struct{ path string }
 
 func (t table) Error() string { return t.Spell(Plain) }

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Palette are colours that readers with any kind of colour blindness tell apart (Okabe & Ito 2008), the yellow left out,
-// which is lost on white; the brighter ones a little darker, to be read as text.
+// Palette are colours that readers with any kind of colour blindness can tell apart (Okabe & Ito 2008), without yellow,
+// which is hard to see on white. The brighter ones are a little darker here, to be readable as text.
 var Palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xc7, 0x52, 0x00, 0xff}, // vermilion
@@ -25,7 +25,7 @@ var Palette = []color.NRGBA{
 // dashes tell lines apart in print.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Halo is the colour of a wide line behind others. Its label is darker.
+// Halo is the colour of a wide line behind others. The line's label is darker.
 var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
 
 // labelColor is the colour of a line's name.
@@ -36,19 +36,19 @@ func (l Line) labelColor() color.NRGBA {
 	return l.color()
 }
 
-// Line is a curve of a chart, labelled by its name beside it.
+// Line is a curve of a chart with its name beside it.
 type Line struct {
 	Name string
 	X, Y []float64
 	// Low and High are the edges of a band around it; nil for none.
 	Low, High []float64
-	Style     int // colour and dashes
+	Style     int // index of colour and dashes
 	Color     *color.NRGBA
-	Marks     bool      // a mark at each point
-	Width     vg.Length // 0: usual
+	Marks     bool      // draw a mark at each point
+	Width     vg.Length // 0: the usual width
 	// Solid leaves out the dashes.
 	Solid bool
-	// Hidden lines are not drawn; no label covers them.
+	// Hidden lines are not drawn, but no label covers them.
 	Hidden bool
 }
 
@@ -76,7 +76,7 @@ func (l Line) lineStyle() draw.LineStyle {
 
 var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
 
-// AddLines adds lines to a plot: bands, then lines and marks, then the labels where there is room.
+// AddLines adds lines to a plot: bands, then lines and marks, then labels where there is room.
 func AddLines(p *plot.Plot, lines ...Line) {
 	for _, l := range lines {
 		if l.Low != nil {
@@ -99,7 +99,7 @@ func AddLines(p *plot.Plot, lines ...Line) {
 	p.Add(labels{lines})
 }
 
-// Grid are thin lines behind a chart.
+// Grid returns thin lines behind a chart.
 func Grid() *plotter.Grid {
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = color.Gray{0xe6}, color.Gray{0xe6}
@@ -107,7 +107,7 @@ func Grid() *plotter.Grid {
 	return g
 }
 
-// band fills the room between the edges.
+// band fills the area between the edges.
 type band struct{ Line }
 
 // Plot implements plot.Plotter.

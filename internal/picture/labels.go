@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// labels writes the name of each line beside it, where it covers no line and no other label; with a thin line to it where
-// there is no room beside it.
+// labels writes the name of each line beside it, where it covers no line and no other label. A label without room
+// beside its line gets a thin leader to it.
 type labels struct{ lines []Line }
 
 // Plot implements plot.Plotter.
@@ -28,17 +28,17 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 			continue
 		}
 		box := vg.Point{X: style.Width(line.Name), Y: style.Font.Size * 0.8}
-		best := place(box, k, paths, taken, c.Rectangle)
+		best := placeLabel(box, k, paths, taken, c.Rectangle)
 		style.Color = line.labelColor()
 		if best.leader {
-			c.StrokeLines(draw.LineStyle{Color: line.labelColor(), Width: vg.Points(0.5)}, []vg.Point{best.anchor, nearest(best.rect, best.anchor)})
+			c.StrokeLines(draw.LineStyle{Color: line.labelColor(), Width: vg.Points(0.5)}, []vg.Point{best.anchor, nearestPoint(best.rect, best.anchor)})
 		}
 		c.FillText(style, vg.Point{X: best.rect.Min.X, Y: best.rect.Min.Y}, line.Name)
 		taken = append(taken, grow(best.rect, vg.Points(2)))
 	}
 }
 
-// resample takes points of a line at small steps, so that a distance to the line is one to a point.
+// resample returns points of a line at small steps, so that the distance to the line is about the distance to a point.
 func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	const step = 3 // points of the page
 	var path []vg.Point
@@ -61,16 +61,16 @@ func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	return path
 }
 
-// placed is where a label stands.
+// placed is the position of a label.
 type placed struct {
 	rect   vg.Rectangle
 	anchor vg.Point // on the line
-	leader bool     // too far from it to do without a line there
+	leader bool     // so far from the line that it needs a leader
 	cost   float64
 }
 
-// place finds the cheapest place for a label of line k.
-func place(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) placed {
+// placeLabel finds the cheapest position for a label of line k.
+func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) placed {
 	best := placed{cost: math.Inf(1)}
 	every := max(1, len(paths[k])/60)
 	for i := 0; i < len(paths[k]); i += every {
@@ -80,7 +80,7 @@ func place(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room 
 		}
 		for _, away := range []float64{4, 14, 26, 42} {
 			for _, d := range directions {
-				p := placed{anchor: anchor, leader: away > 6, rect: beside(anchor, size, d, vg.Length(away))}
+				p := placed{anchor: anchor, leader: away > 6, rect: rectangleAt(anchor, size, d, vg.Length(away))}
 				if p.cost = price(p, away, k, paths, taken, room); p.cost < best.cost {
 					best = p
 				}
@@ -90,11 +90,11 @@ func place(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room 
 	return best
 }
 
-// directions from the line to its label, the usual first.
+// directions from the line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// beside is a rectangle of a size, so far from a point in a direction.
-func beside(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
+// rectangleAt is a rectangle of the given size, at distance away from a point in direction d.
+func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
 		Y: at.Y + vg.Length(d[1])*away - size.Y*vg.Length(1-d[1])/2,
@@ -102,8 +102,8 @@ func beside(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: low, Max: low.Add(size)}
 }
 
-// price says how bad a place is: over the edge of the chart, over a line or a label, nearer to another line than to its
-// own, and far away.
+// price is the cost of a position: for crossing the edge of the chart, covering a line or a label, being nearer to
+// another line than to its own, and distance.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)
@@ -118,7 +118,7 @@ func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectang
 	for j, path := range paths {
 		clearest := math.Inf(1)
 		for _, q := range path {
-			if inside(close, q) {
+			if contains(close, q) {
 				cost += 20
 			}
 			if j != k {
@@ -136,7 +136,7 @@ func grow(r vg.Rectangle, by vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: vg.Point{X: r.Min.X - by, Y: r.Min.Y - by}, Max: vg.Point{X: r.Max.X + by, Y: r.Max.Y + by}}
 }
 
-func inside(r vg.Rectangle, p vg.Point) bool {
+func contains(r vg.Rectangle, p vg.Point) bool {
 	return p.X >= r.Min.X && p.X <= r.Max.X && p.Y >= r.Min.Y && p.Y <= r.Max.Y
 }
 
@@ -144,12 +144,12 @@ func overlap(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }
 
-// nearest is the point of a rectangle next to p.
-func nearest(r vg.Rectangle, p vg.Point) vg.Point {
+// nearestPoint is the point of a rectangle nearest to p.
+func nearestPoint(r vg.Rectangle, p vg.Point) vg.Point {
 	return vg.Point{X: min(max(p.X, r.Min.X), r.Max.X), Y: min(max(p.Y, r.Min.Y), r.Max.Y)}
 }
 
 func distance(r vg.Rectangle, p vg.Point) float64 {
-	q := nearest(r, p)
+	q := nearestPoint(r, p)
 	return math.Hypot(float64(p.X-q.X), float64(p.Y-q.Y))
 }

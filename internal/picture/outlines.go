@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// outlines is a canvas that draws text as the outlines of its letters: no viewer needs the font, and none takes another
-// one, wider than the room that was left for it.
+// outlines is a canvas that draws text as the outlines of its letters. No viewer needs the font or replaces it by a
+// wider one.
 type outlines struct {
 	vg.Canvas
-	texts *[]string // that were drawn
+	texts *[]string // drawn so far
 }
 
 // FillString implements vg.Canvas.
@@ -21,14 +21,14 @@ func (o outlines) FillString(face font.Face, at vg.Point, text string) {
 	}
 	size := face.Font.Size
 	units := face.Face.UnitsPerEm()
-	// The outlines come at a size of one dot a unit of the font: exact, without hints.
+	// At one dot for each unit of the font, outlines are exact, without hinting.
 	dots := fixed.I(int(units))
 	scale := func(x fixed.Int26_6) vg.Length { return size * vg.Length(x) / vg.Length(64*int(units)) }
 	var buffer sfnt.Buffer
 	x := at.X
 	var path vg.Path
 	for _, r := range text {
-		glyph, err := face.Face.GlyphIndex(&buffer, r) // 0, a box, of a letter that the font lacks
+		glyph, err := face.Face.GlyphIndex(&buffer, r) // 0, a box, for a letter missing from the font
 		if err != nil {
 			continue
 		}

@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// Text is filled outlines, as wide as the font says, and in the right place: an l is a thin rectangle on the line.
+// Text is drawn as filled outlines, with the font's widths, in the right place: an l is a thin rectangle on the base
+// line.
 func TestOutlines(t *testing.T) {
 	var r recorder.Canvas
 	face := plot.DefaultFont
@@ -95,7 +96,7 @@ func TestPlace(t *testing.T) {
 		}
 		var taken []vg.Rectangle
 		for k := range paths {
-			best := place(vg.Point{X: 70, Y: 9}, k, paths, taken, room)
+			best := placeLabel(vg.Point{X: 70, Y: 9}, k, paths, taken, room)
 			if best.rect.Min.X < 0 || best.rect.Min.Y < 0 || best.rect.Max.X > 400 || best.rect.Max.Y > 250 {
 				t.Errorf("label at %v is out of the chart", best.rect)
 			}
@@ -106,7 +107,7 @@ func TestPlace(t *testing.T) {
 			}
 			for _, path := range paths {
 				for _, p := range path {
-					if inside(best.rect, p) {
+					if contains(best.rect, p) {
 						t.Errorf("the label at %v covers a line at %v", best.rect, p)
 						break
 					}
@@ -120,7 +121,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A picture is the same bytes each time, an SVG has its title in words and no text.
+// A picture has the same bytes each time; an SVG has a title in words and no text elements.
 func TestDraw(t *testing.T) {
 	p := NewPlot("σ & <co>", "x", "y")
 	AddLines(p, Line{Name: "one", X: []float64{0, 1}, Y: []float64{0, 1}, Low: []float64{0, 0.5}, High: []float64{0.5, 1}, Marks: true},

@@ -36,7 +36,7 @@ const (
 	PDF
 )
 
-// FormatOf tells the format from a file's name.
+// FormatOf returns the format for a file's name.
 func FormatOf(path string) (Format, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".svg":
@@ -53,10 +53,10 @@ func FormatOf(path string) (Format, error) {
 // Size is the size of a picture in centimetres, written "11x14".
 type Size struct{ Width, Height float64 }
 
-// String is the size as UnmarshalText reads it.
+// String returns the size in the form that UnmarshalText reads.
 func (s Size) String() string { return fmt.Sprintf("%gx%g", s.Width, s.Height) }
 
-// MarshalText implements encoding.TextMarshaler; of no size it is empty.
+// MarshalText implements encoding.TextMarshaler; the zero Size is empty text.
 func (s Size) MarshalText() ([]byte, error) {
 	if s == (Size{}) {
 		return nil, nil
@@ -76,17 +76,17 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// canvas is a picture in the making.
+// canvas is a picture while it is drawn.
 type canvas interface {
 	vg.CanvasSizer
 	io.WriterTo
 }
 
-// Margin is left free at the edges of a picture.
+// Margin is the free space at the edges of a picture.
 const Margin = 3 * vg.Millimeter
 
-// Draw makes a picture: paint gets the canvas within the margin. alt says in words what the picture shows, for those
-// who do not see it. The same input gives the same bytes.
+// Draw makes a picture: paint draws on the canvas within the margin. alt describes the picture in words, for readers
+// who cannot see it. The same input gives the same bytes.
 func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte, error) {
 	width, height := vg.Length(size.Width)*vg.Centimeter, vg.Length(size.Height)*vg.Centimeter
 	var c canvas
@@ -111,17 +111,18 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 	case SVG:
 		return describe(out.Bytes(), alt, texts), nil
 	case PDF:
-		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // of the same length
+		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // same length as the real date
 	}
 	return out.Bytes(), nil
 }
 
 var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 
-// svgRoot is the root's tag, comments before it included.
+// svgRoot matches the root's tag.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe gives an SVG, whose text is outlines, its title in words, and what is written in it, a line each.
+// describe adds a title in words to an SVG, and a description with each of its texts on a line, as its letters are only
+// outlines.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {
@@ -129,7 +130,7 @@ func describe(svg []byte, alt string, texts []string) []byte {
 	}
 	var words bytes.Buffer
 	words.WriteString(` role="img">` + "\n<title>")
-	_ = xml.EscapeText(&words, []byte(alt)) // a Buffer takes everything
+	_ = xml.EscapeText(&words, []byte(alt)) // writing to a Buffer cannot fail
 	words.WriteString("</title>\n<desc>")
 	for _, text := range texts {
 		words.WriteByte('\n')
@@ -139,7 +140,7 @@ func describe(svg []byte, alt string, texts []string) []byte {
 	return slices.Concat(svg[:at[1]-1], words.Bytes(), svg[at[1]:])
 }
 
-// NewPlot is a plot in a font without serifs.
+// NewPlot returns a plot with a sans-serif font.
 func NewPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -156,7 +157,7 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// Panels draws plots in rows of equal size, their axes in line; nil leaves one out.
+// Panels draws plots of equal size in rows, with aligned axes; nil leaves a panel empty.
 func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(14), PadY: vg.Points(8)}
 	for j, row := range plot.Align(rows, tiles, c) {
@@ -169,7 +170,7 @@ func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	}
 }
 
-// Ticks are round numbers, so many steps of them at most, all labelled.
+// Ticks puts labelled ticks at round numbers, with at most this number of steps.
 type Ticks int
 
 // Ticks implements plot.Ticker.
@@ -196,12 +197,12 @@ func (most Ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// Fit shortens a plot's title to a width.
+// Fit shortens a plot's title to fit a width.
 func Fit(p *plot.Plot, width vg.Length) {
 	p.Title.Text = Shorten(p.Title.Text, func(s string) bool { return p.Title.TextStyle.Width(s) <= width })
 }
 
-// Shorten leaves out the middle of s until it fits.
+// Shorten cuts out the middle of s until it fits.
 func Shorten(s string, fits func(string) bool) string {
 	runes := []rune(s)
 	for n := len(runes); n > 0; n-- {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// OutputColumns are what Outputs reads.
+// OutputColumns returns the columns that Outputs reads.
 func OutputColumns() table.Options {
 	o := Columns()
 	o.Optional = append(o.Optional, "logits", "logit")
@@ -18,7 +18,7 @@ func OutputColumns() table.Options {
 	return o
 }
 
-// Outputs takes a classifier's outputs as they are: logits, or else probabilities, of all classes or of class 1 alone.
+// Outputs reads a classifier's raw outputs: logits if present, else probabilities, of all classes or of class 1 alone.
 // The labels may be missing.
 func Outputs(t *table.Table) (calibrator.Data, error) {
 	d, err := outputs(t)
@@ -65,7 +65,7 @@ func outputs(t *table.Table) (calibrator.Data, error) {
 	return wideData(calibrator.Probabilities, p, classes), err
 }
 
-// wideData are outputs of so many columns; one is of two classes.
+// wideData returns outputs with the given number of columns; one column means two classes.
 func wideData(input calibrator.Input, values []float64, columns int) calibrator.Data {
 	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// PerturbationColumns say of each row how its score was perturbed: the bandwidth of the sech kernel, and the seed and
-// the number of the row, which decide its random number.
+// PerturbationColumns record how each row's score was perturbed: the bandwidth of the sech kernel, and the seed and the
+// row number, which determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
-// Perturbation is the bandwidth that all rows of t say they were perturbed with; 0 if t does not say. Rows with the same
-// seed and number have the same random number, and no bound holds for them: they are refused.
+// Perturbation returns the bandwidth that perturbed all rows of t; 0 if t lacks the column. It fails if two rows have
+// the same seed and row number: they share a random number, and no bound holds for them.
 func Perturbation(t *table.Table) (bandwidth float64, err error) {
 	var columns [3][]float64
 	found := 0
@@ -27,8 +27,8 @@ func Perturbation(t *table.Table) (bandwidth float64, err error) {
 		return 0, nil
 	}
 	if found < len(PerturbationColumns) {
-		return 0, fmt.Errorf("%s: of the columns %v that 'rscert perturb' writes only %d are there",
-			t.Path, PerturbationColumns, found)
+		return 0, fmt.Errorf("%s: has only %d of the columns %v that 'rscert perturb' writes",
+			t.Path, found, PerturbationColumns)
 	}
 	h, seed, row := columns[0], columns[1], columns[2]
 	if !(h[0] > 0) {
@@ -49,7 +49,7 @@ func Perturbation(t *table.Table) (bandwidth float64, err error) {
 	return h[0], err
 }
 
-// checkDistinct refuses two rows with the same seed and number.
+// checkDistinct returns an error if two rows have the same seed and row number.
 func checkDistinct(t *table.Table, seed, row []float64) error {
 	order := make([]int32, len(row))
 	for i := range order {
@@ -61,7 +61,7 @@ func checkDistinct(t *table.Table, seed, row []float64) error {
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(compare(a, b), cmp.Compare(a, b)) })
 	for k := 1; k < len(order); k++ {
 		if a, b := order[k-1], order[k]; compare(a, b) == 0 {
-			return t.Errorf(int(b), "%s %v with %s %v has been before: both rows were perturbed with the same random number",
+			return t.Errorf(int(b), "%s %v with %s %v occurs twice: both rows were perturbed with the same random number",
 				PerturbationColumns[2], row[b], PerturbationColumns[1], seed[b])
 		}
 	}

@@ -1,5 +1,5 @@
-// Package predictions makes a classifier's predictions of what files hold: columns of confidences, of probabilities or
-// of scores, and the votes of a run. Every error about content says where it is.
+// Package predictions makes a classifier's predictions from tables with confidences, probabilities or scores, and from
+// the votes of a run. Every error about content names its file and line.
 package predictions
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Columns of the confidence-thresholded robust test error.
+// Columns for the confidence-thresholded robust test error.
 const (
 	adversarialConfidence = "adversarial_confidence"
 	adversarialCorrect    = "adversarial_correct"
@@ -26,7 +26,7 @@ const (
 // probabilityColumn matches the columns of a probability vector: p0, prob_3, score12, class7.
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
-// Columns are what FromTable and Attacked read.
+// Columns returns the columns that FromTable and Attacked read.
 func Columns() table.Options {
 	return table.Options{
 		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius", "certified",
@@ -36,20 +36,20 @@ func Columns() table.Options {
 	}
 }
 
-// ScoreColumns are what Scores reads.
+// ScoreColumns returns the columns that Scores reads.
 func ScoreColumns() table.Options {
 	return table.Options{Optional: []string{"score", "label", "confidence", "correct"}}
 }
 
-// LogitColumns are what Logits reads.
+// LogitColumns returns the columns that Logits reads.
 func LogitColumns() table.Options {
 	return table.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
 		AllowNonFinite: true}
 }
 
-// FromTable takes the columns confidence and correct, or those of probabilities and label, or score and label;
-// and weight, where it is there. The predictions are checked. They are of the wanted quantity; nil is class-1 for
-// score and label, top-label for all else. An example whose index appears twice is an error.
+// FromTable reads the columns confidence and correct, or probabilities and label, or score and label, and weight if
+// present. It checks the predictions. want is their quantity; nil stands for class-1 with score and label, top-label
+// otherwise. An index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error)
 	return p, nil
 }
 
-// checkIndex refuses rows of the same example: intervals and tests are for independent ones.
+// checkIndex returns an error if two rows have the same index: intervals and tests need independent examples.
 func checkIndex(t *table.Table) error {
 	index, _ := t.Column("index")
 	seen := make(map[float64]bool, len(index))
@@ -115,7 +115,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	return p, err
 }
 
-// labels takes the column label or labels.
+// labels reads the column label or labels.
 func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column("label")
 	if !ok {
@@ -126,11 +126,11 @@ func labels(t *table.Table) ([]int, error) {
 	return classNumbers("label", label)
 }
 
-// SelectClassOne are predictions of class 1 made of those of two classes.
+// SelectClassOne turns predictions of two classes into class-1 predictions.
 func SelectClassOne(p *calib.Predictions) (*calib.Predictions, error) {
 	switch {
 	case p.Probability == nil:
-		return nil, errors.New("no probabilities: class-1 calibration is of the probability of class 1")
+		return nil, errors.New("no probabilities: class-1 calibration needs the probability of class 1")
 	case p.Classes != 2:
 		return nil, fmt.Errorf("%d classes: class-1 calibration is for two", p.Classes)
 	}
@@ -178,7 +178,7 @@ func probabilities(t *table.Table) (probability []float64, classes int, err erro
 	return probability, classes, nil
 }
 
-// classColumns are the columns of probabilities by their class.
+// classColumns returns the columns of probabilities by class.
 func classColumns(t *table.Table) (map[int][]float64, error) {
 	columns := map[int][]float64{}
 	for _, name := range t.Names() {
@@ -195,7 +195,7 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
-// Scores takes the columns score and label, or confidence and correct.
+// Scores reads the columns score and label, or confidence and correct.
 func Scores(t *table.Table) (score, label []float64, err error) {
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])
@@ -208,9 +208,9 @@ func Scores(t *table.Table) (score, label []float64, err error) {
 		t.Path, listColumns(t))
 }
 
-// Logits takes the array logits [N×classes], row-major, and the labels, all of which are classes. One column of logits,
-// an array [N] or [N, 1], is the log-odds of class 1 of two: class 0 gets 0. A logit of −∞ is a class that is ruled
-// out; a row needs a finite one, and one for its label.
+// Logits reads the array logits [N×classes], row-major, and the labels, each the number of a class. A single column,
+// [N] or [N, 1], is the log-odds of class 1 of two; class 0 gets 0. A logit of −∞ gives its class probability 0; the
+// logit of a row's label must be finite.
 func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
 	logits, classes, ok := logitArray(t)
 	if !ok {
@@ -267,7 +267,7 @@ func HasAttacked(t *table.Table) bool {
 	return ok1 || ok2
 }
 
-// Attacked takes the columns adversarial_confidence and adversarial_correct beside the predictions p of the table.
+// Attacked joins the predictions p of the table with its columns adversarial_confidence and adversarial_correct.
 func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)
@@ -286,7 +286,7 @@ func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(p, confidence, right), nil
 }
 
-// AttackedBy takes the predictions of the same examples under an attack, from another file.
+// AttackedBy joins predictions with those for the same examples under an attack, from another file.
 func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	if clean.N() != attack.N() {
 		return nil, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
@@ -301,7 +301,7 @@ func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(clean, confidence, right), nil
 }
 
-// pair puts the answers on clean examples and on attacked ones together.
+// pair joins the answers on clean and on attacked examples.
 func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
 	cleanConfidence, cleanRight := clean.Answers()
 	attacked := make([]calib.Attacked, len(confidence))
@@ -314,8 +314,8 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 	return attacked
 }
 
-// FromVotes takes the shares of the votes as probabilities, or, where votes for no class leave them short of 1, only the
-// largest share of each example as its confidence. path names the votes in errors.
+// FromVotes uses the shares of the votes as probabilities. If votes for no class keep their sums below 1, it uses only
+// the largest share of each example, as its confidence. path names the votes in errors.
 func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -348,8 +348,7 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	return p, err
 }
 
-// mostVoted takes the largest share of the votes as the confidence. The answer is wrong where the most votes are for no
-// class.
+// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if most votes are for no class.
 func mostVoted(votes []certify.Votes) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {
@@ -386,7 +385,7 @@ func classNumbers(name string, column []float64) ([]int, error) {
 	return out, nil
 }
 
-// LocateRow makes a *calib.RowError one that names the file and line, and any other error one that names the file.
+// LocateRow adds the file and line to a *calib.RowError, and the file to any other error.
 func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {
@@ -395,7 +394,7 @@ func LocateRow(t *table.Table, err error) error {
 	return fmt.Errorf("%s: %w", t.Path, err)
 }
 
-// listColumns says which columns the file has, of those that are known first.
+// listColumns lists the columns of the file, the known ones first.
 func listColumns(t *table.Table) string {
 	known := "none of them"
 	if names := t.Names(); len(names) > 0 {

@@ -117,12 +117,12 @@ func TestFromVotes(t *testing.T) {
 	}
 }
 
-// Votes for no class leave the shares short of 1: then there are confidences only.
+// Votes for no class keep the sum of shares below 1; then there are only confidences.
 func TestVotesForNone(t *testing.T) {
 	votes := []certify.Votes{
 		{Index: 0, Label: 1, N: 8, Counts: []int64{1, 4, 0}, None: 3},
-		{Index: 1, Label: 1, N: 8, Counts: []int64{1, 3, 0}, None: 4}, // none has the most
-		{Index: 2, Label: 1, N: 8, Counts: []int64{0, 4, 0}, None: 4}, // of equals no class wins
+		{Index: 1, Label: 1, N: 8, Counts: []int64{1, 3, 0}, None: 4}, // "no class" has the most
+		{Index: 2, Label: 1, N: 8, Counts: []int64{0, 4, 0}, None: 4}, // in a tie "no class" wins
 		{Index: 3, Label: 0, N: 8, Counts: []int64{2, 6, 0}},
 		{Index: 4, Label: 0, N: 8, Counts: []int64{0, 0, 0}, None: 8},
 	}
@@ -141,7 +141,7 @@ func TestVotesForNone(t *testing.T) {
 	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
-	// A share of none that any file of probabilities may lack: the vectors stay.
+	// A share of votes for no class within the tolerance of sums: the vectors stay.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
 	p, err = FromVotes("votes.jsonl", few)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestVotesForNone(t *testing.T) {
 	checkPredictions(t, p, []float64{0.998}, []bool{true}, 0)
 }
 
-// An example counts once, at each radius where the rows have one.
+// An example may occur once, or once at each radius.
 func TestIndexTwice(t *testing.T) {
 	const text = "index,confidence,correct,radius\n0,0.5,1,0.25\n0,0.5,1,0.5\n1,0.5,0,0.25\n"
 	radius := 0.25
@@ -222,7 +222,7 @@ func TestAttacked(t *testing.T) {
 	}
 }
 
-// writeArchive makes an npz file of float64 arrays, each a vector, or a matrix of so many columns.
+// writeArchive makes an npz file of float64 arrays, each a vector, or a matrix with the given columns.
 func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *table.Table {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npz")
@@ -256,7 +256,7 @@ func TestLogits(t *testing.T) {
 	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
 		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 	}
-	// −∞ rules a class out, but not the label's.
+	// −∞ gives a class probability 0, which the label's class may not have.
 	inf := math.Inf(1)
 	got, _, _, err = Logits(writeArchive(t, []float64{1, -inf, 2, 3}, 2, []float64{0, 1}, "label"))
 	if err != nil || !slices.Equal(got, []float64{1, -inf, 2, 3}) {
@@ -305,9 +305,9 @@ func TestRadii(t *testing.T) {
 	for _, test := range []struct {
 		text       string
 		wanted     *float64
-		want, hint string // no error where both are empty
+		want, hint string // no error if both are empty
 	}{
-		{text, nil, "stdin: has the rows of 2 radii: 0.25, 0.5", "each example is there once a radius; choose one with radius"},
+		{text, nil, "stdin: has rows of 2 radii: 0.25, 0.5", "each example has a row for each radius; choose one with radius"},
 		{text, &none, "stdin: no rows with radius 0.75", "the radii are [0.25 0.5]"},
 		{text, &between, "stdin: no rows with radius 0.375", "the radii are [0.25 0.5]"},
 		{"confidence\n1\n", &half, "stdin: radius is given, but there is no column radius", ""},
@@ -315,8 +315,8 @@ func TestRadii(t *testing.T) {
 		{"radius\n0.5\n0.5\n", nil, "", ""},
 		{"radius\n0\n-0\n", nil, "", ""},
 		{"radius\n0\n-1\n", nil, "stdin:3: radius -1 is below 0", ""},
-		{"radius\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n", nil, "stdin: has the rows of 11 radii: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …",
-			"each example is there once a radius; choose one with radius"},
+		{"radius\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n", nil, "stdin: has rows of 11 radii: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …",
+			"each example has a row for each radius; choose one with radius"},
 	} {
 		_, err := SelectRadius(readText(t, test.text, Columns()), test.wanted)
 		if err == nil || test.want == "" {
@@ -351,7 +351,7 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%q: %+v, %v", test.text, p, err)
 			continue
 		}
-		// Whichever is asked for, the answers are the same.
+		// The answers are the same for both quantities.
 		if c, right := p.Answers(); !slices.Equal(c, []float64{0.75, 0.75}) || !slices.Equal(right, []bool{false, true}) || p.Accuracy() != 0.5 {
 			t.Errorf("%q: answers %v %v, accuracy %v", test.text, c, right, p.Accuracy())
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// LocateRadius words an error of calib.BoundRows.ByRadius, or one like it: it names the file, the line, the radii.
+// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or a similar one.
 func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
@@ -25,9 +25,9 @@ func LocateRadius(t *table.Table, err error) error {
 	return LocateRow(t, err)
 }
 
-// SelectRadius returns the rows of one radius: *wanted, or the only one where wanted is nil. An example has a row for
-// each radius, so rows of several radii are no sample of predictions. A table without the column radius is returned as
-// it is.
+// SelectRadius returns the rows of one radius: *wanted, or the only radius if wanted is nil. An example has a row for
+// each radius, so rows of several radii are not a sample of predictions. A table without the column radius is returned
+// unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
@@ -49,8 +49,8 @@ func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	}
 	if len(groups) > 1 {
 		return nil, hint.Add(
-			fmt.Errorf("%s: has the rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
-			"each example is there once a radius; choose one with %s", param.Radius)
+			fmt.Errorf("%s: has rows of %d radii: %s", t.Path, len(groups), listRadii(values(groups))),
+			"each example has a row for each radius; choose one with %s", param.Radius)
 	}
 	return t, nil
 }
@@ -76,8 +76,8 @@ func listRadii(radii []float64) string {
 	return strings.Join(names, ", ")
 }
 
-// SelectCertified returns the rows whose class is certified within their radius: of the others the bounds of a
-// bounds.csv are not on the confidence. A table without the column certified is returned as it is.
+// SelectCertified returns the rows with a class certified within their radius. In other rows of a bounds.csv, the
+// bounds are not about the confidence. A table without the column certified is returned unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

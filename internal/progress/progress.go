@@ -1,5 +1,5 @@
-// Package progress shows the progress of long work: a bar drawn in place on a terminal, a plain line from time to time
-// elsewhere, nothing when quiet. Start makes a Bar, Add counts finished units, Finish removes it.
+// Package progress shows the progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing
+// in quiet mode. Start makes a Bar, Add counts finished units, Finish removes it.
 package progress
 
 import (
@@ -17,30 +17,29 @@ const (
 	drawEvery  = 100 * time.Millisecond
 )
 
-// Options say where and how progress is shown.
+// Options define where and how a Bar appears.
 type Options struct {
 	Writer   io.Writer // standard error
 	Terminal bool      // Writer is a terminal: draw in place
 	Quiet    bool      // show nothing
 }
 
-// Bar counts one piece of work. Its methods may be called from several
-// goroutines.
+// Bar counts one piece of work. Several goroutines may call its methods.
 type Bar struct {
 	mu    sync.Mutex
 	opt   Options
 	label string
 	total int64
 	done  int64
-	first int64 // done when the work began, not counted in the rate
+	first int64 // units done before the start, not counted in the rate
 	note  string
 	start time.Time
-	next  time.Time // not before this is anything shown
+	next  time.Time // time of the next plain line
 	bar   *progressbar.ProgressBar
 }
 
-// Start begins to show work of total units, of which done are already finished
-// (a resumed run). total < 0 means unknown.
+// Start shows a bar for work of total units, with done of them already finished (by an earlier run). total < 0 means
+// unknown.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}
@@ -49,7 +48,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(opt.Writer),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionSetPredictTime(false), // counts resumed work as done in no time
+			progressbar.OptionSetPredictTime(false), // its prediction counts resumed work as done in no time
 			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionClearOnFinish(),
@@ -59,7 +58,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 	return b
 }
 
-// Add counts n finished units and shows note beside them (kept when empty).
+// Add counts n finished units and shows note beside them; an empty note keeps the last one.
 func (b *Bar) Add(n int64, note string) {
 	if b.opt.Quiet {
 		return
@@ -84,7 +83,7 @@ func (b *Bar) Add(n int64, note string) {
 	fmt.Fprintln(b.opt.Writer, b.line(now))
 }
 
-// line is what a plain line says.
+// line is the text of a plain line.
 func (b *Bar) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %d", b.label, b.done)
 	if b.total > 0 {
@@ -93,7 +92,7 @@ func (b *Bar) line(now time.Time) string {
 	return s + b.remarks(now)
 }
 
-// remarks are the note and the time left.
+// remarks returns the note and the time left.
 func (b *Bar) remarks(now time.Time) string {
 	var s string
 	if b.note != "" {
@@ -106,7 +105,7 @@ func (b *Bar) remarks(now time.Time) string {
 	return s
 }
 
-// Finish takes the bar off the terminal.
+// Finish removes the bar from the terminal.
 func (b *Bar) Finish() {
 	if b.bar != nil {
 		_ = b.bar.Finish()

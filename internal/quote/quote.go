@@ -1,5 +1,5 @@
-// Package quote makes text of unknown origin fit to be printed: names of files, tensors, classes and columns, and
-// fields of a table, which may hold anything, also what moves the cursor of a terminal.
+// Package quote makes text of unknown origin printable: names of files, tensors, classes and columns, and fields of a
+// table. Such text may contain anything, even codes that move a terminal's cursor.
 package quote
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// show is how many bytes of a name or a field are printed: about a line.
+// show is the number of bytes printed of a name or a field, about a line.
 const show = 80
 
-// Line returns s with everything that is not printable escaped as in Go, on one line. Spaces and letters of all
-// scripts stay; marks that change the direction of writing do not.
+// Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and letters of all scripts,
+// and escapes marks that change the direction of writing.
 func Line(s string) string {
 	if printable(s) {
 		return s
@@ -57,7 +57,7 @@ func Field[T string | []byte](s T) string {
 	return strconv.Quote(text) + more
 }
 
-// cut returns the beginning of s and an ellipsis if something is missing.
+// cut returns the beginning of s, and an ellipsis if it cut something off.
 func cut(s string) (text, more string) {
 	if len(s) <= show {
 		return s, ""
@@ -69,7 +69,7 @@ func cut(s string) (text, more string) {
 	return s[:end], "…"
 }
 
-// Error returns an error whose text is printable, and which is err to errors.Is and errors.As.
+// Error returns an error with printable text that wraps err.
 func Error(err error) error {
 	if err == nil || printable(err.Error()) {
 		return err
@@ -82,5 +82,5 @@ type quoted struct{ error }
 func (q quoted) Error() string { return Line(q.error.Error()) }
 func (q quoted) Unwrap() error { return q.error }
 
-// Spell is Error with its parameters spelled.
+// Spell returns the text of Error with parameter names spelled by s.
 func (q quoted) Spell(s param.Spelling) string { return Line(param.Spell(q.error, s)) }

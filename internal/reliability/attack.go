@@ -13,19 +13,19 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// Attack pictures calibration under attack: for each of some radii the bins without attack
-// and under the worst one, and measures of calibration by radius.
+// Attack is a picture of calibration under attack: for some radii the bins without attack and under the worst attack,
+// and measures of calibration by radius.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
 	Measures []Measure
-	Size     picture.Size // zero: by the number of diagrams
+	Size     picture.Size // zero: chosen by the number of diagrams
 }
 
 // AttackDiagram is the reliability diagram of one radius.
 type AttackDiagram struct {
 	Title           string
-	Clean, Attacked []calib.Bin // empty ones are left out
+	Clean, Attacked []calib.Bin // without empty bins
 }
 
 // Measure is a measure of calibration at ascending radii.
@@ -33,10 +33,10 @@ type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // of all examples at once, not if every bound holds
+	ForAll        bool // holds for all examples at once, not only if every bound holds
 }
 
-// panelSize is the size of one panel in centimetres; three stand side by side.
+// panelSize is the size of one panel in centimetres; three fit side by side.
 var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3
@@ -86,14 +86,14 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	})
 }
 
-// The bins without attack and under it, and the diagonal.
+// Colours of the bins without and under attack, and of the diagonal.
 var (
 	cleanGaps    = gaps{color: blue, shape: draw.CircleGlyph{}}
 	attackedGaps = gaps{color: red, shape: draw.BoxGlyph{}}
 	diagonalLine = draw.LineStyle{Color: grey, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
 )
 
-// drawLegend draws what all diagrams show in one line at the top of dc.
+// drawLegend draws the common legend of all diagrams in one line at the top of dc.
 func drawLegend(dc draw.Canvas, style draw.TextStyle) {
 	const glyph, space = 18, 14 // points
 	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
@@ -165,7 +165,7 @@ func (a Attack) byRadius() *plot.Plot {
 	return p
 }
 
-// hollow is the glyph of a Brier score or of a calibration error, without its filling.
+// hollow is the unfilled glyph of a Brier score or of a calibration error.
 func hollow(brier bool) draw.GlyphDrawer {
 	if brier {
 		return draw.RingGlyph{}
@@ -173,8 +173,8 @@ func hollow(brier bool) draw.GlyphDrawer {
 	return draw.SquareGlyph{}
 }
 
-// gaps draws each bin as a glyph at its confidence and accuracy, the larger the more
-// examples it has, with its gap from the diagonal.
+// gaps draws each bin as a glyph at its confidence and accuracy, larger for more examples, with its gap to the
+// diagonal.
 type gaps struct {
 	bins  []calib.Bin
 	color color.Color

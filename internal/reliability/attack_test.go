@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// attackOf has so many diagrams.
+// attackOf returns an Attack with the given number of diagrams.
 func attackOf(t *testing.T, diagrams int) Attack {
 	t.Helper()
 	bins := func(confidence ...float64) []calib.Bin {
@@ -35,7 +35,8 @@ func attackOf(t *testing.T, diagrams int) Attack {
 	return a
 }
 
-// Every number of diagrams has its panels side by side, in a picture of their size, the same each time.
+// For every number of diagrams the panels are side by side, the picture has their size, and its bytes are the same each
+// time.
 func TestDrawAttack(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "14x8.5", 2: "21x8.5", 3: "14x15.5", 4: "21x15.5", 5: "21x15.5"} {
 		a := attackOf(t, diagrams)
@@ -64,7 +65,7 @@ func TestDrawAttack(t *testing.T) {
 		}
 	}
 	a := attackOf(t, 2)
-	a.Diagrams[1].Clean = nil // not known
+	a.Diagrams[1].Clean = nil // unknown
 	for format, first := range map[picture.Format]string{picture.PNG: "\x89PNG", picture.PDF: "%PDF-"} {
 		drawn, err := a.Draw(format)
 		if err != nil || !bytes.HasPrefix(drawn, []byte(first)) {
@@ -78,7 +79,7 @@ func TestDrawAttack(t *testing.T) {
 	}
 }
 
-// The colours and the shapes tell the two apart: circles and dashes too, for those who see no colours.
+// Colours and shapes tell the two apart, and circles and dashes without colours.
 func TestAttackWithoutColours(t *testing.T) {
 	svg, err := attackOf(t, 1).Draw(picture.SVG)
 	if err != nil {

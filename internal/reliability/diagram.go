@@ -20,19 +20,19 @@ import (
 // DefaultSize fits one column of a page.
 var DefaultSize = picture.Size{Width: 11, Height: 14}
 
-// Curve is a line through the diagram: the accuracy at ascending confidences.
+// Curve is a line in the diagram: the accuracy at ascending confidences.
 type Curve struct {
 	Name                 string
 	Confidence, Accuracy []float64
 }
 
-// Diagram is what is drawn.
+// Diagram is a reliability diagram.
 type Diagram struct {
 	Title      string // shortened to fit; may be empty
-	Confidence string // what the horizontal axis shows
-	Accuracy   string // what the vertical axis shows
+	Confidence string // label of the horizontal axis
+	Accuracy   string // label of the vertical axis
 	Level      float64
-	Bins       []calib.Bin // of equal width, covering [0, 1]; empty ones are left out
+	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
 	Curve      *Curve // nil: none
 	Size       picture.Size
@@ -61,7 +61,7 @@ func (d Diagram) paint(dc draw.Canvas) {
 	split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
 	upper, lower := dc, dc
 	upper.Min.Y, lower.Max.Y = split, split
-	// The left edges of the data line up.
+	// Align the left edges of the data.
 	left := max(top.DataCanvas(upper).Min.X, bottom.DataCanvas(lower).Min.X)
 	upper.Min.X += left - top.DataCanvas(upper).Min.X
 	lower.Min.X += left - bottom.DataCanvas(lower).Min.X
@@ -109,7 +109,7 @@ func (d Diagram) histogram() *plot.Plot {
 	return p
 }
 
-// bars draws each bin's interval as a box and its accuracy as a line across.
+// bars draws each bin's interval as a box and its accuracy as a line across it.
 type bars struct {
 	bins  []calib.Bin
 	bands [][2]float64

@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 )
 
-// What downloading waits for, and how much it takes.
+// Limits of time and size for a download.
 const (
 	connectPatience  = 10 * time.Second
 	responsePatience = 30 * time.Second
@@ -27,10 +27,10 @@ const (
 	maxIndex         = 64 << 20
 )
 
-// releases is where ONNX Runtime's own archives are.
+// releases is the address of ONNX Runtime's own archives.
 const releases = "https://github.com/microsoft/onnxruntime/releases/download"
 
-// download fetches the release or, where that fails, a package of a registry of npm or pip that is configured here.
+// download fetches the release, or if that fails a package from the configured registry of npm or pip.
 func (f fetcher) download(ctx context.Context) (string, error) {
 	addresses := f.addresses()
 	if len(addresses) == 0 {
@@ -53,7 +53,7 @@ func (f fetcher) download(ctx context.Context) (string, error) {
 	return "", errors.Join(problems...)
 }
 
-// addresses are where the build may be; one that ends with "/" is an index's page of the project (PEP 503).
+// addresses are possible addresses of the build; one that ends with "/" is an index's page of the project (PEP 503).
 func (f fetcher) addresses() (all []string) {
 	p := f.packages()
 	if name := p.release[f.Platform]; name != "" {
@@ -68,7 +68,7 @@ func (f fetcher) addresses() (all []string) {
 	return all
 }
 
-// releases is where the releases are, or a copy of them.
+// releases is the address of the releases or of a mirror.
 func (f fetcher) releases() string {
 	if mirror := os.Getenv("RSCERT_ONNXRUNTIME_RELEASES"); mirror != "" {
 		return strings.TrimSuffix(mirror, "/")
@@ -76,7 +76,7 @@ func (f fetcher) releases() string {
 	return releases
 }
 
-// findWheel returns the address of the wheel by an index's page.
+// findWheel returns the address of the wheel that an index's page links to.
 func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	body, _, err := open(ctx, page)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f fetcher) copy(ctx context.Context, from string) (path string, err error)
 	return file.Name(), nil
 }
 
-// metered shows how much has been read, in megabytes.
+// metered shows the megabytes read so far.
 type metered struct {
 	io.Reader
 	bar  *progress.Bar
@@ -142,7 +142,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens an address (http, https, file) or a path; size is −1 if it is not known.
+// open opens an address (http, https, file) or a path; size is −1 if unknown.
 func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err error) {
 	path, isFile := strings.CutPrefix(from, "file://")
 	if isFile || !strings.Contains(from, "://") {
@@ -156,7 +156,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() // proxies of the environment
+	transport := http.DefaultTransport.(*http.Transport).Clone() // keeps the proxies from the environment
 	transport.DialContext = (&net.Dialer{Timeout: connectPatience}).DialContext
 	transport.ResponseHeaderTimeout = responsePatience
 	response, err := (&http.Client{Transport: transport}).Do(request)
@@ -170,7 +170,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	return response.Body, response.ContentLength, nil
 }
 
-// npmRegistry is the address of the registry that npm_config_registry or ~/.npmrc names.
+// npmRegistry is the registry's address from npm_config_registry or ~/.npmrc.
 func npmRegistry() string {
 	registry := os.Getenv("npm_config_registry")
 	if home, err := os.UserHomeDir(); registry == "" && err == nil {
@@ -179,7 +179,7 @@ func npmRegistry() string {
 	return strings.TrimSuffix(registry, "/")
 }
 
-// pipIndex is the address of the index that PIP_INDEX_URL or pip's configuration names.
+// pipIndex is the index's address from PIP_INDEX_URL or pip's configuration.
 func pipIndex() string {
 	index := os.Getenv("PIP_INDEX_URL")
 	files := []string{os.Getenv("PIP_CONFIG_FILE"), "", "", "/etc/pip.conf"}

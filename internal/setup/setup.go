@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 )
 
-// Console is where Fetch says what it does.
+// Console receives the messages and the progress of Fetch.
 type Console struct {
 	Note     func(string)
 	Progress progress.Options
@@ -30,18 +30,18 @@ type Console struct {
 
 func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
 
-// Options say where the library is fetched from.
+// Options choose the source of the library.
 type Options struct {
-	From Source // nothing: all sources in turn
-	// URL is fetched and nothing else: a wheel, an npm package, a release archive or a library, as an address, a file:
-	// address or a path.
+	From Source // zero: all sources in turn
+	// URL replaces all sources: the address (http, https or file) or path of a wheel, an npm package, a release archive
+	// or a library.
 	URL string
 }
 
-// errNotInstalled is a source whose program is not there, or that is not configured.
+// errNotInstalled: the source's program is missing, or the source is not configured.
 var errNotInstalled = errors.New("not there")
 
-// Fetch puts a published build into the cache, unless it is there already, and reports whether it fetched it.
+// Fetch puts a published build into the cache, unless it is already there. fetched reports whether it had to.
 func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched bool, err error) {
 	if err := p.Check(); err == nil && exists(p.Library) {
 		return false, nil
@@ -98,10 +98,10 @@ func (o Options) sources() []Source {
 type fetcher struct {
 	onnx.Published
 	console Console
-	dir     string // for what is fetched
+	dir     string // temporary folder for downloads
 }
 
-// install moves the libraries of an archive to their place, the library itself last.
+// install moves the libraries of an archive to the cache, the main library last.
 func (f fetcher) install(archive string) error {
 	found, err := unpack(archive, f.Files, filepath.Base(f.Library), f.dir)
 	if err != nil {
@@ -117,13 +117,13 @@ func (f fetcher) install(archive string) error {
 	return durable.SyncFolder(f.Folder)
 }
 
-// makeFolder makes the folder in the cache, and in it one for what is fetched. What lies there will run inside rscert:
-// nobody else may write it.
+// makeFolder makes the folder in the cache, and a temporary one in it. Libraries from there run inside rscert, so
+// nobody else may write to it.
 func makeFolder(folder string) (temporary string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	// CACHE/rscert/onnxruntime/VERSION/PLATFORM: an earlier version of rscert made it open to others.
+	// Close CACHE/rscert of CACHE/rscert/onnxruntime/VERSION/PLATFORM, which an earlier rscert left open to others.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return "", err
@@ -136,7 +136,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// musl reports whether the system's C library is musl, for which no library is published.
+// musl reports whether the system's C library is musl; no library is published for it.
 func musl() bool {
 	if runtime.GOOS != "linux" {
 		return false

@@ -22,10 +22,10 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// content of the libraries of the builds in these tests, by name.
+// content holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
-// build is a build of those libraries in an own cache.
+// build is a build of those libraries in a fresh cache.
 func build(t *testing.T) onnx.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache/rscert/onnxruntime/1.2.3/linux-amd64")
@@ -82,7 +82,7 @@ func tgz(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// whole has both libraries among others of the same names.
+// whole has both libraries, and other files with the same names.
 func whole() []member {
 	return []member{
 		{"../../etc/libonnxruntime.so", "of another platform"},
@@ -104,7 +104,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 	return path
 }
 
-// fetch is Fetch without a network but for what the test provides; it returns what it noted.
+// fetch is Fetch with only the test's servers as network; it also returns the notes.
 func fetch(t *testing.T, p onnx.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
@@ -112,8 +112,8 @@ func fetch(t *testing.T, p onnx.Published, o Options) (fetched bool, notes strin
 	return fetched, b.String(), err
 }
 
-// alone takes all programs and settings away that fetch anything.
-func alone(t *testing.T) (home string) {
+// isolate removes all programs and settings that could fetch anything.
+func isolate(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
 	for _, name := range []string{"PIP_INDEX_URL", "PIP_CONFIG_FILE", "npm_config_registry", "XDG_CONFIG_HOME"} {
@@ -125,7 +125,7 @@ func alone(t *testing.T) (home string) {
 	return home
 }
 
-// installed checks that the cache holds the build and nothing else, open to nobody.
+// installed checks that the cache holds only the build, and that nobody else can write to it.
 func installed(t *testing.T, p onnx.Published) {
 	t.Helper()
 	for name, text := range content {
@@ -145,7 +145,7 @@ func installed(t *testing.T, p onnx.Published) {
 }
 
 func TestFetchFile(t *testing.T) {
-	alone(t)
+	isolate(t)
 	for name, archive := range map[string][]byte{
 		"a.whl": wheel(t, whole()...), "a.tgz": tgz(t, whole()...), "named wrongly": wheel(t, whole()...),
 	} {
@@ -163,9 +163,9 @@ func TestFetchFile(t *testing.T) {
 	}
 }
 
-// TestFetchOnce fetches nothing where the build is there, and replaces what is damaged or missing of it.
+// TestFetchOnce: Fetch does nothing if the build is there, and replaces damaged or missing files.
 func TestFetchOnce(t *testing.T) {
-	alone(t)
+	isolate(t)
 	p := build(t)
 	from := write(t, filepath.Join(t.TempDir(), "a.tgz"), tgz(t, whole()...), 0o644)
 	for _, spoil := range []func() error{
@@ -187,7 +187,7 @@ func TestFetchOnce(t *testing.T) {
 }
 
 func TestFetchRefuses(t *testing.T) {
-	alone(t)
+	isolate(t)
 	library := member{"lib/libonnxruntime.so", content["libonnxruntime.so"]}
 	for name, tt := range map[string]struct {
 		archive []byte
@@ -212,7 +212,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// serve serves files by path and logs what is asked for.
+// serve serves files by path and logs the requests.
 func serve(t *testing.T, files map[string][]byte) (address string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
@@ -229,9 +229,9 @@ func serve(t *testing.T, files map[string][]byte) (address string, asked *[]stri
 	return s.URL, asked
 }
 
-// TestDownload takes the release, npm's package and the wheel of an index, in this order.
+// TestDownload: download tries the release, npm's package and the wheel of an index, in this order.
 func TestDownload(t *testing.T) {
-	home := alone(t)
+	home := isolate(t)
 	const (
 		release = "/v1.2.3/onnxruntime-linux-x64-1.2.3.tgz"
 		npm     = "/npm/onnxruntime-node/-/onnxruntime-node-1.2.3.tgz"
@@ -269,7 +269,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// program puts a stand-in for a program on the PATH, as a shell script.
+// program puts a shell script on the PATH in place of a program.
 func program(t *testing.T, home, name, script string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -278,9 +278,9 @@ func program(t *testing.T, home, name, script string) {
 	write(t, filepath.Join(home, name), []byte("#!/bin/sh\nset -eu\n"+script), 0o755)
 }
 
-// TestPrograms has pip and npm as stand-ins, which check how they are called.
+// TestPrograms replaces pip and npm by scripts that check their arguments.
 func TestPrograms(t *testing.T) {
-	home := alone(t)
+	home := isolate(t)
 	archive := write(t, filepath.Join(home, "a"), wheel(t, whole()...), 0o644)
 	pip := `[ "$1" != --version ] || exit 0
 [ "$1" = download ]
@@ -312,7 +312,7 @@ case " $* " in *" --ignore-scripts "*) ;; *) exit 3 ;; esac
 }
 
 func TestCancelled(t *testing.T) {
-	alone(t)
+	isolate(t)
 	address, _ := serve(t, nil)
 	t.Setenv("RSCERT_ONNXRUNTIME_RELEASES", address)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -323,7 +323,7 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestUnwritable(t *testing.T) {
-	alone(t)
+	isolate(t)
 	p := build(t)
 	write(t, filepath.Dir(filepath.Dir(p.Folder)), nil, 0o644)
 	_, _, err := fetch(t, p, Options{URL: "x"})
@@ -332,9 +332,9 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// NVIDIA's libraries come from wheels of their own, whose file names say for which platforms pip is to ask.
+// NVIDIA's libraries come from separate wheels; their file names give the platforms for pip.
 func TestCUDALibraries(t *testing.T) {
-	home := alone(t)
+	home := isolate(t)
 	builds, err := onnx.CUDALibraries()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		if err == nil {
@@ -384,7 +384,7 @@ while [ "$1" != --dest ]; do shift; done
 	}
 }
 
-// TestPublished checks what is published: every build has its library and only hashes.
+// TestPublished checks the table of published builds: each has its library and valid hashes.
 func TestPublished(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for device, want := range map[string]int{"auto": 1, "cpu": 1, "openvino": 9, "cuda": 3} {

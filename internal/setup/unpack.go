@@ -17,20 +17,21 @@ import (
 	"strings"
 )
 
-// maxLibrary bounds what is unpacked of a member. The largest library has 284 MB.
+// maxLibrary bounds the unpacked size of a member. The largest library has 284 MB.
 const maxLibrary = 1 << 30
 
-// unpacking takes from an archive the files whose SHA-256 is one that is wanted, wherever they lie in it.
+// unpacking extracts the files with a wanted SHA-256 from an archive, in whatever folder they are.
 type unpacking struct {
 	want    map[string][]string // SHA-256s by name
-	library string              // one of the names, to which a version may be added in the archive
+	library string              // one of the names; in the archive a version may follow it
 	dir     string
 	found   map[string]string // paths by name
-	refused string            // the last file of a right name and a wrong hash
+	refused string            // the last file with a wanted name but a wrong hash
 }
 
-// unpack unpacks a wheel, an npm package or a release archive, told by its first bytes, into dir; any other file is
-// taken as the library itself. It returns the paths of the wanted files by name, all of them or an error.
+// unpack extracts the wanted files from a wheel, an npm package or a release archive into dir. It recognises archives
+// by their first bytes; any other file counts as the library itself. It returns the paths of the files by name, or an
+// error if one is missing.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
 	u := &unpacking{want: want, library: library, dir: dir, found: map[string]string{}}
 	file, err := os.Open(archive)
@@ -114,8 +115,8 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// name is the name under which a member may be wanted, "" if it is not. Packages hold the libraries of several
-// platforms under one name: which one it is the hash says.
+// name is the wanted name of a member, "" if it is not wanted. Packages hold the libraries of several platforms under
+// one name; the hash tells them apart.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {
@@ -127,7 +128,7 @@ func (u *unpacking) name(member string) string {
 	return ""
 }
 
-// take keeps a member if its hash is one that is wanted.
+// take keeps a member if its hash is wanted.
 func (u *unpacking) take(member string, content io.Reader) error {
 	name := u.name(member)
 	if u.found[name] != "" {

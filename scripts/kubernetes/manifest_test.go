@@ -1,5 +1,5 @@
-// Package kubernetes decodes the manifests of 'rscert kubernetes' into the types of Kubernetes' own API, strictly: a
-// field that the API does not have is an error. It is a module of its own, so rscert does not depend on Kubernetes.
+// Package kubernetes decodes the manifests of 'rscert kubernetes' into the types of Kubernetes' own API. Decoding is
+// strict: an unknown field is an error. The package is a separate module, so rscert does not depend on Kubernetes.
 package kubernetes
 
 import (

@@ -1,9 +1,9 @@
 // Command mutate changes one operator or number of a package at a time and runs the short tests that reach it. See
 // CONTRIBUTING.md.
 //
-// The changes are those of ooze. Nothing in the tree is changed: the compiler reads a mutant in place of the file
-// (go build -overlay). Each test is run once by itself beforehand, to see which lines it reaches and how long it takes,
-// so that a mutant meets the quick ones first.
+// The changes come from ooze. The tree stays unchanged: the compiler reads a mutant in place of the file (go build
+// -overlay). Each test first runs once by itself, to find the lines that it reaches and its time, so that a mutant
+// meets the quick tests first.
 package main
 
 import (
@@ -33,14 +33,14 @@ func main() {
 	}
 }
 
-// choice is which mutants are tried.
+// choice selects the mutants to try.
 type choice struct {
 	sample int // 0: all
-	after  int // so many of the sample are left out
+	after  int // skip this number of mutants of the sample
 	seed   uint64
 }
 
-// choose returns the mutants to try: all in the order of the files, or those of a sample in a random one.
+// choose returns the mutants to try: all in the order of the files, or a sample in random order.
 func (c choice) choose(all []mutant) []mutant {
 	if c.sample > 0 {
 		r := rand.New(rand.NewPCG(c.seed, 0))
@@ -116,7 +116,7 @@ func (m mutant) diff() string {
 	return b.String()
 }
 
-// A verdict is what became of a mutant.
+// A verdict is the result of testing a mutant.
 type verdict int
 
 const (

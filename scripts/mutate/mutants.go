@@ -28,7 +28,7 @@ import (
 	"github.com/gtramontina/ooze/viruses/rangebreak"
 )
 
-// changes are all that ooze makes.
+// changes are all changes of ooze.
 var changes = []viruses.Virus{
 	arithmetic.New(), arithmeticassignment.New(), arithmeticassignmentinvert.New(), bitwise.New(),
 	comparison.New(), comparisoninvert.New(), comparisonreplace.New(),
@@ -39,22 +39,22 @@ var changes = []viruses.Virus{
 // mutant is a file of the package with one change.
 type mutant struct {
 	name             string
-	at               token.Position // of what is changed
-	function         span           // around it; zero outside of functions
-	original, source []byte         // of the file
+	at               token.Position // position of the change
+	function         span           // function around the change; zero outside of functions
+	original, source []byte         // text of the file
 }
 
 // span is a part of a file.
-type span struct{ from, to place }
+type span struct{ from, to position }
 
-// place is a line and a column, from 1.
-type place struct{ line, column int }
+// position is a line and a column, from 1.
+type position struct{ line, column int }
 
-func (p place) before(q place) bool {
+func (p position) before(q position) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
-func (s span) holds(p place) bool { return !p.before(s.from) && p.before(s.to) }
+func (s span) holds(p position) bool { return !p.before(s.from) && p.before(s.to) }
 
 // mutants makes all mutants of the package's files, or of one of them.
 func (p *pkg) mutants(only string) ([]mutant, error) {
@@ -86,9 +86,9 @@ func mutantsOf(path string) (all []mutant, err error) {
 	if err != nil {
 		return nil, err
 	}
-	placeOf := func(pos token.Pos) place {
+	positionOf := func(pos token.Pos) position {
 		at := files.Position(pos)
-		return place{at.Line, at.Column}
+		return position{at.Line, at.Column}
 	}
 	var function span
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -98,7 +98,7 @@ func mutantsOf(path string) (all []mutant, err error) {
 		if d, ok := node.(ast.Decl); ok && slices.Contains(file.Decls, d) {
 			function = span{}
 			if f, ok := d.(*ast.FuncDecl); ok {
-				function = span{placeOf(f.Pos()), placeOf(f.End())}
+				function = span{positionOf(f.Pos()), positionOf(f.End())}
 			}
 		}
 		for _, change := range changes {
@@ -119,7 +119,7 @@ func mutantsOf(path string) (all []mutant, err error) {
 	return all, err
 }
 
-// bracket puts brackets around a number that becomes negative: of 1-0x1p-50 ooze makes 1--1, which is no Go.
+// bracket puts brackets around a number that becomes negative: ooze turns 1-0x1p-50 into 1--1, which is not Go.
 func bracket(node ast.Node, infection *viruses.Infection) *viruses.Infection {
 	literal, ok := node.(*ast.BasicLit)
 	if !ok {

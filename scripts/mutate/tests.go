@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// pkg is the package whose mutants are tried.
+// pkg is the package under test.
 type pkg struct {
-	root, folder string // of the module; of the package in it
+	root, folder string // folder of the module, and of the package in it
 	scratch      string
-	skip         string // regexp of tests
+	skip         string // regexp of tests to skip
 	tests        []test // from the quickest to the slowest
 }
 
-// test is a test and what it does with the package as it is.
+// test is a test with its time and coverage on the unchanged package.
 type test struct {
 	name    string
-	seconds float64 // of the processor
+	seconds float64 // of processor time
 	reached map[string]map[span]bool
 }
 
-// quick is how many seconds the tests take that a mutant meets first.
+// quick is the total time, in seconds, of the tests that a mutant meets first.
 const quick = 2
 
 // compile builds the test binary.
@@ -44,8 +44,8 @@ func (p *pkg) compile(binary string, flags ...string) error {
 	return nil
 }
 
-// run runs a test binary within so many seconds of the processor, and returns how many it took. What does not end by
-// itself is stopped by the time that it computes: on a busy machine one that does end may take minutes.
+// run runs a test binary with a limit of seconds of processor time, and returns the seconds used. The limit is
+// processor time because on a busy machine a test that does end may take minutes.
 func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, err error) {
 	args = append([]string{fmt.Sprintf("--cpu=%d", limit), binary, "-test.short", "-test.failfast", "-test.timeout=15m"}, args...)
 	c := exec.Command("prlimit", args...)
@@ -95,7 +95,7 @@ func (p *pkg) measure() error {
 	return nil
 }
 
-// readProfile reads which blocks of which files a profile of coverage has, and whether they were reached.
+// readProfile reads a coverage profile: for each file its blocks, and whether they were reached.
 func readProfile(path string) (map[string]map[span]bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	for s.Scan() {
 		name, rest, ok := strings.Cut(s.Text(), ".go:")
 		if !ok {
-			continue // the mode
+			continue // the line with the mode
 		}
 		var b span
 		var statements, count int
@@ -124,13 +124,13 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	return blocks, s.Err()
 }
 
-// reaches reports whether the test runs what the mutant changes. What lies in no block (a case of a switch) is taken to
-// be reached with its function, and what lies in no function by every test.
+// reaches reports whether the test runs the changed code. Code outside of blocks (a case of a switch) counts as reached
+// if its function is, and code outside of functions by every test.
 func (t test) reaches(m mutant) bool {
 	if m.function == (span{}) {
 		return true
 	}
-	at, inBlock, function := place{m.at.Line, m.at.Column}, false, false
+	at, inBlock, function := position{m.at.Line, m.at.Column}, false, false
 	for b, reached := range t.reached[filepath.Base(m.at.Filename)] {
 		if b.holds(at) {
 			if reached {

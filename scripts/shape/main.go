@@ -1,8 +1,9 @@
-// Command shape prints figures about Go source as a table, a column for each argument: folders with commas between.
+// Command shape prints figures about Go source as a table, with a column for each argument, a list of folders separated
+// by commas.
 //
 //	go run ./scripts/shape internal,cmd cmd
 //
-// Tests and generated files are left out; Example functions are counted in tests, and phrases in all comments.
+// It skips tests and generated files, but counts Example functions in tests, and phrases in all comments.
 package main
 
 import (
@@ -27,11 +28,11 @@ const (
 	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
 )
 
-// shape is the figures of some folders.
+// shape holds the figures of some folders.
 type shape struct {
 	files, functions        []int // lines of each
-	comments, code          int   // lines with a comment alone, lines with code
-	allComments             int   // lines with a comment, those of tests too
+	comments, code          int   // lines with only a comment, lines with code
+	allComments             int   // lines with a comment, including tests
 	inverted, soMany, thats int   // phrases in them
 	examples                int
 	cyclomatic, cognitive   int // functions above 15
@@ -88,12 +89,12 @@ func printTable(columns []string, shapes []shape) {
 	}
 }
 
-// share is a number of functions, and their share of all.
+// share formats a number of functions and their share of all functions.
 func (s shape) share(functions int) string {
 	return fmt.Sprintf("%d, %.1f %%", functions, 100*float64(functions)/float64(len(s.functions)))
 }
 
-// quantile is the smallest value that a share q of the values do not exceed.
+// quantile is the smallest value v such that a share q of the values is at most v.
 func quantile(values []int, q float64) int {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
@@ -115,17 +116,17 @@ func (s *shape) measure(folders []string) error {
 		}
 	}
 	var err error
-	if s.cyclomatic, err = above(gocyclo, folders); err != nil {
+	if s.cyclomatic, err = countAbove(gocyclo, folders); err != nil {
 		return err
 	}
-	s.cognitive, err = above(gocognit, folders)
+	s.cognitive, err = countAbove(gocognit, folders)
 	return err
 }
 
-// above counts the functions above 15 that a program finds in folders.
-func above(program string, folders []string) (int, error) {
+// countAbove counts the functions above 15 that a program finds in folders.
+func countAbove(program string, folders []string) (int, error) {
 	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
-	if err != nil && len(found) == 0 { // it fails where it finds any
+	if err != nil && len(found) == 0 { // its exit status is 1 if it finds any
 		return 0, fmt.Errorf("%s: %w", program, err)
 	}
 	return strings.Count(string(found), "\n"), nil
@@ -173,7 +174,7 @@ func (s *shape) file(path string) error {
 	return nil
 }
 
-// lines are the lines with code, and those with a comment: a line may have both.
+// lines returns the lines with code and the lines with a comment; a line may have both.
 func lines(source []byte) (code, comment map[int]bool) {
 	code, comment = make(map[int]bool), make(map[int]bool)
 	file := token.NewFileSet().AddFile("", -1, len(source))
@@ -197,7 +198,7 @@ func lines(source []byte) (code, comment map[int]bool) {
 	}
 }
 
-// linters is how many .golangci.yml enables.
+// linters is the number of linters enabled in .golangci.yml.
 func linters() int {
 	settings, err := os.ReadFile(".golangci.yml")
 	if err != nil {

@@ -12,14 +12,13 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Of the tables of digits.
+// Settings of the tables of digits.
 const (
 	datasetDelta = 0.05
 	threshold    = 0.7
 )
 
-// digits compares ways to certify the classes whose confidence is bounded, on the saved
-// scores of one run: by votes, and by scores.
+// digits compares certification by votes and by scores, before bounding confidences, on the saved scores of one run.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -59,7 +58,7 @@ func digits(path string) error {
 	return nil
 }
 
-// digitRows prints a row a radius.
+// digitRows prints a row for each radius.
 func digitRows(name string, found run.Confidence, alpha float64) error {
 	var b calib.BoundRows
 	for _, r := range found.Bounds {

@@ -1,13 +1,12 @@
-// Command acce makes the tables and figures of docs/calibration-under-attack.md:
-// how far the estimates of the certified calibration error fall short of its
-// exact value.
+// Command acce makes the tables and figures of docs/calibration-under-attack.md: they show how far estimates of the
+// certified calibration error fall short of its exact value.
 //
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
 //	go run ./studies/acce residuals           constraint residuals of ADMM by step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
 //	go run ./studies/acce digits RUN          classes certified by votes and by scores, of a run that saved its scores
 //
-// Tables go to stdout as they grow, those of the page marked for studies/page; figures go to docs/img.
+// Tables go to stdout as they grow; tables for the page are marked for studies/page. Figures go to docs/img.
 package main
 
 import (
@@ -57,17 +56,15 @@ const (
 	bins    = 15
 	samples = 100_000 // Monte Carlo samples behind an interval, as in the paper
 	alpha   = 0.001
-	size    = 7000 // predictions of an instance, as in the paper's appendix G.1
+	size    = 7000 // predictions in an instance, as in the paper's appendix G.1
 )
 
 var normal = distuv.UnitNormal
 
-// instance draws a certified classifier and n predictions that it certifies at
-// radius ratio·σ. In probit units the clean confidence is N(mean, spread²), and
-// the prediction is right with the probability that slope makes of it (below 1:
-// overconfident). The interval is the standard certificate with Hoeffding's
-// bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). A prediction
-// whose lower end is below ½ is not certified and is left out.
+// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
+// clean confidence is N(mean, spread²), and slope turns it into the probability that the prediction is right (below 1:
+// overconfident). The interval is the standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓
+// R/σ), ε = √(ln(2/α)/2n). It leaves out predictions with a lower end below ½, which are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()
@@ -97,8 +94,8 @@ func probit(p float64) float64 {
 	return normal.Quantile(p)
 }
 
-// oneSetting is the paper's "one-size-fits-all" (appendix G.3): both rates 0.001,
-// ρ growing by 0.4 % a step, from either start.
+// oneSetting is the paper's "one-size-fits-all" (appendix G.3): both rates 0.001, ρ growing by 0.4 % at each step, from
+// either start.
 func oneSetting() []admm.Params {
 	var out []admm.Params
 	for _, start := range []admm.Start{admm.FromClean, admm.FromBrier} {
@@ -107,9 +104,9 @@ func oneSetting() []admm.Params {
 	return out
 }
 
-// found are the values for one set of intervals, and the seconds that each took.
+// found holds the values for one set of intervals, and the seconds for each.
 type found struct {
-	ratio                                      float64 // R/σ, of a random instance
+	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64
 	deceTime, pairTime, gridTime, exactSeconds float64
 }
@@ -190,8 +187,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns what ends it. Tables that hold seconds, or whose instances take hours,
-// name the command and the day.
+// marked begins a part of the page and returns a function that ends it. A part with timings, or with hours of
+// computation, names its command and the day.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {
@@ -200,8 +197,7 @@ func marked(name, command string) (end func()) {
 	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
 }
 
-// solver is one way to a value of found. The note tells its settings; seconds is nil where they are not worth a
-// word.
+// solver is one way to compute a value of found. note names its settings; seconds is nil if its time is negligible.
 type solver struct {
 	name, note     string
 	value, seconds func(found) float64
@@ -240,12 +236,12 @@ func summary(all []found) {
 			median = fmt.Sprintf("%.2g", times[len(times)/2])
 		}
 		fmt.Printf("| %s | %.4f | %.4f | %.4f | %.1f %% | %s | %s | %s |\n", s.name+s.note, sum/n, short/n, most, 100*share/n,
-			s.below(all, "Brier confidences"), s.below(all, "dECE"), median)
+			s.countBelow(all, "Brier confidences"), s.countBelow(all, "dECE"), median)
 	}
 }
 
-// below counts the instances on which s finds less than the solver called other does, at four decimals.
-func (s solver) below(all []found, other string) string {
+// countBelow counts the instances for which s finds a smaller value than the solver other, at four decimals.
+func (s solver) countBelow(all []found, other string) string {
 	if s.name == other {
 		return "–"
 	}
@@ -262,7 +258,7 @@ func (s solver) below(all []found, other string) string {
 // byRadius prints the mean share of the exact value that each estimate reaches,
 // for small, middle and large radii.
 func byRadius(all []found) {
-	estimates := solvers[:len(solvers)-1] // the last is exact
+	estimates := solvers[:len(solvers)-1] // without the last, exact
 	fmt.Print("| R/σ | instances |")
 	for _, s := range estimates {
 		fmt.Print(" ", s.name, " |")

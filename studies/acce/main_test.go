@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Below counts what is less at four decimals, and has no count of a solver beside itself.
+// countBelow counts values smaller at four decimals, and returns no count for a solver against itself.
 func TestBelow(t *testing.T) {
 	all := []found{
 		{clean: 0.1, brier: 0.2, dece: 0.20004},
@@ -14,7 +14,7 @@ func TestBelow(t *testing.T) {
 		brier, dece string
 	}{{0, "1", "2"}, {1, "–", "1"}, {2, "1", "–"}} {
 		s := solvers[c.solver]
-		if a, b := s.below(all, "Brier confidences"), s.below(all, "dECE"); a != c.brier || b != c.dece {
+		if a, b := s.countBelow(all, "Brier confidences"), s.countBelow(all, "dECE"); a != c.brier || b != c.dece {
 			t.Errorf("%s: below Brier %s, below dECE %s; want %s and %s", s.name, a, b, c.brier, c.dece)
 		}
 	}

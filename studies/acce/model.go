@@ -14,16 +14,15 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// curve is one panel of the figure: every value by radius.
+// curve is one panel of the figure: all values by radius.
 type curve struct {
 	title string
 	radii []float64
 	found []found
 }
 
-// model computes every value at every radius of bounds files, each named by the
-// σ of its run, and for a simulated classifier, and draws them by radius in the
-// style of the paper's Figure 3.
+// model computes all values at all radii, for bounds files (each with the σ of its run) and for a simulated classifier.
+// It draws them by radius in the style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")
@@ -86,7 +85,7 @@ func model(args []string, file string) error {
 	return drawCurves(append(curves, simulated), file)
 }
 
-// drawCurves makes a figure of panels, two a row.
+// drawCurves makes a figure with two panels in a row.
 func drawCurves(curves []curve, file string) error {
 	var panels [][]*plot.Plot
 	for i, c := range curves {

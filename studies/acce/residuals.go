@@ -14,9 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// residuals draws, for one instance of 2,000 predictions (as the paper's Figures
-// 9 and 10), the mean deviation from each constraint by step, for the
-// one-size-fits-all setting and for one of the grid.
+// residuals draws the mean deviation from each constraint by step, as in the paper's Figures 9 and 10, on one instance
+// of 2,000 predictions, for the one-size-fits-all setting and for one setting of the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))
@@ -85,7 +84,7 @@ func residuals(file string) error {
 	return save(panels, picture.Size{Width: 24, Height: 15}, "Constraint residuals of ADMM and its calibration error by step, for two settings.", file)
 }
 
-// newPlot is a panel of a figure.
+// newPlot returns a panel of a figure.
 func newPlot(title, x, y string) *plot.Plot {
 	p := picture.NewPlot(title, x, y)
 	p.Add(picture.Grid())

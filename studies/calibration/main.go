@@ -8,8 +8,8 @@
 //	go run ./studies/calibration -parts real      some of the parts: real, atoms, gaps
 //	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
-// The paper gives the definitions of its four calibration functions in the
-// headings of a figure; these are four of the kinds it describes.
+// The paper shows its four calibration functions only in the headings of a figure; these are four functions of the
+// kinds it describes.
 package main
 
 import (
@@ -35,13 +35,13 @@ import (
 
 const (
 	delta     = 0.05
-	bandwidth = 1.0 / 64 // 2⁻⁶, the largest that costs the paper's classifiers nothing
+	bandwidth = 1.0 / 64 // 2⁻⁶, the largest h without a loss for the paper's classifiers
 	folds     = 5
 	eceBins   = 15
 )
 
-// function is a calibration function on uniform scores. All of them have
-// |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤ tanh²(1/h)/2h² = 2048.
+// function is a calibration function on uniform scores. All functions have |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤
+// tanh²(1/h)/2h² = 2048.
 type function struct {
 	name string
 	eta  func(s float64) float64
@@ -55,7 +55,7 @@ var functions = []function{
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
-// truth is the calibration error and the total variation, on a grid of 10⁶.
+// truth returns the calibration error and the total variation, on a grid of 10⁶ points.
 func (f function) truth() (ce, variation float64) {
 	const steps = 1_000_000
 	for i := range steps {
@@ -80,7 +80,7 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps are |bound − truth| of every method on one sample; the ECE is no bound.
+// gaps returns |bound − truth| for every method on one sample, and for the ECE, which is not a bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
@@ -212,7 +212,7 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// drawn are the methods of the figure: those to use, and the best of the paper's of each kind.
+// drawn are the methods of the figure: the recommended ones, and the paper's best of each kind.
 var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
 
 // drawCurves writes the four panels of Figure 3.
@@ -241,8 +241,8 @@ func drawCurves(curves [][]curve, path string) error {
 	return os.WriteFile(path, figure, 0o644)
 }
 
-// atomCoverage counts how often the printed and the repaired bound are below
-// the truth where every score is 0.3 and every label a fair coin.
+// atomCoverage counts how often the printed and the repaired bound are below the truth, for scores of 0.3 and labels by
+// a fair coin.
 func atomCoverage(n, trials int) error {
 	const truth = 0.2
 	score, label := make([]float64, n), make([]float64, n)

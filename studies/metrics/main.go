@@ -1,4 +1,4 @@
-// Metrics makes the outputs and the table of docs/metrics.md, marked for studies/page, by the command itself:
+// Metrics runs rscert to make the outputs and the table of docs/metrics.md, marked for studies/page:
 //
 //	go run ./studies/metrics bin/rscert | go run ./studies/page docs/metrics.md
 package main
@@ -32,10 +32,10 @@ func main() {
 	}
 }
 
-// command is rscert.
+// command is the path of rscert.
 type command string
 
-// output is what rscert prints.
+// output runs rscert and returns its output.
 func (c command) output(args ...string) (string, error) {
 	cmd := exec.Command(string(c), args...)
 	cmd.Stderr = os.Stderr
@@ -68,7 +68,7 @@ func printMarked(name, text string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, text, name)
 }
 
-// indent makes text a block of code.
+// indent turns text into a block of code.
 func indent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
@@ -98,7 +98,7 @@ type figures struct {
 	NLL      estimate `json:"nll"`
 }
 
-// tabulateMaps has a row for each map, of the rows that were held out.
+// tabulateMaps returns a table of metrics on the held-out rows, with a row for each map.
 func (c command) tabulateMaps() (string, error) {
 	var b strings.Builder
 	b.WriteString("| method | accuracy | ECE | NLL |\n| --- | --- | --- | --- |\n")

@@ -1,5 +1,5 @@
 // Noise makes the tables of docs/what-is-certified.md: two runs of the bundled model side by side, with noise on a
-// lattice and in floats, and what rounding takes off the radius of data that are on no lattice.
+// lattice and in floats, and the loss of radius by rounding for data off the lattice.
 //
 //	go run ./studies/noise LATTICE FLOAT    the run folders; scripts/studies.sh makes them
 package main
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// evidence is what a run found.
+// evidence is the result of a run.
 type evidence struct {
 	votes []certify.Votes
 	certs []certify.Certificate
@@ -49,8 +49,8 @@ func readRun(path string) (e evidence, err error) {
 	return e, err
 }
 
-// compareRuns prints the certified accuracy of both runs by radius, with the sign test on the examples that only one
-// certifies, and compares the votes example by example.
+// compareRuns prints the certified accuracy of both runs by radius, with a sign test on the examples certified by only
+// one of them, and compares the votes example by example.
 func compareRuns(lattice, float string) error {
 	a, err := readRun(lattice)
 	if err != nil {
@@ -97,8 +97,8 @@ func signTest(a, b float64) float64 {
 	return min(1, 2*distuv.Binomial{N: a + b, P: .5}.CDF(min(a, b)))
 }
 
-// compareVotes compares the votes for the label, in each example where both expectations are 10 or more, by the
-// two-sample z statistic, and all together by the sum of their squares.
+// compareVotes compares the votes for the label by the two-sample z statistic, for each example where both expectations
+// are 10 or more, and overall by the sum of the squares of z.
 func compareVotes(a, b []certify.Votes) {
 	var squares, sum, examples, largest float64
 	for i, v := range a {
@@ -119,8 +119,8 @@ func compareVotes(a, b []certify.Votes) {
 		examples, squares, min(p, 1-p)*2, sum/math.Sqrt(examples), largest)
 }
 
-// measureRounding prints what rounding takes off the radius of real digits that were resized in floats, so that they
-// are on no lattice.
+// measureRounding prints the loss of radius by rounding for real digits resized in floats, which puts them off the
+// lattice.
 func measureRounding(path string) error {
 	ctx := context.Background()
 	data, err := dataset.Open(ctx, path, dataset.Options{})

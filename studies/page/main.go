@@ -1,14 +1,14 @@
-// Page puts what a study prints into a page of docs. The study marks it,
+// Page puts a study's output into a page of docs. The study marks parts of its output,
 //
 //	<!-- made: NAME -->
 //	…
 //	<!-- end: NAME -->
 //
-// and what stands between the same marks in the page is replaced:
+// and each part replaces the text between the same marks in the page:
 //
 //	go run ./studies/calibration -parts real | go run ./studies/page docs/calibration-error.md
 //
-// Lines outside marks are passed by. A page without the marks is an error, and is left as it was.
+// Lines outside of marks are ignored. A page without the marks is an error and stays unchanged.
 package main
 
 import (

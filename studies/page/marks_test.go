@@ -43,7 +43,7 @@ var (
 	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
 )
 
-// names are what the first group matches in any of the texts.
+// names returns all matches of the pattern's first group in the texts.
 func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	found := map[string]bool{}
 	for _, text := range texts {
@@ -54,7 +54,7 @@ func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	return found
 }
 
-// checkMark reports a mark whose study or test there is no more.
+// checkMark reports a mark without a study or test.
 func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
 	t.Helper()
 	if kind == "made" {
@@ -70,8 +70,8 @@ func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bo
 	}
 }
 
-// outside returns a page without what stands between marks.
-func outside(t *testing.T, path, page string) string {
+// withoutMarked returns a page without the text between marks.
+func withoutMarked(t *testing.T, path, page string) string {
 	t.Helper()
 	for {
 		at := made.FindStringSubmatchIndex(page)
@@ -100,7 +100,7 @@ func TestMarks(t *testing.T) {
 	scripts := read(t, regexp.MustCompile(`^(studies\.sh|Makefile)$`), "scripts", "Makefile")
 	count := 0
 	for path, page := range read(t, regexp.MustCompile(`\.md$`), "docs") {
-		outside(t, path, page)
+		withoutMarked(t, path, page)
 		seen := map[string]bool{}
 		for _, m := range made.FindAllStringSubmatch(page, -1) {
 			checkMark(t, path, m[1], m[2], parts, known)
@@ -129,7 +129,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// filled says whether a script puts parts into the page.
+// filled reports whether a script puts parts into the page.
 func filled(scripts map[string]string, page string) bool {
 	for _, text := range scripts {
 		if strings.Contains(text, "./studies/page "+page+" <") {
@@ -139,7 +139,7 @@ func filled(scripts map[string]string, page string) bool {
 	return false
 }
 
-// No table of figures is kept by hand in the pages about calibration and confidence.
+// The pages about calibration and confidence hold no table of figures made by hand.
 func TestFiguresAreMarked(t *testing.T) {
 	for _, name := range []string{"calibration-under-attack.md", "calibration-error.md", "metrics.md", "confidence.md", "scores-tables.md"} {
 		path := filepath.Join(root, "docs", name)
@@ -147,13 +147,13 @@ func TestFiguresAreMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row := figures.FindString(outside(t, path, string(page))); row != "" {
+		if row := figures.FindString(withoutMarked(t, path, string(page))); row != "" {
 			t.Errorf("%s: a table that nothing makes: %s", path, row)
 		}
 	}
 }
 
-// The reader of a page has no folder shared/.
+// Pages must not mention shared/, which their readers do not have.
 func TestPagesNameNothingUnpublished(t *testing.T) {
 	for path, page := range read(t, regexp.MustCompile(`\.(md|ipynb|json)$`), "docs") {
 		if shared.MatchString(page) {

@@ -1,13 +1,12 @@
-// Scores compares the ways to certify from scores with each other and with votes, and
-// the ways to bound the confidence, on a run of the bundled model, and the bounds on
-// means on synthetic data. It writes docs/scores-tables.md, from which docs/scores.md
-// and docs/confidence.md quote, and docs/img/confidence-widths.svg:
+// Scores compares methods on a run of the bundled model: certification from scores and from votes, and bounds on the
+// confidence. On synthetic data it compares bounds on means. It writes docs/scores-tables.md, the source of figures in
+// docs/scores.md and docs/confidence.md, and docs/img/confidence-widths.svg:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
 //	    --n 1000 --save-scores --out RUN
 //	go run ./studies/scores RUN docs [figure]
 //
-// With figure it makes the figure alone.
+// With figure it makes only the figure.
 package main
 
 import (
@@ -122,7 +121,7 @@ func run(args []string) error {
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 
-// study is what the tables are made from and written to.
+// study holds the input and the output of the tables.
 type study struct {
 	*bytes.Buffer
 	examples []example
@@ -160,7 +159,7 @@ func readScores(path string) (examples []example, err error) {
 	}
 }
 
-// tempered returns the example at another temperature and with its first n samples.
+// tempered returns the example with its first n samples, at another temperature.
 func (e example) tempered(n int, temperature float64) example {
 	e.selection = append([]float32(nil), e.selection...)
 	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
@@ -192,12 +191,12 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified are the bounds on certified classes: one a radius up to that of the certificate.
+// certified returns the bounds on certified classes, one for each radius up to the certificate's.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
-// votes are the votes of the same samples.
+// votes returns the votes of the same samples.
 func (e example) votes() certify.Votes {
 	count := func(rows []float32) []int64 {
 		counts := make([]int64, e.classes)
@@ -219,8 +218,8 @@ func (e example) votes() certify.Votes {
 	}
 }
 
-// certifiedAccuracy prints a table in the form of Moutaouakil 2024, Tables 2–3: certified
-// accuracy in % by radius, a row a method.
+// certifiedAccuracy prints a table in the form of Moutaouakil 2024, Tables 2–3: certified accuracy in % by radius, a
+// row for each method.
 func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
 	header := "| method | R = 0 |"
 	for _, r := range radii {
@@ -259,7 +258,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // directed is projected there
+				continue // there directed equals projected
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue
@@ -282,9 +281,8 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	return nil
 }
 
-// confidenceWidths prints the mean width of the confidence intervals by radius, over
-// the examples whose class betting+directed certifies at the radius: the same for all
-// methods (Emde et al. 2025, Figure 8).
+// confidenceWidths prints the mean width of the confidence intervals by radius, over the examples with a class
+// certified by betting+directed at the radius, the same examples for all methods (Emde et al. 2025, Figure 8).
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii
@@ -344,7 +342,7 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 // widthRadii are the radii of the confidence intervals.
 var widthRadii = []float64{0, 0.1, 0.25, 0.5, 0.75}
 
-// drawWidths draws the widths by radius, a line a method.
+// drawWidths draws the widths by radius, a line for each method.
 func drawWidths(path string, widths map[string][]float64) error {
 	p := picture.NewPlot("confidence under attack, n = 1,000", "radius R", "mean width of the interval")
 	p.Y.Min = 0
@@ -366,8 +364,8 @@ func drawWidths(path string, widths map[string][]float64) error {
 	return os.WriteFile(path, svg, 0o644)
 }
 
-// meanWidths prints how far bounds at α = 0.001 are below the mean of data that are
-// nearly always near 1, averaged over repetitions.
+// meanWidths prints the distance of bounds at α = 0.001 below the mean, averaged over repetitions, for data nearly
+// always close to 1.
 func (s study) meanWidths() {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")

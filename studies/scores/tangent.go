@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// tangentWidths prints the mean width of the confidence intervals of the label, where there are no selection samples:
-// by standard, and by tangent with the first k of the n samples for its guess and the others for its mean. It is over
-// the examples that all n samples certify at the radius. It returns the widths at splitRadius by k, 0 for standard.
+// tangentWidths prints the mean width of the label's confidence intervals without selection samples: by standard, and
+// by tangent with the first k of the n samples for its guess and the others for its mean. The mean is over the examples
+// that n samples certify at the radius. It returns the widths at splitRadius by k, with k = 0 for standard.
 func (s study) tangentWidths(n int) (map[int]float64, error) {
 	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
 	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}

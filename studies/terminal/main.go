@@ -1,5 +1,4 @@
-// Command terminal draws what a command printed as a picture of a terminal, SVG
-// on standard output:
+// Command terminal draws a command's output as a picture of a terminal. It writes SVG to standard output:
 //
 //	make demo 2>&1 | go run ./studies/terminal '$ make demo' >docs/img/terminal.svg
 package main
@@ -37,7 +36,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 			}
 			break
 		}
-		// Of a line drawn in place what stays is behind the last carriage return.
+		// For a line drawn in place, only the text after the last carriage return stays.
 		line := s.Text()
 		line = line[strings.LastIndexByte(line, '\r')+1:]
 		lines = append(lines, line)
@@ -52,7 +51,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 		if i == 0 {
 			colour = ` fill="#7ee787"`
 		}
-		// textLength keeps the columns whatever the font's own width is.
+		// textLength keeps the columns aligned for every font.
 		n := utf8.RuneCountInString(line)
 		if n == 0 {
 			continue

@@ -1,15 +1,14 @@
-// Votes compares the ways to certify from votes on real ones: those of Cohen et
-// al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images, n = 100,000 (Jia et al. 2020),
-// which lie beside the repository (votesFile), and on the votes of runs of the bundled model. It writes
-// docs/votes-tables.md, from which docs/votes.md quotes, and docs/img/votes.svg:
+// Votes compares methods of certification on real votes: of Cohen et al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images
+// with n = 100,000 (Jia et al. 2020), in a file beside the repository (votesFile), and of runs of the bundled model. It
+// writes docs/votes-tables.md, the source of figures in docs/votes.md, and docs/img/votes.svg:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 \
 //	    --stop 'radius>=0.5' --out STOPPED
 //	go run ./studies/votes docs FULL STOPPED…
 //
-// Smaller n are drawn from the votes without replacement. The class is the label:
-// the file has no selection samples.
+// For smaller n it draws from the votes without replacement. It certifies the label, as the file has no selection
+// samples.
 package main
 
 import (
@@ -79,7 +78,7 @@ func main() {
 	}
 }
 
-// image is the label of an image and one byte a vote.
+// image is the label of an image, and its votes, one byte each.
 type image struct {
 	certify.Votes
 	votes []byte
@@ -142,7 +141,7 @@ func certifier(m certify.VoteMethod, k certify.MarginKind) (*certify.VoteCertifi
 	return certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma}, Method: m})
 }
 
-// repeatsAt is how many subsamples of each image are drawn at n.
+// repeatsAt is the number of subsamples of each image at n.
 func repeatsAt(n int64, repeats int) int {
 	switch {
 	case n == budget:
@@ -179,7 +178,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// Means over the repeats, and of the differences in radius to bonferroni.
+		// Means over the repeats, also of the differences in radius to bonferroni.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -223,8 +222,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 is Moutaouakil 2024, Table 1: n = 100, the second margin itself for the
-// radius.
+// table1 prints Moutaouakil 2024, Table 1: n = 100, with the second margin itself as the radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
@@ -277,7 +275,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 	return nil
 }
 
-// stopping compares early stopping with the fixed n.
+// stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
 	fmt.Fprintf(w, "Streams are the real votes in a random order, %d an image. Certified: images (%%) with the radius, and with\nall n = %d samples; average certified radius for precision. Samples: mean an image, and as a part of n.\n\n", streams, budget)
@@ -315,7 +313,7 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	var radius float64
 	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
 	var samples, atBudget, stopped, fixed float64
-	// What an image adds: 1 if it has the radius, or its radius.
+	// value is an image's contribution: 1 if it has the radius, or its radius.
 	value := func(cert certify.Certificate) float64 {
 		if byRadius == 0 {
 			return cert.Radius
@@ -369,8 +367,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// martingale stops at the first look at which the mixture over p of the likelihoods,
-// B(x+½, n−x+½)/B(½, ½), is 1/α times that of p = Φ(R/σ).
+// martingale stops at the first look where the mixture of the likelihoods over p, B(x+½, n−x+½)/B(½, ½), is at least
+// 1/α times the likelihood at p = Φ(R/σ).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -411,8 +409,7 @@ func readCertificates(dir string) ([]certify.Certificate, error) {
 	return evidence.Certificates()
 }
 
-// runs compares runs of one model on the same examples: the first with all samples,
-// the others stopped early.
+// runs compares runs of one model on the same examples: the first one used all samples, the others stopped early.
 func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil

@@ -20,7 +20,8 @@ const shards = 3
 
 var certifyFlags = []string{"certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "5000", "--max", "60", "--seed", "18", "--out", "run"}
 
-// needs are the program and the folder of the control plane's, which 'make kubernetes-cluster' names.
+// needs returns the path of rscert and the folder of the control plane's programs, which 'make kubernetes-cluster'
+// sets.
 func needs(t *testing.T) (rscert, bin string) {
 	t.Helper()
 	rscert, bin = os.Getenv("RSCERT"), os.Getenv("KUBERNETES_BIN")
@@ -41,7 +42,7 @@ func output(t *testing.T, dir string, name string, args ...string) string {
 	return string(out)
 }
 
-// volume is a folder with model and data, as the claim's volume has them.
+// volume makes a folder with model and data, in place of the claim's volume.
 func volume(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +58,7 @@ func volume(t *testing.T) string {
 	return dir
 }
 
-// A run in three pods, one of which is killed and one evicted, merged by a fourth, is the run that was never split.
+// A run in three pods, one killed and one evicted, merged by a fourth pod, equals the run that was never split.
 func TestIndexedJobRuns(t *testing.T) {
 	rscert, bin := needs(t)
 	p, work := startControlPlane(t, bin), volume(t)
@@ -92,7 +93,7 @@ func TestIndexedJobRuns(t *testing.T) {
 			t.Errorf("kubectl %q: %s", args, out)
 		}
 	}
-	// The server checks every field; a wrong one is refused.
+	// The server checks every field and refuses unknown ones.
 	do(manifest("--gpus", "2", "--at-once", "2", "--retries", "5", "--memory", "16Gi"), "create", "--dry-run=server", "--validate=strict", "-f", "-")
 	wrong := strings.Replace(manifest(), "backoffLimitPerIndex", "backoffLimitPerIndexes", 1)
 	if out, err := p.kubectl(t, wrong, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err == nil {
@@ -105,7 +106,7 @@ func TestIndexedJobRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := job.Status; s.Succeeded != shards || s.CompletedIndexes != "0-2" || s.Failed != 1 { // the eviction is none
+	if s := job.Status; s.Succeeded != shards || s.CompletedIndexes != "0-2" || s.Failed != 1 { // the eviction does not count as a failure
 		t.Errorf("%+v", s)
 	}
 	do(manifest("--merge"), "apply", "--validate=strict", "-f", "-")
@@ -136,7 +137,7 @@ func TestIndexedJobRuns(t *testing.T) {
 	}
 }
 
-// Wrong input fails every shard at once: no pod is started again.
+// Wrong input fails every shard at once, and no pod is restarted.
 func TestWrongInputIsNotTriedAgain(t *testing.T) {
 	rscert, bin := needs(t)
 	p, work := startControlPlane(t, bin), volume(t)

@@ -1,6 +1,6 @@
-// Package cluster runs the Jobs of 'rscert kubernetes' on a Kubernetes control plane of this machine: etcd, kube-apiserver
-// and the Job controller of kube-controller-manager, all built from their published sources. What stands in for nodes is
-// in kubelet.go: it runs the containers' commands here, without containers. It is a module of its own; see
+// Package cluster runs the Jobs of 'rscert kubernetes' on a Kubernetes control plane on this machine: etcd,
+// kube-apiserver and the Job controller of kube-controller-manager, all built from their published sources. kubelet.go
+// replaces the nodes: it runs the containers' commands here, without containers. The package is a separate module; see
 // 'make kubernetes-cluster'.
 package cluster
 
@@ -25,10 +25,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// controlPlane is a control plane on ports of the loopback.
+// controlPlane is a control plane on ports of the loopback interface.
 type controlPlane struct {
-	dir        string // of its files
-	bin        string // of the programs
+	dir        string // folder of its files
+	bin        string // folder of the programs
 	kubeconfig string
 	rest       *rest.Config
 }
@@ -48,7 +48,7 @@ func startControlPlane(t *testing.T, bin string) *controlPlane {
 		"--authorization-mode", "AlwaysAllow", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", p.path("service-account.pem"),
 		"--service-account-signing-key-file", p.path("service-account.pem"),
-		"--disable-admission-plugins", "ServiceAccount") // its controller does not run
+		"--disable-admission-plugins", "ServiceAccount") // no controller makes service accounts here
 	p.kubeconfig = p.path("kubeconfig")
 	p.write(t, "kubeconfig", fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -127,7 +127,7 @@ func (p *controlPlane) client(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// kubectl runs kubectl with a manifest as its input and returns what it printed.
+// kubectl runs kubectl with a manifest as its input and returns its output.
 func (p *controlPlane) kubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)

@@ -27,27 +27,27 @@ const (
 	indexKey  = "batch.kubernetes.io/job-completion-index"
 )
 
-// kubelet stands in for scheduler and nodes: it binds each pod to one node, runs the command of its container here and
-// reports the exit code. Volumes are taken to be where the pods mount them.
+// kubelet replaces the scheduler and the nodes: it binds each pod to one node, runs the command of its container on
+// this machine and reports the exit code. The mount paths of volumes must exist here.
 type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
-	rscert string // what the image has on its PATH
-	// fault says what happens to a pod while its container runs; nil: nothing. It is asked again and again.
+	rscert string // the program on the image's PATH
+	// fault decides what happens to a pod while its container runs; nil: nothing. It is called repeatedly.
 	fault func(pod *core.Pod, attempt int) fault
 
 	mu       sync.Mutex
-	attempts map[string]int // of each job's index
+	attempts map[string]int // attempts by job and index
 	ran      []ran
 }
 
-// fault is what can happen to a pod.
+// fault is an event that can happen to a pod.
 type fault int
 
 const (
 	none    fault = iota
 	killed        // the container's process gets SIGKILL
-	evicted       // so it does, because the node is drained
+	evicted       // the same, because the node is drained
 )
 
 // ran is a container that ended.
@@ -132,7 +132,7 @@ func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	})
 }
 
-// report changes the status of a pod, whatever others change beside it.
+// report changes the status of a pod, also if others change the pod at the same time.
 func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.PodStatus)) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -146,7 +146,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.P
 	})
 }
 
-// container runs the command of the pod's container. An exit code above 128 is that of a signal, as containers have it.
+// container runs the command of the pod's container. As for containers, an exit code above 128 stands for a signal.
 func (k *kubelet) container(ctx context.Context, pod *core.Pod, attempt int) (exit int, happened fault, command []string, log string, err error) {
 	c := pod.Spec.Containers[0]
 	env := map[string]string{}

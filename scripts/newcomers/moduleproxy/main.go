@@ -1,9 +1,9 @@
-// Moduleproxy writes a commit of a repository as a folder that GOPROXY=file://FOLDER serves: what a module proxy would
-// have after the commit is published, the checks of its file names and sizes included.
+// Moduleproxy writes a commit of a repository as a folder that GOPROXY=file://FOLDER serves: the files of a module
+// proxy after the commit is published. It also makes the proxy's checks of file names and sizes.
 //
 //	go run . REPOSITORY REVISION FOLDER
 //
-// It prints the version, a pseudo-version of the commit, which is also what @latest means there.
+// It prints the commit's pseudo-version, which is also @latest there.
 package main
 
 import (
@@ -71,7 +71,7 @@ func write(repository, revision, folder string) (string, error) {
 	}
 	for name, text := range map[string][]byte{
 		"@latest":                   info,
-		"@v/list":                   nil, // lists no pseudo-versions
+		"@v/list":                   nil, // a list has no pseudo-versions
 		"@v/" + m.Version + ".info": info,
 		"@v/" + m.Version + ".mod":  gomod,
 	} {

@@ -1,6 +1,6 @@
-// Command sbom writes the bill of materials of a Go program as CycloneDX: 'sbom PROGRAM VERSION DOCUMENT'. The modules are
-// those that the compiler recorded in the program. Two calls write the same bytes: the document has no serial number, and
-// its time is $SOURCE_DATE_EPOCH.
+// Command sbom writes the bill of materials of a Go program as CycloneDX: 'sbom PROGRAM VERSION DOCUMENT'. It lists the
+// modules that the compiler recorded in the program. Two calls write the same bytes: the document has no serial number,
+// and its time is $SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -43,7 +43,7 @@ func write(program, version, document string) error {
 	}
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
-		return errors.New("$SOURCE_DATE_EPOCH is no number of seconds")
+		return errors.New("$SOURCE_DATE_EPOCH is not a number of seconds")
 	}
 	digest := sha256.Sum256(text)
 	main := module(info.Main.Path, version)
@@ -71,7 +71,7 @@ func write(program, version, document string) error {
 	return f.Close()
 }
 
-// resolved is the module that was built: what replaces m, if anything does.
+// resolved returns the module that was built: m or its replacement.
 func resolved(m *debug.Module) (path, version string) {
 	if m.Replace != nil {
 		m = m.Replace
@@ -80,7 +80,7 @@ func resolved(m *debug.Module) (path, version string) {
 }
 
 func module(path, version string) cyclonedx.Component {
-	// The purl specification has Go's paths in lower case.
+	// The purl specification wants Go's paths in lower case.
 	purl := "pkg:golang/" + strings.ToLower(path) + "@" + version
 	return cyclonedx.Component{
 		BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl,
