@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/pickle"
 	"github.com/rscert/rscert/internal/quote"
 )
@@ -207,7 +208,7 @@ func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 		return d.setNumberedLabels(cells, names, opt)
 	}
 	if opt.LabelColumn != "" && len(have) > 0 {
-		return fmt.Errorf("--label-column %s: no such labels; %s has %q", quote.Name(opt.LabelColumn), b.path, have)
+		return param.Errorf("%s %s: no such labels; %s has %q", param.LabelColumn, quote.Name(opt.LabelColumn), b.path, have)
 	}
 	return fmt.Errorf("%s: has data but no labels, fine_labels or coarse_labels", b.path)
 }

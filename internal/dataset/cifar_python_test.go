@@ -250,8 +250,8 @@ func TestPickleErrors(t *testing.T) {
 		"a command":           {[]byte("\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R."), "", "it names os.system"},
 		"no data":             {replaced(t, c, "U\x04data", "U\x04date"), "", "it has no array called data"},
 		"no labels":           {replaced(t, c, "U\x06labels", "U\x06labelz"), "", "test_batch: has data but no labels, fine_labels or coarse_labels"},
-		"no such labels":      {c, "fine_labels", "--label-column fine_labels: no such labels; "},
-		"no place for labels": {c, "last", "--label-column last: no such labels; "},
+		"no such labels":      {c, "fine_labels", "label-column fine_labels: no such labels; "},
+		"no place for labels": {c, "last", "label-column last: no such labels; "},
 		"label twice":         {replaced(t, c, "U\x0bbatch_label", "U\x06labels"), "", `key "labels" appears twice`},
 		"too large a label":   {replaced(t, c, "K\x03K\x08K\x00e", "K\x03K\x0aK\x00e"), "", "label 10, but labels of CIFAR-10 are 0 to 9"},
 		"too large, fine":     {replaced(t, hundred, "K\x31K\x63K\x00e", "K\x31K\x64K\x00e"), "", "label 100, but fine_labels of CIFAR-100 are 0 to 99"},
@@ -290,7 +290,7 @@ func TestPickleErrors(t *testing.T) {
 				t.Fatal("is read")
 			}
 			text := strings.ReplaceAll(err.Error(), path, "test_batch")
-			if !strings.HasPrefix(text, "test_batch: ") && !strings.HasPrefix(text, "--label-column") || !strings.Contains(text, e.want) || e.want == "" {
+			if !strings.HasPrefix(text, "test_batch: ") && !strings.HasPrefix(text, "label-column") || !strings.Contains(text, e.want) || e.want == "" {
 				t.Errorf("%s, want %s", text, e.want)
 			}
 		})

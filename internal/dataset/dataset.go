@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -49,7 +50,7 @@ type Dataset struct {
 	byName   bool        // the labels are written as names
 	root     string      // the folder of folders
 	folders  int         // classes that were numbered in the order of their folders' names; 0: labels are given
-	warnings []string
+	warnings []param.Text
 	// values fills dst with example i, or says what is wrong with it and where.
 	values func(i int, dst []float32) error
 	// roundings fills dst with bounds on how far the values of example i are from the float64 numbers in the file, in
@@ -184,7 +185,7 @@ func (d *Dataset) SHA256() string { return d.sum }
 // settle does what options ask of every format.
 func (d *Dataset) settle(opt Options) (err error) {
 	if opt.LabelColumn != "" && !d.table {
-		return fmt.Errorf("--label-column %s: %s data have no columns", quote.Name(opt.LabelColumn), d.format)
+		return param.Errorf("%s %s: %s data have no columns", param.LabelColumn, quote.Name(opt.LabelColumn), d.format)
 	}
 	if d.names == nil {
 		if d.names, err = readClassNames(opt.ClassNames); err != nil {
@@ -204,16 +205,16 @@ func (d *Dataset) countFrom(first int) error {
 	low := slices.Min(d.labels)
 	switch {
 	case first == 0 && low == 1 && !d.byName && d.folders == 0 && slices.Max(d.labels) > 1:
-		d.warnings = append(d.warnings, "no label is 0; if 1 is the first class, --first-label 1 says so")
+		d.warnings = append(d.warnings, param.Textf("no label is 0; if 1 is the first class, %s 1 says so", param.FirstLabel))
 		return nil
 	case first == 0:
 		return nil
 	case d.byName || d.folders > 0:
-		return fmt.Errorf("--first-label %d: the labels are names and count from nothing", first)
+		return param.Errorf("%s %d: the labels are names and count from nothing", param.FirstLabel, first)
 	}
 	for i := range d.labels {
 		if d.labels[i] -= first; d.labels[i] < 0 {
-			return fmt.Errorf("%s: label %d, but --first-label is %d", d.labelAt(i), d.labels[i]+first, first)
+			return param.Errorf("%s: label %d, but %s is %d", d.labelAt(i), d.labels[i]+first, param.FirstLabel, first)
 		}
 	}
 	d.addNote("labels count from %d", first)
@@ -236,8 +237,8 @@ func (d *Dataset) CheckLabels(classes int) error {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.from, d.names.count, classes))
 	}
 	if d.folders > 0 && d.folders != classes {
-		return quote.Error(fmt.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
-			"--class-names FILE gives the names of the model's classes in its order", d.root, d.folders, classes))
+		return quote.Error(param.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
+			"%s FILE gives the names of the model's classes in its order", d.root, d.folders, classes, param.ClassNames))
 	}
 	for i, label := range d.labels {
 		if label < classes {
@@ -245,7 +246,7 @@ func (d *Dataset) CheckLabels(classes int) error {
 		}
 		err := fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1)
 		if label == classes && slices.Max(d.labels) == classes && slices.Min(d.labels) == 1 {
-			err = fmt.Errorf("%w; labels run from 1 to %d: if they count from 1, --first-label 1 says so", err, classes)
+			err = param.Errorf("%w; labels run from 1 to %d: if they count from 1, %s 1 says so", err, classes, param.FirstLabel)
 		}
 		return quote.Error(err)
 	}
@@ -253,13 +254,7 @@ func (d *Dataset) CheckLabels(classes int) error {
 }
 
 // Warnings say, a line each, what may be other than its reader means.
-func (d *Dataset) Warnings() []string {
-	var lines []string
-	for _, w := range d.warnings {
-		lines = append(lines, quote.Line(w))
-	}
-	return lines
-}
+func (d *Dataset) Warnings() []param.Text { return slices.Clone(d.warnings) }
 
 // ClassNames is where the names of the model's classes are from and the SHA-256 of their file, in hex; empty if the
 // labels are numbers or follow from the order of folders.

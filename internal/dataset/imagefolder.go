@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -49,7 +50,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
 		if err == nil && len(flat) > 0 {
-			return nil, fmt.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; --labels FILE gives their labels: a table of file names and labels, or a label a line", root)
+			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line", root, param.Labels)
 		}
 		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
 	}
@@ -58,8 +59,8 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 		return nil, err
 	}
 	d.root, d.folders, d.names, d.byName = root, order.counted, names, names != nil
-	if order.warning != "" {
-		d.warnings = append(d.warnings, root+": "+order.warning)
+	if order.warning != nil {
+		d.warnings = append(d.warnings, param.Textf("%s: %s", quote.Line(root), *order.warning))
 	}
 	scaled := "channels scaled to [0,1]"
 	switch {
@@ -148,7 +149,7 @@ func imagesIn(dir string) (files []string, err error) {
 type classOrder struct {
 	labels  []int // of each folder
 	counted int   // how many were counted; 0: their labels are given
-	warning string
+	warning *param.Text
 }
 
 func orderClasses(root string, folders []string, names *classNames) (o classOrder, err error) {
@@ -169,7 +170,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			o.warning = "folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): --class-names FILE gives that"
+			warning := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): %s FILE gives that", param.ClassNames)
+			o.warning = &warning
 		}
 		return o, nil
 	}
@@ -178,8 +180,9 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	o.counted = len(folders)
 	if a, b := unnatural(folders); a != "" {
-		o.warning = fmt.Sprintf("%s is numbered before %s, as torchvision does; if the model counts otherwise, --class-names FILE gives its order",
-			quote.Name(a), quote.Name(b))
+		warning := param.Textf("%s is numbered before %s, as torchvision does; if the model counts otherwise, %s FILE gives its order",
+			quote.Name(a), quote.Name(b), param.ClassNames)
+		o.warning = &warning
 	}
 	return o, nil
 }
@@ -224,7 +227,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
 		}
 		if table.devkit() {
-			return nil, fmt.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, whose order is not that of models; take a list of synsets (n01440764 …) and --class-names with the model's", opt.Labels)
+			return nil, param.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, whose order is not that of models; take a list of synsets (n01440764 …) and %s with the model's", opt.Labels, param.ClassNames)
 		}
 		for _, path := range files {
 			images = append(images, fileImage(path, 0))

@@ -19,6 +19,8 @@ import (
 	_ "golang.org/x/image/bmp"
 	_ "golang.org/x/image/webp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // encoded is an image in its file's format, and what is known of it before it is decoded.
@@ -102,8 +104,8 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 		if h, w, err := finalSize(f, opt); err != nil {
 			return nil, err
 		} else if h != height || w != width {
-			return nil, fmt.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained: --resize 256 --crop 224",
-				f.name, w, h, first.name, width, height)
+			return nil, param.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained: %s 256 %s 224",
+				f.name, w, h, first.name, width, height, param.Resize, param.Crop)
 		}
 		grey, deep = grey && f.grey, deep || f.deep
 		labels[i] = f.label

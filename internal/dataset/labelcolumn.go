@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -84,8 +85,8 @@ func watchedColumns(header []string, columns int, chosen string) ([]int, error) 
 	case len(labels) == 1:
 		return labels, nil
 	case len(labels) > 1:
-		return nil, fmt.Errorf("columns %s and %s may both be the labels; choose by --label-column NAME",
-			quote.Field(header[labels[0]]), quote.Field(header[labels[1]]))
+		return nil, param.Errorf("columns %s and %s may both be the labels; choose by %s NAME",
+			quote.Field(header[labels[0]]), quote.Field(header[labels[1]]), param.LabelColumn)
 	case len(oneHot(header)) > 0:
 		return nil, nil
 	}
@@ -104,11 +105,11 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	case err == nil && k >= 0 && k < columns:
 		return k, nil
 	case err == nil:
-		return 0, fmt.Errorf("--label-column %d: the columns are 0 to %d", k, columns-1)
+		return 0, param.Errorf("%s %d: the columns are 0 to %d", param.LabelColumn, k, columns-1)
 	case header == nil:
-		return 0, fmt.Errorf("--label-column %s: the first line is no header; want first, last, none or an index from 0", quote.Name(chosen))
+		return 0, param.Errorf("%s %s: the first line is no header; want first, last, none or an index from 0", param.LabelColumn, quote.Name(chosen))
 	}
-	return 0, fmt.Errorf("--label-column %s: no column has this name", quote.Name(chosen))
+	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
 // oneHot returns the columns label_0, label_1, … (or class, target, y), as pandas.get_dummies writes labels.
@@ -216,26 +217,26 @@ const fewRows = 10
 
 // guess returns which of the first and the last column, t.watched, holds the labels. index is one that does not.
 func (t *csvTable) guess(index int) (int, error) {
-	const settle = "; say which by --label-column first, last, NAME or INDEX"
+	settle := param.Textf("; say which by %s first, last, NAME or INDEX", param.LabelColumn)
 	first, last := t.candidate(0), t.candidate(1)
 	switch {
 	case index == 0:
-		return 0, fmt.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
+		return 0, param.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
 	case !first.whole && first.named && last.named && len(t.rows) > 1:
-		return 0, fmt.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
 	case !first.whole && (last.named || last.whole && last.distinct > 1):
-		return 0, fmt.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
+		return 0, param.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
 	case !first.whole && !first.named:
-		return 0, fmt.Errorf("%s: line %d: label %w; if the first column does not hold the labels, --label-column says which does",
-			t.path, t.rows[first.row].line, first.damaged)
+		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
+			t.path, t.rows[first.row].line, first.damaged, param.LabelColumn)
 	case first.named:
 		return 0, nil // labelsOf knows names
 	case last.named:
-		return 0, fmt.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
 	case t.header == nil && len(t.rows) > fewRows && t.counts(0):
-		return 0, fmt.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
+		return 0, param.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
 	case last.rivals(first):
-		return 0, fmt.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
+		return 0, param.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
 	}
 	return 0, nil
 }
@@ -352,7 +353,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 			return unnamed
 		case math.IsNaN(c.number):
 			_, err := c.label()
-			return fmt.Errorf("%s: label %w; if labels are names, --class-names FILE gives those of the model in its order", d.labelAt(i), err)
+			return param.Errorf("%s: label %w; if labels are names, %s FILE gives those of the model in its order", d.labelAt(i), err, param.ClassNames)
 		}
 		label, err := c.label()
 		if err != nil {

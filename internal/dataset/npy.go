@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -301,14 +302,14 @@ func npyLabelsFor(path string) (string, error) {
 	case strings.Contains(stem, "images"):
 		candidates = append(candidates, strings.Replace(stem, "images", "labels", 1)+".npy")
 	case len(candidates) == 0:
-		return "", fmt.Errorf("%s: cannot tell the labels file from this name; name it by --labels", path)
+		return "", param.Errorf("%s: cannot tell the labels file from this name; name it by %s", path, param.Labels)
 	}
 	for _, labels := range candidates {
 		if file := filepath.Join(dir, labels); exists(file) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("%s: no labels file %s beside it; name it by --labels", path, candidates[0])
+	return "", param.Errorf("%s: no labels file %s beside it; name it by %s", path, candidates[0], param.Labels)
 }
 
 func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Options say what a path alone does not: the flags of certify that are about the data. Their zero value reads a
@@ -30,9 +31,9 @@ type Options struct {
 func (o Options) validate() error {
 	switch {
 	case o.FirstLabel != 0 && o.FirstLabel != 1:
-		return fmt.Errorf("--first-label %d: want 0 or 1", o.FirstLabel)
+		return param.Errorf("%s %d: want 0 or 1", param.FirstLabel, o.FirstLabel)
 	case o.LabelColumn == "none" && o.Labels == "":
-		return fmt.Errorf("--label-column none: --labels FILE must hold the labels then")
+		return param.Errorf("%s none: %s FILE must hold the labels then", param.LabelColumn, param.Labels)
 	}
 	return nil
 }

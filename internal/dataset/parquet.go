@@ -15,6 +15,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -185,9 +186,9 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	switch {
 	case len(found) == 0 && chosen != "":
-		return fmt.Errorf("--label-column %s: no such column among %s", quote.Name(chosen), all)
+		return param.Errorf("%s %s: no such column among %s", param.LabelColumn, quote.Name(chosen), all)
 	case len(found) != 1:
-		return fmt.Errorf("cannot tell the column of the labels among %s; --label-column NAME says which", all)
+		return param.Errorf("cannot tell the column of the labels among %s; %s NAME says which", all, param.LabelColumn)
 	}
 	t.classes = t.classLabel(found[0])
 	return nil

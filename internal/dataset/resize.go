@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Images are resized and cropped as torchvision does it with images of Pillow: bytes in, bytes out, to the bit, so that
@@ -55,7 +57,7 @@ func (o Options) finalSize(h, w int) (int, int, error) {
 		crop.W = crop.H
 	}
 	if crop.H > h || crop.W > w {
-		return 0, 0, fmt.Errorf("--crop %s: the image has only %d×%d pixels; --resize makes it larger", o.Crop, w, h)
+		return 0, 0, param.Errorf("%s %s: the image has only %d×%d pixels; %s makes it larger", param.Crop, o.Crop, w, h, param.Resize)
 	}
 	return crop.H, crop.W, nil
 }
@@ -90,7 +92,7 @@ func (d *Dataset) resize(opt Options) error {
 		return nil
 	}
 	if len(d.shape) != 3 || !d.bytes {
-		return fmt.Errorf("--resize and --crop are for images of bytes, not for examples of shape %v in %s", d.shape, d.format)
+		return param.Errorf("%s and %s are for images of bytes, not for examples of shape %v in %s", param.Resize, param.Crop, d.shape, d.format)
 	}
 	channels, h, w := d.shape[0], d.shape[1], d.shape[2]
 	finalH, finalW, err := opt.finalSize(h, w)
