@@ -144,6 +144,8 @@ func TestParquetPromises(t *testing.T) {
 		"negative":        {promise(t, plain, func(h *meta.PageHeader) { h.UncompressedPageSize = -1 }), "to -1"},
 		"size, packed": {promise(t, parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Snappy)),
 			func(h *meta.PageHeader) { h.UncompressedPageSize = math.MaxInt32 }), "to 2147483647"},
+		"size, LZ4": {promise(t, parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Lz4Raw)),
+			func(h *meta.PageHeader) { h.UncompressedPageSize = 1 << 28 }), "to 268435456"},
 		"values": {promise(t, plain, func(h *meta.PageHeader) {
 			h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = math.MaxInt32, math.MaxInt32
 		}), "promises 2147483647 values of 2 rows"},
@@ -168,7 +170,7 @@ func TestParquetPromises(t *testing.T) {
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
-		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "zstd": &parquet.Zstd,
+		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "zstd": &parquet.Zstd, "lz4": &parquet.Lz4Raw,
 	} {
 		for _, version := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, pages of version %d", name, version), func(t *testing.T) {
@@ -198,8 +200,50 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// The library unpacks all row groups as the first one is compressed.
+// Every byte of the packed pages of a file, changed, is refused or read, and reserves little memory: the Parquet library
+// would grow its buffer for ever for a block that is no LZ4.
+func TestParquetDamagedLZ4(t *testing.T) {
+	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
+	end := len(whole) - 8
+	path := filepath.Join(t.TempDir(), "d.parquet")
+	refused := 0
+	for at := 4; at < end-int(binary.LittleEndian.Uint32(whole[end:])); at++ {
+		data := slices.Clone(whole)
+		data[at] ^= 0xff
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d, err := Open(context.Background(), write(t, path, data), Options{})
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			d.Close()
+		} else {
+			refused++
+		}
+		if reserved := after.TotalAlloc - before.TotalAlloc; reserved > 16<<20 {
+			t.Errorf("byte %d: %d bytes reserved for a file of %d", at, reserved, len(data))
+		}
+	}
+	if refused == 0 {
+		t.Error("no damage was found")
+	}
+}
+
+// The library unpacks all row groups by the first one's codec, and does not know the LZ4 of Hadoop.
 func TestParquetCodecs(t *testing.T) {
+	for want, codecs := range map[string][2]meta.CompressionCodec{
+		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},
+		"row group 0, column 0: compressed by LZ4, which is not read; in Python: t = pyarrow": {meta.Lz4, meta.Lz4},
+	} {
+		path := write(t, filepath.Join(t.TempDir(), "d.parquet"), withCodecs(t, codecs))
+		if _, err := Open(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// withCodecs returns a file of two row groups, packed by Zstandard, whose footer names these codecs.
+func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
+	t.Helper()
 	png := testFile(t, "images/bee/b.png")
 	file := parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(1))
 	end := len(file) - 8
@@ -209,17 +253,15 @@ func TestParquetCodecs(t *testing.T) {
 	if err := thrift.Unmarshal(&protocol, file[start:end], &footer); err != nil {
 		t.Fatal(err)
 	}
-	footer.RowGroups[1].Columns[0].MetaData.Codec = meta.Uncompressed
+	for g, codec := range codecs {
+		footer.RowGroups[g].Columns[0].MetaData.Codec = codec
+	}
 	changed, err := thrift.Marshal(&protocol, &footer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := binary.LittleEndian.AppendUint32(slices.Concat(file[:start], changed), uint32(len(changed)))
-	path := write(t, filepath.Join(t.TempDir(), "d.parquet"), append(data, "PAR1"...))
-	_, err = Open(context.Background(), path, Options{})
-	if want := "row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %q", err, want)
-	}
+	return append(data, "PAR1"...)
 }
 
 // TestParquet reads what Hugging Face's datasets write, in any number of row groups and files.
@@ -261,7 +303,7 @@ func TestParquet(t *testing.T) {
 		"path outside":   {data: parquetFile(t, byOutside), want: "is not beside the Parquet file"},
 		"nothing":        {data: parquetFile(t, hfRows(nil)), want: "row 0: neither bytes nor path"},
 		"not an image":   {data: parquetFile(t, hfRows([]byte("hello"))), want: "d.parquet: row 0: image: unknown format"},
-		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), want: `compressed by LZ4_RAW, which is not read; in Python: `},
+		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), labels: []int{0, 1, 2}},
 		"truncated":      {data: parquetFile(t, hf)[:200], want: "d.parquet: not a whole Parquet file"},
 		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; of a table of numbers"},
 	} {

@@ -20,7 +20,7 @@ func openCIFAR(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	}
 	d, err := readCIFAR(ctx, path, data)
 	if err != nil {
-		data.Close()
+		_ = data.Close()
 	}
 	return d, err
 }

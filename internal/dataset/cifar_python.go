@@ -59,7 +59,7 @@ func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err 
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	b := batch{path: path, file: f}

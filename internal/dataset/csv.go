@@ -202,13 +202,9 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	var columns []int // of the values
-	for k := range t.columns {
-		if slices.Contains(used, k) {
-			continue
-		}
-		columns = append(columns, k)
-		if t.header != nil {
+	columns := t.valueColumns(used)
+	if t.header != nil {
+		for _, k := range columns {
 			d.columns = append(d.columns, t.header[k])
 		}
 	}
@@ -246,6 +242,16 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 		return nil
 	}
 	return d, nil
+}
+
+// valueColumns returns the columns that are not used otherwise, ascending.
+func (t *csvTable) valueColumns(used []int) (columns []int) {
+	for k := range t.columns {
+		if !slices.Contains(used, k) {
+			columns = append(columns, k)
+		}
+	}
+	return columns
 }
 
 // scaled reports whether all values are bytes, and one is above 1. Watched columns that turned out to hold values are

@@ -91,7 +91,7 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 		err = d.read(ctx)
 	}
 	if err != nil {
-		d.Close()
+		_ = d.Close()
 		return nil, err
 	}
 	return d, nil

@@ -42,7 +42,7 @@ func openRegular(path string) (*os.File, int64, error) {
 		err = mustBeRegular(path, info)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, 0, fileError(err)
 	}
 	return f, info.Size(), nil
@@ -95,7 +95,7 @@ func openChecked(path string) (*checkedFile, error) {
 	}
 	blocks := (length-1)/blockSize + 1
 	if err := memory.Check(blocks * (sha256.Size + 1)); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &checkedFile{file: f, length: length, sums: make([][sha256.Size]byte, blocks), known: make([]bool, blocks), in: -1}, nil

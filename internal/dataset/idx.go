@@ -87,7 +87,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	}
 	defer func() {
 		if err != nil {
-			pixels.Close()
+			_ = pixels.Close()
 		}
 	}()
 	dims := pixels.dims
@@ -174,7 +174,7 @@ func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
 		err = h.check(data.size())
 	}
 	if err != nil {
-		data.Close()
+		_ = data.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &idxFile{data, h, path}, nil

@@ -14,6 +14,7 @@ import (
 // LatticeKind says of which lattice values are points, Step·k for integers k.
 type LatticeKind uint8
 
+// The kinds of lattices.
 const (
 	NoLattice     LatticeKind = iota // any floats
 	ByteLattice                      // k/255, k = 0 … 255

@@ -247,7 +247,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	whole := io.NewSectionReader(f, 0, f.size())
@@ -330,7 +330,7 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	}
 	d, err := x.dataset("NumPy .npy", y, at)
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, err
 	}
 	d.closer = f
@@ -353,7 +353,7 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	x, y, err := inputsAndLabels(path, f, opt.Labels != "")

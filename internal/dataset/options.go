@@ -78,12 +78,13 @@ func (s *Size) UnmarshalText(text []byte) error {
 // Interpolation is how Resize computes pixels.
 type Interpolation uint8
 
+// The interpolations that Resize knows.
 const (
 	Bilinear Interpolation = iota // torchvision's default
 	Bicubic                       // timm's, mostly
 )
 
-// Interpolations are all of them.
+// Interpolations are the choices of Interpolation.
 var Interpolations = choice.Of("interpolation", Bilinear, Bicubic)
 
 func (i Interpolation) String() string {

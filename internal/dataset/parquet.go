@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/param"
@@ -32,7 +31,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	var files closers
 	defer func() {
 		if err != nil {
-			files.Close()
+			_ = files.Close()
 		}
 	}()
 	var images []encoded
@@ -131,30 +130,10 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 		return fmt.Errorf("%d rows: %w", rows, memory.Check(-1))
 	}
 	columns := slices.DeleteFunc([]int{t.image, t.imagePath, t.label}, func(k int) bool { return k < 0 })
-	if err := t.refuseLZ4(columns); err != nil {
-		return err
-	}
 	if err := t.file.CheckPages(t.ctx, columns...); err != nil {
 		return err
 	}
 	return t.read()
-}
-
-// refuseLZ4 says what to do with a codec in which images are not read.
-func (t *parquetTable) refuseLZ4(columns []int) error {
-	for g, group := range t.file.Metadata().RowGroups {
-		for _, k := range columns {
-			if k >= len(group.Columns) {
-				continue // CheckPages says so
-			}
-			switch codec := group.Columns[k].MetaData.Codec; codec {
-			case meta.Lz4, meta.Lz4Raw, meta.LZO:
-				return fmt.Errorf(`row group %d, column %d: compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
-					`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, g, k, codec)
-			}
-		}
-	}
-	return nil
 }
 
 // imageColumnNames are looked for in this order, before any column that is a struct with bytes.

@@ -28,7 +28,7 @@ func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err
 	var files closers
 	defer func() {
 		if err != nil {
-			files.Close()
+			_ = files.Close()
 		}
 	}()
 	var s tarSamples

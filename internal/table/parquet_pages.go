@@ -29,6 +29,10 @@ func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
 			}
 			chunk := group.Columns[column].MetaData
+			if chunk.Codec == meta.Lz4 || chunk.Codec == meta.LZO {
+				return fmt.Errorf(`row group %d, column %d: compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
+					`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, g, column, chunk.Codec)
+			}
 			if first := groups[0].Columns[column].MetaData.Codec; chunk.Codec != first {
 				return fmt.Errorf("row group %d, column %d: compressed by %v, but in row group 0 by %v", g, column, chunk.Codec, first)
 			}
@@ -90,8 +94,9 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 // mostHeader is more than a page's header takes, the statistics in it included.
 const mostHeader = 1 << 20
 
-// mostUnpacked is the most that so many bytes can stand for. The factors are those of the formats: Snappy copies 64 bytes
-// by 3, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
+// mostUnpacked bounds the size to which packed bytes unpack. The factors follow from the formats: Snappy copies 64 bytes
+// by 3, LZ4 255 more by each byte of a length, Deflate 258 by 2 bits; Zstandard repeats a byte 131,072 times by 4 bytes.
+// Brotli has no limit and gets Zstandard's.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	const start = 64 // copies need something to copy
 	switch codec {
@@ -99,6 +104,8 @@ func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 		return packed
 	case meta.Snappy:
 		return start + 22*packed
+	case meta.Lz4Raw:
+		return start + 255*packed
 	case meta.Gzip:
 		return start + 1032*packed
 	}
@@ -161,6 +168,9 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 			return 0, err
 		}
 		n, err := lz4.UncompressBlock(data, make([]byte, most+1))
+		if err != nil {
+			err = fmt.Errorf("damaged, or unpacks to more than the promised %d bytes", most)
+		}
 		return int64(n), err
 	case meta.Gzip:
 		out, err = gzip.NewReader(in)

@@ -13,7 +13,7 @@ import (
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{
-		meta.Snappy: &parquet.Snappy, meta.Gzip: &parquet.Gzip, meta.Zstd: &parquet.Zstd,
+		meta.Snappy: &parquet.Snappy, meta.Gzip: &parquet.Gzip, meta.Zstd: &parquet.Zstd, meta.Lz4Raw: &parquet.Lz4Raw,
 	} {
 		packed, err := c.Encode(nil, zeros)
 		if err != nil {

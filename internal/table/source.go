@@ -51,7 +51,7 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 		return nil, err
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("%s: is a folder, not a file", path)
 	}
 	return f, nil

@@ -71,7 +71,8 @@ func (w *Writer) Text(s string) {
 func (w *Writer) Empty() { w.add(w.line) }
 
 func (w *Writer) add(line []byte) {
-	w.line = append(line, ',')
+	line = append(line, ',')
+	w.line = line
 	w.fields++
 }
 
