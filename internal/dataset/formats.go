@@ -14,14 +14,14 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// format is a kind of file, by the ends of its names.
+// format is a file format, recognised by the suffix of the name.
 type format struct {
 	suffixes  []string
 	open      func(ctx context.Context, path string, opt Options) (*Dataset, error)
-	ownLabels bool // --labels has no use
+	ownLabels bool // the files hold their labels: Options.Labels is refused
 }
 
-// formats are those that are told by the file's name. Every other file is tried as IDX.
+// formats returns the formats recognised by name. Any other file is tried as a pickle and as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -33,10 +33,10 @@ func formats() []format {
 	}
 }
 
-// remedy says what to do with a file of a format that is not read.
+// remedy tells the user how to convert a format that is not read.
 type remedy struct {
 	suffixes []string
-	magic    string // at the beginning of the file
+	magic    string // first bytes of the file; "": not looked at
 	text     param.Text
 }
 
@@ -100,7 +100,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels is the error of --labels beside a file that has labels.
+// ownLabels returns the error for Options.Labels beside a file that holds its labels.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -109,7 +109,7 @@ func hasSuffix(name string, suffixes []string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// error is the error for a file or folder that needs the remedy.
+// error returns the error for a file or folder that needs the remedy.
 func (r *remedy) error(path string) error {
 	return param.Errorf("%s: not read by rscert: %s", path, r.text)
 }
@@ -130,7 +130,7 @@ func remedyByMagic(path string) *remedy {
 	return nil
 }
 
-// openFolder tells what a folder holds, looking also where torchvision and the published archives put the files.
+// openFolder finds the data in a folder, also in the subfolders of torchvision and of the published archives.
 func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
 		dir := filepath.Join(path, filepath.FromSlash(sub))
@@ -183,8 +183,8 @@ func openArchives(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return nil, nil
 }
 
-// cifarIn returns the test batch of CIFAR in a folder: of the binary version, or the Python version as torchvision
-// leaves it.
+// cifarIn returns the path of CIFAR's test batch in a folder, binary or Python version, also in torchvision's
+// subfolders; "" if there is none.
 func cifarIn(path string) (string, error) {
 	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python"} {
 		for _, name := range []string{"test_batch.bin", "test.bin", "test_batch", "test"} {
@@ -202,7 +202,7 @@ func cifarIn(path string) (string, error) {
 	return "", nil
 }
 
-// remedyInFolder says what to do with a folder that holds files of a format that is not read, next to no others.
+// remedyInFolder returns the remedy for the first file in a folder that needs one; nil if none does.
 func remedyInFolder(dir string) *remedy {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -210,7 +210,7 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // descriptions lie beside data of any format
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON lies beside data of any format
 			continue
 		}
 		for _, r := range remedies {
@@ -225,9 +225,8 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder, or in the folder data of it: test, else validation, else the only
-// one there is. Their names begin with the split's, as those of Hugging Face do (test-00000-of-00003.parquet), before -, _
-// or a point.
+// splitIn returns the files of one split in a folder or its subfolder data: test, else validation, else the only split.
+// The name of a file begins with its split, up to "-", "_" or ".": test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

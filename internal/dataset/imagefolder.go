@@ -19,8 +19,8 @@ import (
 
 // openImages reads a folder with a subfolder of images for every class, or a folder of images and a file of labels.
 //
-// Classes are numbered by --class-names; else by their folders' names where all of these are numbers; else in the order
-// of the names (bytewise, as Python's sorted does).
+// Options.ClassNames numbers the classes. Without it, folders that are all named by numbers have these labels; other
+// folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" {
 		return openFlatImages(ctx, root, opt)
@@ -74,7 +74,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	return d, nil
 }
 
-// numbering shows which class has which number: all of ten, or the first and the last of more.
+// numbering lists the classes with their numbers, for people: all of up to ten, else the first three and the last.
 func numbering(folders []string) string {
 	var list []string
 	for k, name := range folders {
@@ -97,7 +97,7 @@ func fileImage(path string, label int) encoded {
 	}}
 }
 
-// withoutPath takes the name off an error that begins with it; the caller puts it on again.
+// withoutPath removes the path from the front of an error; the caller adds it again.
 func withoutPath(path string, err error) error {
 	if inner := errors.Unwrap(err); inner != nil && err.Error() == path+": "+inner.Error() {
 		return inner
@@ -145,10 +145,10 @@ func imagesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// classOrder is how folders are numbered.
+// classOrder numbers the class folders.
 type classOrder struct {
 	labels  []int // of each folder
-	counted int   // how many were counted; 0: their labels are given
+	counted int   // folders numbered in order; 0: names give the labels
 	warning *param.Text
 }
 
@@ -187,7 +187,7 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	return o, nil
 }
 
-// unnatural returns neighbours that a reader would put the other way round: class10 and class2.
+// unnatural returns the first neighbours that people would order the other way: class10, class2; "" if there are none.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")
@@ -207,8 +207,8 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// openFlatImages reads a folder of images whose labels are in a file: a table of file names and labels, or a label a
-// line for the images in the order of their names, as ImageNet's validation labels are given.
+// openFlatImages reads a folder of images with a file of labels. The file is a table of file names and labels, or has one
+// label on each line for the images in the order of their names, like ImageNet's validation labels.
 func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	files, err := imagesIn(root)
 	if err != nil {
@@ -251,15 +251,15 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 	return whole, nil
 }
 
-// imageLabels are the labels of a flat folder.
+// imageLabels holds the labels of a flat folder.
 type imageLabels struct {
 	path  string
-	names []string // of the files; nil: in their order
+	names []string // of the files; nil: labels in the order of the files
 	cells []cell
 	lines []int
 }
 
-// devkit reports whether the labels are those of ILSVRC2012_validation_ground_truth.txt.
+// devkit reports whether the labels run from 1 to 1000, as in ILSVRC2012_validation_ground_truth.txt.
 func (l imageLabels) devkit() bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range l.cells {
@@ -268,7 +268,7 @@ func (l imageLabels) devkit() bool {
 	return low == 1 && high == 1000
 }
 
-// fileColumns are what a column of file names is called.
+// fileColumns lists the usual names of a column of file names.
 var fileColumns = []string{"file", "filename", "file_name", "image", "image_id", "imageid", "path", "name", "id", "img", "image_path"}
 
 // readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
@@ -312,7 +312,7 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell is a label as it is written. Kaggle's "n03995372 85 1 499 272" is a synset and a box.
+// textCell returns a label as written. It cuts Kaggle's "n03995372 85 1 499 272", a synset and a box, to the synset.
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {
@@ -326,7 +326,8 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns tells which columns of a labels file hold the names and the labels.
+// imageColumns finds the columns of file names and labels in the first line of a labels file; file is −1 if the line is
+// one label.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -357,7 +358,7 @@ func imageColumns(record []string, chosen string) (file, label int, header bool,
 	return file, label, true, nil
 }
 
-// twoColumns refuses a table without a header that is not a file's name and its label.
+// twoColumns refuses a table without header unless its columns are a file name and a label.
 func twoColumns(file int, record []string, chosen string) error {
 	if file != 0 || len(record) != 2 || chosen != "" {
 		return errors.New("want a file name and a label, or a header with the columns filename and label")
@@ -365,7 +366,7 @@ func twoColumns(file int, record []string, chosen string) error {
 	return nil
 }
 
-// match finds the files that a table names, with or without their suffix, in the table's order.
+// match returns the images that a table names, with or without suffix, in the table's order.
 func (l imageLabels) match(root string, files []string) ([]encoded, error) {
 	byName := map[string]string{}
 	for _, path := range files {

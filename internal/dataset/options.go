@@ -9,20 +9,19 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Options say what a path alone does not: the flags of certify that are about the data. Their zero value reads a
-// dataset as it is. They are recorded in run.json under these names.
+// Options control how a dataset is read. The zero value reads it as it is. run.json records them under the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that keep them apart (IDX, .npy, .npz without labels, a flat folder
-	// of images). Empty: looked for beside the data.
+	// of images). Empty: Open looks for it beside the data.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: first, last, none (they are in Labels), a name or an
-	// index from 0. Empty: told from the header, or refused where that is not clear.
+	// index from 0. Empty: the header decides, and an unclear table is refused.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
 	// ClassNames is a file with the names of the model's classes in its order.
 	ClassNames string `json:"class-names,omitzero"`
-	// Resize and Crop are done to images of bytes, in this order, as torchvision does them.
+	// Resize and Crop are applied to images of bytes, in this order, as by torchvision.
 	Resize        Size          `json:"resize,omitzero"`
 	Crop          Size          `json:"crop,omitzero"`
 	Interpolation Interpolation `json:"interpolation,omitzero"` // of Resize
@@ -38,7 +37,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Size is the size of an image: H×W, or one number, which is W = 0: for Resize the shorter side, for Crop both.
+// Size is the size of an image in pixels. If W is 0, H alone is given: the shorter side for Resize, both for Crop.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.
@@ -57,7 +56,7 @@ func (s Size) String() string {
 // MarshalText writes 256 or 256x192.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// maxSide is the greatest height or width that is asked for.
+// maxSide is the greatest height or width accepted.
 const maxSide = 1 << 13
 
 // UnmarshalText reads 256 or 256x192, the height first.
@@ -75,7 +74,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Interpolation is how Resize computes pixels.
+// Interpolation is the filter of Resize.
 type Interpolation uint8
 
 // The interpolations that Resize knows.
