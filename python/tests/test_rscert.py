@@ -1,4 +1,4 @@
-"""The installed wheel, beside the program that it holds."""
+"""Tests the installed wheel against the program in it."""
 
 import json
 import subprocess
