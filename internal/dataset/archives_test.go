@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile is an archive of names and contents.
+// tarFile makes an archive of members, given as names and contents in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -78,7 +78,7 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// hfRow is a row as Hugging Face's datasets write images.
+// hfRow is a row with an image in the form of Hugging Face's datasets.
 type hfRow struct {
 	Image struct {
 		Bytes []byte  `parquet:"bytes,optional"`
@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise changes the first page of a Parquet file: its header.
+// promise changes the header of the first page of a Parquet file.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -128,7 +128,7 @@ func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	return slices.Concat(file[:4], changed, file[4+reader.BytesRead():])
 }
 
-// TestParquetPromises has small files whose first page promises much: refused before anything is reserved for it.
+// TestParquetPromises refuses small files whose first page states a huge size, before it reserves memory.
 func TestParquetPromises(t *testing.T) {
 	png, err := os.ReadFile("testdata/images/bee/b.png")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs has pages that unpack to far more than their headers promise: refused, and nothing is kept of it.
+// TestParquetBombs refuses pages that unpack to far more than their headers state, and keeps none of it.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -200,8 +200,8 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// Every byte of the packed pages of a file, changed, is refused or read, and reserves little memory: the Parquet library
-// would grow its buffer for ever for a block that is no LZ4.
+// A file with any byte of its pages damaged is refused or read, and takes little memory. Without a check the Parquet
+// library would grow its buffer for ever for a damaged LZ4 block.
 func TestParquetDamagedLZ4(t *testing.T) {
 	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
 	end := len(whole) - 8
@@ -264,7 +264,7 @@ func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	return append(data, "PAR1"...)
 }
 
-// TestParquet reads what Hugging Face's datasets write, in any number of row groups and files.
+// TestParquet reads files like those of Hugging Face's datasets, with any number of row groups.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))
@@ -325,7 +325,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards reads the files of the test split, in order, and refuses what may be several splits.
+// TestShards reads the files of the test split, in order, and refuses folders that may hold several splits.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()
 	image := testFile(t, "images/bee/b.png")
@@ -347,7 +347,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestArchivesChange checks that what is read of an archive later is what was hashed.
+// TestArchivesChange checks that an archive that changes after Open gives errors, not other data.
 func TestArchivesChange(t *testing.T) {
 	image := testFile(t, "images/bee/b.png")
 	for name, data := range map[string][]byte{
@@ -363,7 +363,7 @@ func TestArchivesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, ok := d.closer.(closers); ok {
-			c[0].(*checkedFile).in = -1 // the block in memory, which a small file is all of
+			c[0].(*checkedFile).in = -1 // drops the block in memory, which holds all of a small file
 		}
 		if _, err := d.Example(0); err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 			t.Errorf("%s: error %v", name, err)

@@ -26,7 +26,7 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons wrote testdata/pickle, each by several protocols.
+// pythons lists the versions that wrote testdata/pickle, each by several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -56,7 +56,7 @@ func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	}
 }
 
-// TestPickles reads what Python 2 and 3, NumPy 1 and 2 wrote by protocols 2 to 5, and finds the same data in all of it.
+// TestPickles finds the same data in the files of Python 2 and 3, NumPy 1 and 2, protocols 2 to 5.
 func TestPickles(t *testing.T) {
 	record := func(label byte, i int) []byte {
 		b := []byte{label}
@@ -147,8 +147,8 @@ func TestPickleFolders(t *testing.T) {
 	}
 }
 
-// TestPickledNames puts classes in the order of --class-names by the names in the file beside the batch, and takes that
-// file as --class-names.
+// TestPickledNames orders classes by Options.ClassNames and the names in the file beside the batch, and accepts that file
+// as Options.ClassNames.
 func TestPickledNames(t *testing.T) {
 	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's, backwards
 	for _, name := range pythons(t, "meta10") {
@@ -166,7 +166,7 @@ func TestPickledNames(t *testing.T) {
 				return labels, d.Note()
 			}
 			if got, note := labels(names); !slices.Equal(got, []int{3, 8, 0}) {
-				t.Errorf("names without those of the batch: %v, %s", got, note)
+				t.Errorf("class names, but no names beside the batch: %v, %s", got, note)
 			}
 			meta := write(t, filepath.Join(dir, "batches.meta"), pickled(t, name))
 			if got, note := labels(names); !slices.Equal(got, []int{6, 1, 9}) || !strings.Contains(note, "classes in the order of names.txt") {
@@ -202,7 +202,7 @@ func TestPickledNames(t *testing.T) {
 	}{"fine_labels": {"fine", []int{50, 0, 99}}, "coarse_labels": {"coarse", []int{9, 0, 15}}} {
 		var list strings.Builder
 		for k := range 100 {
-			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // also more names than the coarse labels have
+			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // more names than there are coarse labels
 		}
 		text := list.String()
 		if c.kind == "coarse" {
@@ -223,7 +223,7 @@ func TestPickledNames(t *testing.T) {
 	}
 }
 
-// replaced replaces the only occurrence of a part, so that a test cannot miss what it means to change.
+// replaced replaces a part that must occur exactly once.
 func replaced(t testing.TB, data []byte, old, new string) []byte {
 	t.Helper()
 	if n := bytes.Count(data, []byte(old)); n != 1 {
@@ -232,7 +232,7 @@ func replaced(t testing.TB, data []byte, old, new string) []byte {
 	return bytes.Replace(data, []byte(old), []byte(new), 1)
 }
 
-// TestPickleErrors refuses batches that are not what CIFAR's are.
+// TestPickleErrors refuses batches that differ from CIFAR's.
 func TestPickleErrors(t *testing.T) {
 	c := pickled(t, "cifar10-c-python2-numpy1-protocol2")
 	three := pickled(t, "cifar10-python3-numpy2-protocol2") // data as text in UTF-8
@@ -295,7 +295,7 @@ func TestPickleErrors(t *testing.T) {
 			}
 		})
 	}
-	// No part of a batch is a batch.
+	// A truncated batch is refused.
 	for n := 2; n < len(c); n += 1 + n/50 {
 		path := write(t, filepath.Join(t.TempDir(), "test_batch"), c[:n])
 		if d, err := Open(context.Background(), path, Options{}); err == nil {

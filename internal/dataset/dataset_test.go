@@ -35,7 +35,7 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// openWanted opens a dataset, or returns nil where it is refused as wanted: with an error that holds refusal.
+// openWanted opens a dataset. If refusal is not empty, it wants an error that contains it, and returns nil.
 func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
 	t.Helper()
 	d, err := Open(context.Background(), path, opt)
@@ -63,7 +63,7 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// idx is an IDX file of bytes.
+// idx makes an IDX file of bytes.
 func idx(data []byte, dims ...uint32) []byte {
 	out := []byte{0, 0, 8, byte(len(dims))}
 	for _, d := range dims {
@@ -72,7 +72,7 @@ func idx(data []byte, dims ...uint32) []byte {
 	return append(out, data...)
 }
 
-// npyFile is a version 1 file of little-endian elements.
+// npyFile makes a .npy file, version 1, of little-endian elements.
 func npyFile(descr, shape string, data any) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
 	header += strings.Repeat(" ", 63-(len(header)+10)%64) + "\n"
@@ -101,7 +101,7 @@ func npz(t testing.TB, method uint16, members ...any) []byte {
 	return b.Bytes()
 }
 
-// pixels are n bytes with all values.
+// pixels returns n bytes that take all values.
 func pixels(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -309,8 +309,8 @@ func TestERAN(t *testing.T) {
 	}
 }
 
-// The same data have the same digest in whatever format and place they are, and
-// another one when a byte of a value, a label or the shape differs.
+// The same data have the same digest in every format and place. A change of one byte of a value, a label or the shape
+// changes it.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
@@ -462,7 +462,7 @@ func TestCSVUnits(t *testing.T) {
 	}
 }
 
-// Everything that can be wrong with a file is said with the file and the place.
+// Errors name the file and the place.
 func TestErrors(t *testing.T) {
 	px := pixels(2 * 6)
 	images, labels := idx(px, 2, 2, 3), idx([]byte{1, 2}, 2)
@@ -543,7 +543,7 @@ func TestErrors(t *testing.T) {
 		"npy header":        {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4)[:100], "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 100: ends within the header"},
 		"npy overflow":      {files: map[string][]byte{"x.npy": npyFile("<f4", "4611686018427387904, 4611686018427387904", []float32{1}), "y.npy": y2}, open: "x.npy", want: "ends before the data"},
 		"npy empty":         {files: map[string][]byte{"x.npy": npyFile("<f4", "0, 2", []float32{}), "y.npy": y2}, open: "x.npy", want: "the array is empty"},
-		"npy objects":       {files: map[string][]byte{"x.npy": npyFile("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header is not that of an array of numbers"},
+		"npy objects":       {files: map[string][]byte{"x.npy": npyFile("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header does not describe an array of numbers"},
 		"npy complex":       {files: map[string][]byte{"x.npy": npyFile("<c8", "2,", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "elements of type 'descr': '<c8' are not read"},
 		"npy int inputs":    {files: map[string][]byte{"x.npy": npyFile("<i8", "2, 1", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of NumPy type i8: save bytes as uint8"},
 		"npy one dimension": {files: map[string][]byte{"x.npy": npyFile("<f4", "2,", []float32{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of shape [2]"},
@@ -590,7 +590,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An image that can be opened but not decoded is found when it is asked for.
+// An image with a good header that cannot be decoded is an error when it is read.
 func TestImageCutShort(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")
@@ -636,8 +636,7 @@ func TestOpenStops(t *testing.T) {
 	}
 }
 
-// Whatever the dimensions, order of storage and sizes of pieces, ReadAt is that
-// of the bytes.
+// Pieces read at any offset give the bytes that readPieces read.
 func TestPieces(t *testing.T) {
 	want := pixels(pieceSize + 1000)
 	m, err := readPieces(bytes.NewReader(want), int64(len(want)))

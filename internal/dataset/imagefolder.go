@@ -170,7 +170,7 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			warning := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): %s FILE gives that", param.ClassNames)
+			warning := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
 			o.warning = &warning
 		}
 		return o, nil
@@ -227,7 +227,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
 		}
 		if table.devkit() {
-			return nil, param.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, whose order is not that of models; take a list of synsets (n01440764 …) and %s with the model's", opt.Labels, param.ClassNames)
+			return nil, param.Errorf("%s: numbers from 1 to 1000 follow the ImageNet development kit, not the models; take a list of synsets (n01440764 …) and give the model's by %s", opt.Labels, param.ClassNames)
 		}
 		for _, path := range files {
 			images = append(images, fileImage(path, 0))

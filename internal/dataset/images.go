@@ -218,7 +218,7 @@ func (f *encoded) decode(dst []float32, channels int, opt Options) error {
 	}
 	b := img.Bounds()
 	if b.Dx() != f.width || b.Dy() != f.height {
-		return fmt.Errorf("has not the %d×%d pixels that its header says", f.width, f.height)
+		return fmt.Errorf("does not have the %d×%d pixels of its header", f.width, f.height)
 	}
 	if !opt.resizes() {
 		pixelValues(dst, img, format, channels)

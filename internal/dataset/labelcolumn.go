@@ -354,7 +354,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 			return unnamed
 		case math.IsNaN(c.number):
 			_, err := c.label()
-			return param.Errorf("%s: label %w; if labels are names, %s FILE gives those of the model in its order", d.labelAt(i), err, param.ClassNames)
+			return param.Errorf("%s: label %w; if labels are names, %s FILE gives the model's classes in its order", d.labelAt(i), err, param.ClassNames)
 		}
 		label, err := c.label()
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// TestLabelColumn tells labels from values, or refuses to, in the tables that people have.
+// TestLabelColumn finds the labels in the tables that people have, or refuses unclear ones.
 func TestLabelColumn(t *testing.T) {
 	names := "cat\ndog\n"
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns: the names of the values, without those of labels and indices.
+// TestColumns: Columns names the values, not labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},
@@ -129,8 +129,8 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne names the parameter, as the front end spells it, where labels run from 1 to the number of classes,
-// and warns where they may.
+// TestLabelsFromOne: the error for labels from 1 to the number of classes names the parameter, as the front end spells it.
+// Labels that only may count from 1 give a warning.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestLabelsFromOne(t *testing.T) {
 	}
 }
 
-// TestClassNames reads the lists of names that are passed around.
+// TestClassNames reads the common forms of lists of names.
 func TestClassNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
@@ -269,7 +269,7 @@ func TestFlatFolder(t *testing.T) {
 	}
 }
 
-// TestRemedies names what to do with formats that are not read.
+// TestRemedies: errors on unknown formats say how to convert the file.
 func TestRemedies(t *testing.T) {
 	for name, want := range map[string]string{
 		"data.pt": "numpy.savez", "data.h5": "h5py", "test.tar.gz": "unpack", "data.arrow": "to_parquet", "data.mat": "loadmat",

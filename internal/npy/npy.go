@@ -76,7 +76,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		return nil, fmt.Errorf("byte 6: .npy version %d.%d is unknown", start[6], start[7])
 	}
 	if length > maxHeader {
-		return nil, fmt.Errorf("byte 8: a header of %d bytes is not that of a plain array", length)
+		return nil, fmt.Errorf("byte 8: a header of %d bytes is too long for a plain array", length)
 	}
 	text := make([]byte, length)
 	if n, err := io.ReadFull(r, text); err != nil {
@@ -84,7 +84,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	}
 	descr, fortran, shape := descrRE.FindSubmatch(text), fortranRE.FindSubmatch(text), shapeRE.FindSubmatch(text)
 	if descr == nil || fortran == nil || shape == nil {
-		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %s", offset, quote.Field(text))
+		return nil, fmt.Errorf("byte %d: the header does not describe an array of numbers; cannot read %s", offset, quote.Field(text))
 	}
 	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: quote.Name(string(shape[1]))}
 	var ok bool
@@ -243,7 +243,7 @@ func CheckMember(f *zip.File) error {
 	case f.Method == zip.Deflate && size <= packed*deflateRatio:
 		return nil
 	case f.Method != zip.Store && f.Method != zip.Deflate:
-		return fmt.Errorf("compressed by method %d, which is not read: only stored and deflated data are", f.Method)
+		return fmt.Errorf("compressed by method %d; only stored and deflated data are read", f.Method)
 	}
 	return fmt.Errorf("%d bytes in an archive cannot hold %d", packed, size)
 }

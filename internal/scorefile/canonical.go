@@ -9,7 +9,7 @@ import (
 )
 
 // The CRCs of an archive cover the data, but not the headers and the directory. The shape and the data determine all bytes
-// of a Writer's file, so the rest can be compared with what a Writer would write.
+// of a Writer's file, so the rest can be compared with the bytes that a Writer would write.
 
 // endLen is the length of the end of central directory record. At maxSizeAt in it a Writer writes 0xffffffff for the
 // directory's size; other programs do so only for directories above 4 GiB.

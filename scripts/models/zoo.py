@@ -1,7 +1,7 @@
 """The models of docs/models.md: the usual families, exporters and opsets, small and trained for a moment on digits.
 
-Each entry of ZOO has a name, what it is, how it is exported, and a function that writes NAME.onnx into a folder. The
-digits are scikit-learn's: 8×8 pixels, here enlarged to 32×32 in three channels, as bytes.
+Each entry of ZOO has a name, a description, an exporter and a function that writes NAME.onnx into a folder. The digits are
+scikit-learn's: 8×8 pixels, here enlarged to 32×32 in three channels, as bytes.
 """
 
 import os

@@ -4,9 +4,9 @@
     python3 newcomers.py WORK [pip] [go] [git]  >tables.md
 
 It needs root, debootstrap, git, Go, and the wheel in out/wheel (make wheel). The roots are folders of WORK and are kept.
-What is not published yet stands in for what will be: the wheel's folder for the package index, a folder of HEAD for the
-module proxy, a clone of HEAD for the repository. Commands are typed as the docs have them. The steps that a newcomer
-stumbles over are walked too, and have to say what they are expected to.
+Stand-ins replace everything not published yet: the wheel's folder the package index, a folder of HEAD the module proxy, a
+clone of HEAD the repository. Commands are typed as in the docs. Steps over which a newcomer stumbles must fail with the
+expected message.
 """
 
 import datetime
