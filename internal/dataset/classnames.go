@@ -18,7 +18,7 @@ import (
 
 // classNames holds the names of a model's classes in the model's order.
 type classNames struct {
-	from   string // the source, for people
+	source string // the source, for people
 	sum    string // SHA-256 of the file, in hex; "" for the dataset's own names
 	count  int
 	byName map[string]int // −1: several classes share the name
@@ -85,8 +85,8 @@ func readAliases(path string) (text []byte, classes [][]string, err error) {
 }
 
 // newClassNames indexes the classes by all their aliases.
-func newClassNames(from string, classes [][]string) *classNames {
-	c := &classNames{from: from, count: len(classes), byName: map[string]int{}}
+func newClassNames(source string, classes [][]string) *classNames {
+	c := &classNames{source: source, count: len(classes), byName: map[string]int{}}
 	for label, aliases := range classes {
 		for _, name := range aliases {
 			if before, ok := c.byName[name]; ok && before != label {
@@ -103,9 +103,9 @@ func newClassNames(from string, classes [][]string) *classNames {
 func (c *classNames) label(name string) (int, error) {
 	switch label, ok := c.byName[strings.TrimSpace(name)]; {
 	case !ok:
-		return 0, fmt.Errorf("%s is not among the %d class names of %s", quote.Field(name), c.count, c.from)
+		return 0, fmt.Errorf("%s is not among the %d class names of %s", quote.Field(name), c.count, c.source)
 	case label < 0:
-		return 0, fmt.Errorf("%s is the name of several classes in %s", quote.Field(name), c.from)
+		return 0, fmt.Errorf("%s is the name of several classes in %s", quote.Field(name), c.source)
 	default:
 		return label, nil
 	}

@@ -191,11 +191,11 @@ func (d *Dataset) settle(opt Options) (err error) {
 			return err
 		}
 	}
-	return d.countFrom(opt.FirstLabel)
+	return d.subtractFirst(opt.FirstLabel)
 }
 
-// countFrom subtracts first from all labels. For first = 0 it warns if the labels seem to count from 1.
-func (d *Dataset) countFrom(first int) error {
+// subtractFirst subtracts first from all labels. For first = 0 it warns if the labels seem to count from 1.
+func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {
 	case first == 0 && low == 1 && !d.byName && d.folders == 0 && slices.Max(d.labels) > 1:
@@ -229,7 +229,7 @@ func (d *Dataset) Classes() int {
 // a missing folder would shift them.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
-		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.from, d.names.count, classes))
+		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
 	}
 	if d.folders > 0 && d.folders != classes {
 		return quote.Error(param.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
@@ -253,11 +253,11 @@ func (d *Dataset) Warnings() []param.Text { return slices.Clone(d.warnings) }
 
 // ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex; both are empty if the
 // labels are numbers or follow from the order of folders.
-func (d *Dataset) ClassNames() (from, sum string) {
+func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
 	}
-	return d.names.from, d.names.sum
+	return d.names.source, d.names.sum
 }
 
 // SortedByLabel reports whether the examples stand class by class, in any order of the classes: the first n examples are

@@ -316,23 +316,23 @@ func TestSameDataSameDigest(t *testing.T) {
 	px := pixels(n * h * w)
 	labels := []byte{7, 0, 9, 7}
 	dir := t.TempDir()
-	at := func(name string, data []byte) string { return write(t, filepath.Join(dir, name), data) }
+	put := func(name string, data []byte) string { return write(t, filepath.Join(dir, name), data) }
 
-	at("a/t10k-images-idx3-ubyte", idx(px, n, h, w))
-	at("a/t10k-labels-idx1-ubyte", idx(labels, n))
-	at("b/MNIST/raw/t10k-images.idx3-ubyte.gz", gzipped(t, idx(px, n, h, w)))
-	at("b/MNIST/raw/t10k-labels-idx1-ubyte.gz", gzipped(t, idx(labels, n)))
-	at("b/MNIST/raw/train-images-idx3-ubyte", idx(px[:h*w], 1, h, w))
+	put("a/t10k-images-idx3-ubyte", idx(px, n, h, w))
+	put("a/t10k-labels-idx1-ubyte", idx(labels, n))
+	put("b/MNIST/raw/t10k-images.idx3-ubyte.gz", gzipped(t, idx(px, n, h, w)))
+	put("b/MNIST/raw/t10k-labels-idx1-ubyte.gz", gzipped(t, idx(labels, n)))
+	put("b/MNIST/raw/train-images-idx3-ubyte", idx(px[:h*w], 1, h, w))
 	same := []string{
 		filepath.Join(dir, "a"),
 		filepath.Join(dir, "b"),
 		filepath.Join(dir, "a/t10k-images-idx3-ubyte"),
-		at("c.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels))),
-		at("d.npz", npz(t, zip.Deflate, "x", npyFile("|u1", "4, 1, 6, 5", px), "y", npyFile("<i8", "4,", []int64{7, 0, 9, 7}))),
-		at("e.npz", npz(t, zip.Deflate, "x_test", npyFile("|u1", "4, 6, 5, 1", px), "y_test", npyFile("<f4", "4, 1", []float32{7, 0, 9, 7}))),
+		put("c.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels))),
+		put("d.npz", npz(t, zip.Deflate, "x", npyFile("|u1", "4, 1, 6, 5", px), "y", npyFile("<i8", "4,", []int64{7, 0, 9, 7}))),
+		put("e.npz", npz(t, zip.Deflate, "x_test", npyFile("|u1", "4, 6, 5, 1", px), "y_test", npyFile("<f4", "4, 1", []float32{7, 0, 9, 7}))),
 	}
-	at("x.npy", npyFile("|u1", "4, 6, 5", px))
-	at("y.npy", npyFile("|u1", "4,", labels))
+	put("x.npy", npyFile("|u1", "4, 6, 5", px))
+	put("y.npy", npyFile("|u1", "4,", labels))
 	same = append(same, filepath.Join(dir, "x.npy"))
 
 	values, wantLabels := rows(t, mustOpen(t, same[0]))
@@ -360,7 +360,7 @@ func TestSameDataSameDigest(t *testing.T) {
 	}
 
 	// Flat rows: CSV as [N,D].
-	flat := at("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
+	flat := put("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
 	flatSum := mustOpen(t, flat).SHA256()
 	if flatSum == sum {
 		t.Error("the digest does not tell the shape")
@@ -370,7 +370,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		"r.csv.gz": gzipped(t, []byte(csv.String())),
 		"h.csv":    []byte("\ufefflabel," + strings.Repeat("p,", h*w-1) + "p\r\n" + strings.ReplaceAll(csv.String(), "\n", "\r\n")),
 	} {
-		d := mustOpen(t, at(name, data))
+		d := mustOpen(t, put(name, data))
 		if d.SHA256() != flatSum || !slices.Equal(d.Shape(), []int{h * w}) {
 			t.Errorf("%s: differs from %s", name, flat)
 		}
@@ -382,7 +382,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		} else {
 			labels[2]++
 		}
-		other := at(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels)))
+		other := put(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels)))
 		if mustOpen(t, other).SHA256() == sum {
 			t.Errorf("change %d does not change the digest", k)
 		}

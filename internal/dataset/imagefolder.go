@@ -65,7 +65,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	scaled := "channels scaled to [0,1]"
 	switch {
 	case names != nil:
-		d.addNote("%d class folders, numbered as in %s, %s", len(folders), names.from, scaled)
+		d.addNote("%d class folders, numbered as in %s, %s", len(folders), names.source, scaled)
 	case order.counted > 0:
 		d.addNote("%d classes, numbered in the order of their folders' names: %s; %s", len(folders), numbering(folders), scaled)
 	default:

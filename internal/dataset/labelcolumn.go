@@ -345,7 +345,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 	}
 	if names != nil && unnamed == nil {
 		d.byName = true
-		d.addNote("classes in the order of %s", filepath.Base(names.from))
+		d.addNote("classes in the order of %s", filepath.Base(names.source))
 		return nil
 	}
 	for i, c := range cells {

@@ -28,11 +28,11 @@ func webpColour(plane []uint8, stride, w, h, x, y int) int {
 		nextLine = line
 	}
 	nextColumn := column + 2*(x%2) - 1
-	at := func(line, column int) int { return int(plane[line*stride+column]) }
-	near, below := at(line, column), at(nextLine, column)
+	sample := func(line, column int) int { return int(plane[line*stride+column]) }
+	near, below := sample(line, column), sample(nextLine, column)
 	if nextColumn < 0 || nextColumn >= (w+1)/2 {
 		return (3*near + below + 2) >> 2
 	}
-	beside, across := at(line, nextColumn), at(nextLine, nextColumn)
+	beside, across := sample(line, nextColumn), sample(nextLine, nextColumn)
 	return ((near+3*beside+3*below+across+8)>>3 + near) >> 1
 }
