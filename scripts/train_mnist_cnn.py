@@ -104,8 +104,8 @@ def export(p, path, sigma):
     for name, stride in STRIDES.items():
         k = SHAPES[name][0]
         inputs = [x, weight(name + ".weight", p[name + ".w"].transpose(3, 2, 0, 1)), weight(name + ".bias", p[name + ".b"])]
-        # The patches above start k // 2 before the pixel: with a stride of 2 on an even size that is padding at both
-        # ends, of which the last row and column are never read.
+        # The patches above start k // 2 before the pixel. So a stride of 2 on an even size pads both ends, and never reads
+        # the last row and column.
         nodes.append(oh.make_node("Conv", inputs, [name], name, kernel_shape=[k, k], strides=[stride] * 2, pads=[k // 2] * 4))
         nodes.append(oh.make_node("Relu", [name], [name + ".relu"], name + ".relu"))
         x = name + ".relu"

@@ -371,7 +371,7 @@ func TestArchivesChange(t *testing.T) {
 	}
 }
 
-// TestArrayNames finds inputs and labels under the names that people give them.
+// TestArrayNames finds inputs and labels under their usual names.
 func TestArrayNames(t *testing.T) {
 	x, y := npyFile("|u1", "2, 3", []byte{1, 2, 3, 4, 5, 6}), npyFile("<i8", "2,", []int64{4, 1})
 	hot := npyFile("|u1", "2, 3", []byte{0, 0, 1, 1, 0, 0})

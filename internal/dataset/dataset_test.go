@@ -201,7 +201,7 @@ func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }
 
-// compareImages compares with what Pillow decodes. PNG agrees exactly; the
+// compareImages compares with the pixels of Pillow. PNG agrees exactly; the
 // inverse cosine transform of JPEG decoders may round differently.
 func compareImages(t *testing.T, d *Dataset) {
 	t.Helper()
@@ -388,7 +388,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		}
 	}
 
-	// Image folders have a digest of their own kind, also free of names.
+	// Image folders have another kind of digest, also independent of names.
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
 	writePNG(t, filepath.Join(dir, "i1/a/1.png"), img)
 	writePNG(t, filepath.Join(dir, "i2/k/x.png"), img)
