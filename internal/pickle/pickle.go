@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ErrOther: the pickle is not a batch of images; it uses another function, type or instruction.
+// ErrOther reports that a pickle is not a batch of images: it uses another function, type or instruction.
 var ErrOther = errors.New("not the pickle of a batch of images")
 
 type otherError struct{ error }
