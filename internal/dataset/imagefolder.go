@@ -227,7 +227,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
 		}
 		if table.devkit() {
-			return nil, param.Errorf("%s: numbers from 1 to 1000 follow the ImageNet development kit, not the models; take a list of synsets (n01440764 …) and give the model's by %s", opt.Labels, param.ClassNames)
+			return nil, param.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, not the models'; take a list of synsets (n01440764 …) and give the model's by %s", opt.Labels, param.ClassNames)
 		}
 		for _, path := range files {
 			images = append(images, fileImage(path, 0))
