@@ -1,4 +1,4 @@
-# make help lists what there is.
+# make help lists the targets.
 
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
@@ -8,10 +8,10 @@ GO ?= go
 PYTHON ?= python3
 FUZZTIME ?= 10s
 
-# The packages that are made of goroutines: all their tests run under the race detector.
+# Packages with much concurrency: all their tests run under the race detector.
 RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
 
-# What single targets need is kept beside ONNX Runtime, out of the tree: Python's packages, goreleaser, Kubernetes.
+# Tools of single targets (Python packages, goreleaser, Kubernetes) stay beside ONNX Runtime, outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
 COMPARE := $(CACHE)/compare
 MODELS := $(CACHE)/models
@@ -22,7 +22,7 @@ export WHEEL_TOOLS := $(CACHE)/wheel
 export RELEASE_TOOLS := $(CACHE)/release
 LINT := $(CACHE)/lint
 
-# A virtual environment beside its file 'ok', with the packages of the requirements that ok depends on.
+# Makes a virtual environment in the folder of the target 'ok', with the requirements that ok depends on.
 define venv
 $(PYTHON) -m venv $(@D)
 $(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
@@ -32,10 +32,10 @@ endef
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
 
-# Packages with heavy statistics, or many processes, and a little sharing: their short tests do.
+# Packages with heavy statistics or many processes and little concurrency: only their short tests run.
 RACE_SHORT := ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
-# Of the commands, those whose parts run beside each other: all scripts under the race detector take a quarter of an hour.
+# Scripts of commands with concurrency; all scripts under the race detector would take a quarter of an hour.
 RACE_COMMANDS := Interrupt|TestScripts/^(certify|certify_scores|merge|report|acce)$$
 
 .PHONY: help
@@ -49,20 +49,20 @@ tools:
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "cgo is off, and ONNX Runtime is called through it; run 'go env -w CGO_ENABLED=1' or unset CGO_ENABLED" >&2; exit 1; }
 
 .PHONY: onnxruntime
-onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); with DEVICE=openvino or cuda the build that has it
+onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); DEVICE=openvino or cuda: the build for it
 	@bin/rscert setup --device $(or $(DEVICE),cpu) >/dev/null
 
-# The tests of OpenVINO skip where it cannot be had: on other systems, or without a network.
+# Without OpenVINO (other systems, no network) its tests are skipped.
 .PHONY: openvino
 openvino: build
 	@bin/rscert setup --device openvino >/dev/null || echo 'make: the tests of OpenVINO are left out' >&2
 
-# The test of the HTML page skips where there is no browser to be had.
+# Without a browser the test of the HTML page is skipped.
 .PHONY: browser
 browser: ## install Chromium (apt-get) and axe-core (npm) for the test of the HTML page
 	@scripts/browser.sh || echo 'make: the test of the HTML page in a browser is left out' >&2
 
-# What rscert --version says, and run.json: of a source without its repository, make build VERSION=v1.2.3.
+# The version in rscert --version and run.json. For a source without its repository: make build VERSION=v1.2.3.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
@@ -80,7 +80,7 @@ demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print
 	bin/rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 10000 --max 100 --seed 1 --out out/demo-$$(date +%Y%m%d-%H%M%S)
 
 .PHONY: test
-test: onnxruntime openvino browser check test-race test-plain ## everything that must pass, in about ten minutes on two cores
+test: onnxruntime openvino browser check test-race test-plain ## all tests and checks, about ten minutes on two cores
 
 .PHONY: check
 check: tools workflows ## format, vet, staticcheck, and the workflows
@@ -98,16 +98,16 @@ $(LINT)/$(subst /,-,$(GOLANGCI)):
 	touch $@
 
 .PHONY: lint
-lint: tools $(LINT)/$(subst /,-,$(GOLANGCI)) ## the linters of .golangci.yml; some packages: PACKAGES=./internal/calib/...
+lint: tools $(LINT)/$(subst /,-,$(GOLANGCI)) ## run the linters of .golangci.yml; for some packages: PACKAGES=./internal/calib/...
 	GOLANGCI_LINT_CACHE=$(LINT)/cache $(LINT)/golangci-lint run --allow-parallel-runners $(or $(PACKAGES),./...)
 
 .PHONY: deadcode
-deadcode: tools ## functions that rscert never reaches; tests do not count
+deadcode: tools ## list functions that rscert never reaches; tests do not count
 	@found=$$($(GO) run golang.org/x/tools/cmd/deadcode@v0.51.0 ./cmd/rscert) || exit 1; \
 	[ -z "$$found" ] || { printf 'unreachable from cmd/rscert:\n%s\n' "$$found" >&2; exit 1; }
 
 .PHONY: shape
-shape: tools ## lines a file, lines a function, complexity, comments: the table of figures about the source
+shape: tools ## print figures about the source: lines a file, lines a function, complexity, comments
 	@$(GO) run ./scripts/shape internal,cmd cmd
 
 .PHONY: workflows
@@ -125,18 +125,18 @@ test-plain: tools
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACE))")
 
 .PHONY: slurm
-slurm: onnxruntime tools ## a job array on a real Slurm, which is installed if need be (as root, on Debian)
+slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if need be (as root, on Debian)
 	@command -v slurmctld slurmd munged >/dev/null || { apt-get update -qq && apt-get install -y -qq slurm-wlm munge; }
 	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run 'TestSlurm$$' ./cmd/rscert
 
 .PHONY: kubernetes
-kubernetes: build ## the manifests of Indexed Jobs against the types of Kubernetes' API, strictly
+kubernetes: build ## check the manifests of Indexed Jobs against the types of Kubernetes' API, strictly
 	cd scripts/kubernetes && RSCERT=$(CURDIR)/bin/rscert $(GO) test -count 1 .
 
-# Kubernetes from its published modules: 2,600 packages, 20 minutes on two cores the first time, 320 MB in the cache.
+# Builds Kubernetes from its published modules: 2,600 packages, once 20 minutes on two cores, 320 MB in the cache.
 
 .PHONY: kubernetes-cluster
-kubernetes-cluster: onnxruntime build ## Indexed Jobs on a real control plane, built from its sources (20 minutes the first time)
+kubernetes-cluster: onnxruntime build ## run Indexed Jobs on a real control plane, built from its sources (once 20 minutes)
 	@mkdir -p $(KUBERNETES)
 	cd scripts/kubernetes/cluster && $(GO) build -trimpath -ldflags '-s -w' -o $(KUBERNETES)/ \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kubectl
@@ -149,16 +149,16 @@ gpu-check: build ## check and measure a GPU in ten minutes, into docs/gpu-result
 	PYTHON=$(PYTHON) scripts/gpu_check.sh $(GPU_CHECK)
 
 .PHONY: audit
-audit: onnxruntime tools ## the long simulations: coverage of every bound, goodness of fit of the noise (hours)
+audit: onnxruntime tools ## run the long simulations: coverage of every bound, goodness of fit of the noise (hours)
 	$(GO) vet -tags audit ./...
 	$(GO) test -tags audit -run Audit -timeout 0 ./...
 
 .PHONY: bench
-bench: onnxruntime tools ## the benchmarks
+bench: onnxruntime tools ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -timeout 0 ./...
 
 .PHONY: fuzz
-fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
+fuzz: onnxruntime tools ## run every fuzz target for FUZZTIME (10s) each
 	@set -e; for package in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
@@ -167,48 +167,48 @@ fuzz: onnxruntime tools ## every fuzz target for FUZZTIME (10s) each
 	done
 
 .PHONY: compare-providers
-compare-providers: onnxruntime openvino build ## samples a second of every provider beside OpenVINO and PyTorch
+compare-providers: onnxruntime openvino build ## compare samples a second of every provider, OpenVINO and PyTorch
 	scripts/compare_providers.sh
 
-# One mutant after the other, at low priority; ooze's version is in scripts/mutate/go.mod. Without a limit of
-# memory, a mutant that appends for ever would take the machine down.
+# Runs one mutant at a time, at low priority; scripts/mutate/go.mod has the version of ooze. The memory limit stops
+# mutants that append for ever.
 MUTATE ?= $(wildcard $(addprefix internal/,certify binomial calib admm smoothing run runfolder))
 MUTATE_SAMPLE ?= 0
 MUTATE_SEED ?= 1
 MUTATE_SKIP ?= Coverage|IntervalsCover|DeviationCovers|TemperatureLimits|OnAnAtom
 
 .PHONY: mutate
-mutate: onnxruntime tools ## changes of operators and numbers that no test notices, in MUTATE's packages (hours)
+mutate: onnxruntime tools ## find changes of operators and numbers that no test notices, in the packages MUTATE (hours)
 	@set -e; ulimit -v 16000000; for package in $(MUTATE); do \
 		(cd scripts/mutate && nice -n 19 $(GO) run . -skip '$(MUTATE_SKIP)' \
 			-sample $(MUTATE_SAMPLE) -seed $(MUTATE_SEED) "$$package"); \
 	done
 
 .PHONY: studies
-studies: onnxruntime build ## sample the bundled model, and make the tables of docs/ (hours; LONG=1: two more)
+studies: onnxruntime build ## sample the bundled model and make the tables of docs/ (hours; LONG=1: two more)
 	scripts/studies.sh
 	$(MAKE) --no-print-directory demo 2>&1 | $(GO) run ./studies/terminal '$$ make demo' >out/studies/terminal.svg
 	mv out/studies/terminal.svg docs/img/terminal.svg
 
-# RSCERT_BENCH_MODELS names the folder that scripts/bench_models.py filled; without it two bundled models are measured.
+# RSCERT_BENCH_MODELS names a folder made by scripts/bench_models.py; the default is two bundled models.
 .PHONY: bench-sampling
-bench-sampling: onnxruntime tools ## sampling beside ONNX Runtime alone, and the noise by size of table
+bench-sampling: onnxruntime tools ## measure sampling beside ONNX Runtime alone, and the noise by size of table
 	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
 	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/run
 
 .PHONY: arm64
-arm64: ## the noise on arm64, by qemu-user (Debian: qemu-user-static), and with GOAMD64=v3
+arm64: ## test the noise on arm64, by qemu-user (Debian: qemu-user-static), and with GOAMD64=v3
 	@mkdir -p out
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o out/smoothing.arm64 ./internal/smoothing
 	cd internal/smoothing && qemu-aarch64-static ../../out/smoothing.arm64 -test.run '$(BITS)'
 	GOAMD64=v3 $(GO) test -run '$(BITS)' ./internal/smoothing
 
 .PHONY: compare
-compare: onnxruntime build $(COMPARE)/ok ## throughput beside a plain Python loop, in one run
+compare: onnxruntime build $(COMPARE)/ok ## compare throughput with a plain Python loop, in one run
 	$(COMPARE)/bin/python scripts/compare_python.py
 
 .PHONY: compare-metrics
-compare-metrics: onnxruntime build $(COMPARE)-metrics/ok ## metrics beside those of Python's packages: the table of docs/metrics.md
+compare-metrics: onnxruntime build $(COMPARE)-metrics/ok ## compare metrics with Python packages: the table of docs/metrics.md
 	@mkdir -p out
 	$(COMPARE)-metrics/bin/python scripts/compare_metrics.py >out/compare-metrics.txt
 	$(GO) run ./studies/page docs/metrics.md <out/compare-metrics.txt
@@ -219,17 +219,17 @@ $(COMPARE)-metrics/ok: scripts/requirements-compare-metrics.txt
 $(COMPARE)/ok: scripts/requirements-compare.txt
 	$(venv)
 
-# PyTorch and its relatives take 6 GB. Some only: make models ONLY='cnn-17 skl-lr' SNIPPETS='one-file'. All of them also
-# make the goldens of testdata/exports.
+# PyTorch and its relatives take 6 GB. To run only some: make models ONLY='cnn-17 skl-lr' SNIPPETS='one-file'. A full run
+# also makes the goldens of testdata/exports.
 .PHONY: models
-models: onnxruntime build $(MODELS)/ok ## models of all kinds beside ONNX Runtime in Python, and the snippets of docs/; some: ONLY=… SNIPPETS=…
+models: onnxruntime build $(MODELS)/ok ## compare models of all kinds with ONNX Runtime in Python, and run the snippets of docs/; ONLY=… SNIPPETS=…: some
 	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
 	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
 
 $(MODELS)/ok: scripts/models/requirements.txt
 	$(venv)
 
-# zig and what packs wheels; goreleaser, which takes minutes to build, and what writes bills of materials.
+# Tools: zig and the packers of wheels; goreleaser, which takes minutes to build, and a writer of bills of materials.
 $(WHEEL_TOOLS)/ok: scripts/release/requirements-wheel.txt
 	$(venv)
 
@@ -259,13 +259,13 @@ release: release-tools ## publish the release of the tag at HEAD (by .github/wor
 	scripts/release/release.sh publish
 
 .PHONY: docs
-docs: tools ## the pages: spelling, links, commands, blocks, references, schemas
+docs: tools ## check the pages: spelling, links, commands, blocks, references, schemas
 	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
 	$(SPELL)/bin/codespell *.md docs python
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestPapers|TestMethodsTopic|TestSchemas'
 
 .PHONY: site
-site: $(SITE)/ok ## the pages as a site in out/site; a broken link or anchor is an error
+site: $(SITE)/ok ## build the pages as a site in out/site; a broken link or anchor is an error
 	$(SITE)/bin/python scripts/site/prepare.py out/site-pages
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --config-file out/site-pages/mkdocs.yml --site-dir $(CURDIR)/out/site
 	@echo out/site/index.html
@@ -273,7 +273,7 @@ site: $(SITE)/ok ## the pages as a site in out/site; a broken link or anchor is 
 $(SITE)/ok: scripts/site/requirements.txt
 	$(venv)
 
-# One way: make newcomers WAYS=go. The roots stay in NEWCOMERS.
+# For one way only: make newcomers WAYS=go. The root folders stay in NEWCOMERS.
 WAYS ?= git go pip
 NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
 
@@ -294,7 +294,7 @@ deb-check: deb onnxruntime ## install, use and remove the Debian package in a cl
 	scripts/release/deb_check.sh
 
 .PHONY: image-check
-image-check: onnxruntime ## build the container image with buildah (as root) and certify in it; DEVICE=cuda: that for CUDA
+image-check: onnxruntime ## build the container image with buildah (as root) and certify in it; DEVICE=cuda: the image for CUDA
 	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
 	DEVICE=$(or $(DEVICE),cpu) scripts/release/image_check.sh
 

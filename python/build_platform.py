@@ -1,4 +1,4 @@
-"""The wheel holds a program: it is for one platform and for every Python 3."""
+"""Tags the wheel for one platform and every Python 3, because it holds a program."""
 
 import os
 import sysconfig

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes resnet20.onnx, resnet110.onnx (CIFAR-10) and resnet50.onnx (ImageNet) with random weights, for 'make bench-sampling':
-their answers mean nothing, their running time is that of the real ones. Needs PyTorch alone.
+their answers mean nothing, but they run as long as the real models. Needs only PyTorch.
 
     python bench_models.py FOLDER [NAME…]     # also vit_b_16
 """
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 class Block(nn.Module):
-    """Convolutions of the given (channels, kernel, stride), each with normalisation, around which the input is carried."""
+    """Convolutions (channels, kernel, stride), each with normalisation, and a shortcut around them."""
 
     def __init__(self, channels, layers):
         super().__init__()
@@ -56,7 +56,7 @@ class Encoder(nn.Module):
 
     def __init__(self, width, heads, tokens):
         super().__init__()
-        self.sizes = tokens, 3, heads, width // heads  # numbers: sizes of tensors would be nodes of the graph
+        self.sizes = tokens, 3, heads, width // heads  # Python numbers: tensor sizes would become nodes of the graph
         self.before, self.between = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
@@ -84,7 +84,7 @@ class ViT(nn.Module):
 
     def forward(self, x):
         x = self.patches(x).reshape(-1, *self.sizes).transpose(1, 2)
-        x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one a sample, without the batch's size
+        x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one token a sample, without using the batch size
         return self.head(self.blocks(x + self.places)[:, 0])
 
 

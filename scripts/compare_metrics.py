@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Metrics of 'rscert metrics' beside those of other programs on the same files; run by 'make compare-metrics'.
+"""Compares 'rscert metrics' with other programs on the same files; run by 'make compare-metrics'.
 
 Prints the table of docs/metrics.md, marked for studies/page: each figure, the program with its version, and how far apart
 the two are.
@@ -31,13 +31,13 @@ BINS = 15
 
 
 def rscert(binary, *args):
-    """Return what 'rscert metrics --json' finds."""
+    """Return the document of 'rscert metrics --json'."""
     command = [binary, "metrics", *map(str, args), "--json", "--bins", str(BINS)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 class Table:
-    """Rows of figures, each compared with another program's."""
+    """Rows of figures, each beside another program's."""
 
     def __init__(self):
         self.rows = []
@@ -54,7 +54,7 @@ class Table:
 
 
 def compare_binary(binary, table):
-    """The flights: class-1 calibration. Some scores are edges of bins; both programs have bins [lo, hi)."""
+    """The flights: class-1 calibration. Some scores lie on edges of bins; both programs use bins [lo, hi)."""
     with gzip.open(DATA / "scores.csv.gz", "rt") as f:
         score, label = np.loadtxt(f, delimiter=",", skiprows=1).T
     y = label.astype(int)

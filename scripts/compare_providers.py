@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Samples a second of each provider and precision, beside ONNX Runtime, OpenVINO and PyTorch alone; see compare_providers.sh.
+"""Compares samples a second of each provider and precision, ONNX Runtime, OpenVINO and PyTorch; see the .sh beside this.
 
-Each contestant is a process of its own, with two threads; they take turns, and medians over the rounds are compared:
+Each contestant is a separate process with two threads. They take turns, and the table compares medians over the rounds:
 
-  rscert    internal/onnx (BenchmarkProvider): two workers, the batch that it chooses
+  rscert    internal/onnx (BenchmarkProvider): two workers, its own choice of batch
   ort       ONNX Runtime from Python: one session of one thread a call, two Python threads, the same batch and options
   openvino  OpenVINO's own Python API: an asynchronous queue with two streams of one thread, the same batch
   torch     the loop of Cohen et al. 2019: Gaussian noise in batches of 100, the model, arg max, counts; bf16 by autocast
@@ -26,7 +26,7 @@ CONTESTANTS = ["rscert cpu f32", "rscert openvino f32", "rscert openvino bf16", 
 
 
 def timed(call, threads, seconds, batch):
-    """Samples a second of calls by so many threads at once."""
+    """Samples a second of calls from several threads at once."""
     call(), call()
     counts, start = [0] * threads, time.perf_counter()
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Samples a second of every provider and precision, beside ONNX Runtime, OpenVINO and PyTorch alone, in one run: see
-# scripts/compare_providers.py. Everything it needs is kept in the user's cache: two Python environments (ONNX Runtime and
-# its OpenVINO build are one package to Python, so that each needs its own; 3 GB with PyTorch) and the exported models.
+# Measures samples a second of every provider and precision, and of ONNX Runtime, OpenVINO and PyTorch, in one run: see
+# scripts/compare_providers.py. The user's cache keeps the exported models and two Python environments (3 GB with PyTorch):
+# ONNX Runtime and its OpenVINO build are the same Python package, so each needs its own.
 
 set -eu
 cd "$(dirname "$0")/.."

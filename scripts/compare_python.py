@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Throughput of rscert beside a plain Python loop on the same models, data and machine; run by 'make compare'.
+"""Compares the throughput of rscert with a plain Python loop on the same models, data and machine; see 'make compare'.
 
 The Python side is the sampling of Cohen et al.'s scripts with ONNX Runtime in PyTorch's place: for each example numpy
 draws float32 Gaussian noise in batches of 1,000, ONNX Runtime runs the model, bincount counts the votes. Both sides use
 the same ONNX Runtime version and the same number of threads and draw n0 + n samples an example. They take turns, and the
 medians over the rounds are compared.
 
-Every doubt is settled against rscert: its time is that of the whole process, with the start, reading the
-model and data, the bounds and writing the run folder; Python's is that of the loop alone, with the model loaded, the
-data in memory and no bounds computed.
+Every doubt counts against rscert. Its time covers the whole process: start, reading model and data, bounds and writing
+the run folder. Python's time covers the loop alone, with the model loaded, the data in memory and no bounds.
 """
 
 import argparse
@@ -36,7 +35,7 @@ class Case:
     name: str
     model: Path
     data: Path
-    flags: list  # of rscert, to read the data
+    flags: list  # rscert's flags to read the data
     sigma: float
     examples: int
     n: int
@@ -57,7 +56,7 @@ def cases():
 
 
 def batched(path):
-    """The model with its batch dimension of 1 made free, or as it is where that changes what it computes."""
+    """The model with a free batch dimension instead of 1; unchanged if that would change its results."""
     model = onnx.load(path)
     original = model.SerializeToString()
     if model.graph.input[-1].type.tensor_type.shape.dim[0].dim_value != 1:
@@ -68,7 +67,7 @@ def batched(path):
     for name, tensor in constants:
         shape = numpy_helper.to_array(tensor).copy()
         if name in targets and shape.size and shape[0] == 1:
-            # The batch is what is left over, so the -1 that may stand elsewhere has to go: it is the rest of a flattening.
+            # The batch takes the -1, so a -1 elsewhere, from a flattening, needs its number.
             shape = np.array([0, -1]) if -1 in shape else np.concatenate([[-1], shape[1:]])
             tensor.CopyFrom(numpy_helper.from_array(shape.astype(np.int64), tensor.name))
     for value in [*model.graph.input, *model.graph.output]:

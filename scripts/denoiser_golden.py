@@ -4,9 +4,9 @@
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install numpy==2.4.6 onnx==1.23.2 onnxruntime==1.29.0 onnxscript==0.7.2 torch==2.15.0
     /tmp/torch/bin/python scripts/denoiser_golden.py
 
-The diffusion model is untrained, but has the shape of a real one: images in [-1, 1] and a timestep a sample, embedded as
-sines and cosines; noise and variance as output. The scores are computed as Carlini et al. 2023 do, by NumPy, with each
-model in a session of ONNX Runtime of its own.
+The diffusion model is untrained, but has the form of a real one: it takes images in [-1, 1] and one timestep a sample,
+embedded as sines and cosines, and returns noise and variance. NumPy computes the scores as Carlini et al. 2023 do, with
+a separate session of ONNX Runtime for each model.
 """
 
 import math

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Make internal/onnx/testdata/exports: small models as skl2onnx and PyTorch export them, and what Python's ONNX Runtime
-returns for some inputs (golden.json). The tests compare rscert's scores with these.
+"""Make internal/onnx/testdata/exports: small models exported by skl2onnx and PyTorch, and the results of Python's ONNX
+Runtime for some inputs (golden.json). The tests compare rscert's scores with these.
 
 Weights are random or fitted to iris; shape annotations and doc strings are left out to keep files small.
 """
@@ -105,7 +105,7 @@ class Tokens(nn.Module):
 
 
 def images(count=3):
-    """Bytes [count,3,16,16] that the tests make again: (37·i + 101·sample) mod 256."""
+    """Bytes [count,3,16,16], (37·i + 101·sample) mod 256, as the tests make them too."""
     i = np.arange(768)
     return np.stack([(37 * i + 101 * s) % 256 for s in range(count)]).reshape(count, 3, 16, 16).astype(np.uint8)
 
@@ -201,7 +201,7 @@ def pytorch(folder, golden):
 
 
 def quantised(folder):
-    """Quantised dynamically: the scale of a layer's inputs is that of the whole batch."""
+    """Quantised dynamically: the whole batch shares the scale of a layer's inputs."""
     torch.manual_seed(0)
     plain, path = folder / "plain.onnx", folder / "torch_quantised_legacy.onnx"
     net = nn.Sequential(nn.Flatten(), nn.Linear(768, 4), nn.ReLU(), nn.Linear(4, 5)).eval()

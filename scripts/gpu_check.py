@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks and measures rscert on a GPU, step by step, and writes what it finds to docs/gpu-results.md; run by gpu_check.sh.
+"""Checks and measures rscert on a GPU, step by step, and writes docs/gpu-results.md; run by gpu_check.sh.
 
-Each command has a time limit, and so has the whole. A step that fails is reported and does not stop those behind it; the
-report is written anew after every step, so it is there whatever ends this program. Exit code 1: a step failed.
+Each command has a time limit, and so has the whole program. A failed step is reported and does not stop later steps. The
+report is rewritten after every step, so it exists however the program ends. Exit code 1: a step failed.
 """
 
 import argparse
@@ -34,11 +34,11 @@ SIDES = {"resnet20": 32, "resnet110": 32, "resnet50": 224, "vit_b_16": 224}
 
 
 class LeftOut(Exception):
-    """A step that has nothing to work with, or no time."""
+    """A step lacks its input, or time."""
 
 
 class Failed(Exception):
-    """A step that found what must not be."""
+    """A step found an error."""
 
 
 class Check:
@@ -49,14 +49,14 @@ class Check:
         self.found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": args.device,
                       "quick": args.quick, "steps": [], "commands": []}
         self.env = environment(args)
-        self.env["TORCHINDUCTOR_CACHE_DIR"] = str(self.work / "inductor")  # of a compiler that may be killed
+        self.env["TORCHINDUCTOR_CACHE_DIR"] = str(self.work / "inductor")  # the compiler may be killed
         self.help, self.models, self.torch = "", {}, None
 
     def left(self):
         return 60 * self.args.minutes - (time.monotonic() - self.began)
 
     def step(self, name, limit, work):
-        """Does a step within so many seconds, and says how it went."""
+        """Runs a step with a time limit in seconds and records the outcome."""
         self.ends = time.monotonic() + min(limit, self.left())
         started, outcome, says = time.monotonic(), "done", ""
         try:
@@ -67,7 +67,7 @@ class Check:
             outcome, says = "left out", str(error)
         except subprocess.TimeoutExpired as error:
             outcome, says = "failed", f"took more than its {error.timeout:.0f} s: {words(error.cmd)}"
-        except Exception as error:  # whatever it is, the next step is another
+        except Exception as error:  # any error ends only this step
             outcome, says = "failed", f"{type(error).__name__ + ': ' if not isinstance(error, Failed) else ''}{error}"
         seconds = time.monotonic() - started
         self.found["steps"].append({"step": name, "outcome": outcome, "says": says, "seconds": round(seconds, 1)})
@@ -75,7 +75,7 @@ class Check:
         gpu_report.write(self.args.out, self.found)
 
     def run(self, *command, limit=600, env=None, check=True, cwd=None, warnings=False):
-        """Runs a command to its end; its output, or what it warned of. What it leaves running dies with it."""
+        """Runs a command to its end and returns its output, or its warnings. Kills the processes it leaves running."""
         command = [str(word) for word in command]
         limit = max(1, min(limit, self.ends - time.monotonic()))
         started = time.monotonic()
@@ -101,7 +101,7 @@ class Check:
         return f"--{flag} " in self.help or f"--{flag}\n" in self.help
 
     def certify(self, name, model, data, *flags, n, examples, sigma=0.5, device=None):
-        """Certifies into the folder of the name, and makes sure that the device did it."""
+        """Certifies into the folder of this name and checks that the device ran the model."""
         out = self.work / name
         device = device or self.args.device
         started = time.monotonic()
@@ -128,7 +128,7 @@ class Check:
         return 16 if self.args.quick else BATCHES[name]
 
     def data(self, side):
-        """Two pictures of the size and their labels, as .npz."""
+        """Two pictures of this size and their labels, as .npz."""
         path = self.work / f"pictures{side}.npz"
         if not path.exists():
             write_pictures(path, side)
@@ -162,7 +162,7 @@ class Check:
         return self.run(self.args.python, ROOT / "scripts/gpu_torch.py", *arguments, limit=limit)
 
     def runs(self):
-        """certify on the device, beside the CPU provider."""
+        """Compares certify on the device with the CPU provider."""
         n, examples = (500, 5) if self.args.quick else (10_000, 100)
         here = self.certify("bundled", *BUNDLED, n=n, examples=examples, sigma=1)
         cpu = self.certify("bundled-cpu", *BUNDLED, n=n, examples=examples, sigma=1, device="cpu")
@@ -171,7 +171,7 @@ class Check:
         return gpu_report.agreement(self.found["runs"]["compare"])
 
     def noise(self):
-        """The noise on the device and on the host is the CPU's, bit for bit: a model of whole numbers says so."""
+        """Checks by a model of whole numbers that device and host make the CPU's noise, bit for bit."""
         ways = ["host", "device"] if self.has("noise-on") else ["host"]
         n, examples = (500, 3) if self.args.quick else (20_000, 10)
         cases = [("28", CHECKSUM, BUNDLED[1])]
@@ -197,7 +197,7 @@ class Check:
         return "; ".join(said)
 
     def several(self):
-        """All GPUs of the machine give what one does."""
+        """Checks that all GPUs of the machine give the result of one."""
         gpus = len(self.found["machine"].get("nvidia-smi", "").splitlines()) - 1
         if not self.cuda or gpus < 2:
             raise LeftOut("there is one GPU" if self.cuda else "there is no GPU")
@@ -207,7 +207,7 @@ class Check:
         return f"{gpus} GPUs: the votes of one"
 
     def noise_votes(self):
-        """The bundled model's votes do not depend on where the noise is made."""
+        """Checks that the bundled model's votes do not depend on where the noise is made."""
         if not self.has("noise-on"):
             raise LeftOut("this rscert makes no noise on the device")
         n, examples = (500, 5) if self.args.quick else (10_000, 50)
@@ -217,7 +217,7 @@ class Check:
         return gpu_report.agreement(found)
 
     def killed(self):
-        """A run that is killed and resumed has the bytes of one that was not."""
+        """Checks that a run killed and resumed has the same bytes as an undisturbed one."""
         n, examples = (5000, 40) if self.args.quick else (50_000, 200)
         self.certify("whole", *BUNDLED, n=n, examples=examples)
         want = (self.work / "whole/certificates.jsonl").read_bytes()
@@ -246,7 +246,7 @@ class Check:
         return f"killed {kills} times, last at {at} of {examples} examples: the same bytes"
 
     def export(self, names):
-        """The networks, in float32 and float16."""
+        """Measures the networks in float32 and float16."""
         folder = self.args.models or self.work
         try:
             if not self.args.models:
@@ -262,16 +262,16 @@ class Check:
             raise LeftOut("the model is not there")
 
     def speed(self, name):
-        """rscert beside the model alone in ONNX Runtime, at the same batch."""
+        """Compares rscert with the model alone in ONNX Runtime, at the same batch."""
         self.need(name)
         row = self.found.setdefault("speed", {}).setdefault(name, {"batch": self.batch(name)})
         flags = ["--batch", row["batch"]]
         plan = self.plan(name, *flags)
         row["rscert"], row["start_seconds"] = plan["samples_per_second"], plan["start_seconds"]
-        if self.has("noise-on"):  # else it is made there already
+        if self.has("noise-on"):  # otherwise it is on the device already
             row["noise_on_host"] = self.plan(name, *flags, "--noise-on", "host")["samples_per_second"]
         row.update(self.alone(self.models[name], row["batch"]))
-        # rscert cuts a batch into calls where its results would depend on the size, or the memory asks for it.
+        # rscert splits a batch into calls if results would depend on its size or memory is short.
         run = self.certify(f"call-{name}", self.models[name], self.data(SIDES[name]), *flags, n=100, examples=1)
         row["call"] = run["runtime"]["call"]
         if row["call"] != row["batch"]:
@@ -296,7 +296,7 @@ class Check:
         return {"alone_all": rates, "alone": best["bound"], "alone_sent": best["sent"]}
 
     def loop(self, name):
-        """The loop of Cohen et al. in PyTorch."""
+        """Measures the loop of Cohen et al. in PyTorch."""
         if not self.torch:
             raise LeftOut("no PyTorch")
         row = self.found.setdefault("speed", {}).setdefault(name, {"batch": self.batch(name)})
@@ -305,7 +305,7 @@ class Check:
         command = ["loop", name, "--device", device, "--batch", row["batch"], "--seconds", seconds]
         try:
             out = self.gpu_torch(*command, limit=45 if self.args.quick else 120)
-        except subprocess.TimeoutExpired as error:  # what there is by then counts
+        except subprocess.TimeoutExpired as error:  # the results until then count
             out = error.output or ""
             row["torch"]["ended"] = f"after {error.timeout:.0f} s"
         for line in out.splitlines():
@@ -317,7 +317,7 @@ class Check:
         return says
 
     def example(self, name):
-        """One example at n = 100,000, from the start of the process to its end."""
+        """Times one example at n = 100,000, from the start of the process to its end."""
         self.need(name)
         n = 1000 if self.args.quick else 100_000
         run = self.certify(f"example-{name}", self.models[name], self.data(SIDES[name]), "--batch", self.batch(name), n=n, examples=1)
@@ -325,7 +325,7 @@ class Check:
         return f"{run['seconds']:.1f} s for n = {n}"
 
     def option(self, name, option, *flags, model=None):
-        """What an option changes in speed and in votes."""
+        """Measures the effect of options on speed and votes."""
         self.need(name)
         n = 200 if self.args.quick else 10_000
         base, data = f"plain-{name}", self.data(SIDES[name])
@@ -391,7 +391,7 @@ class Check:
 
 
 def apart(a, b):
-    """At least so many votes differ, of so many: Σ over examples and classes of what the first run has more."""
+    """A lower bound on the votes that differ, and the number of votes. The bound sums the first run's surplus votes."""
     differ = samples = 0
     for x, y in zip(open(a / "votes.jsonl"), open(b / "votes.jsonl"), strict=True):
         x, y = json.loads(x), json.loads(y)

@@ -1,4 +1,4 @@
-"""The report of scripts/gpu_check.py: Markdown with the raw figures behind."""
+"""Writes the report of scripts/gpu_check.py: Markdown, with the raw figures at the end."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ WAYS = ["eager", "eager TF32", "compile", "compile TF32"]  # of gpu_torch.py
 
 
 def agreement(c):
-    """A comparison by 'rscert compare --json' in one line."""
+    """One line on a comparison by 'rscert compare --json'."""
     votes = c["votes"]
     least = "" if votes["source"] == "scores" else "at least "
     said = f"{least}{votes['at_least']} of {c['samples']} votes differ ({least}{votes['at_least_per_100000']:.2f} for 100,000)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/gpu_check.py needs PyTorch for; each command prints lines of JSON.
+"""The parts of scripts/gpu_check.py that need PyTorch; each command prints lines of JSON.
 
     python gpu_torch.py about
     python gpu_torch.py export FOLDER NAME… --device cuda    NAME.onnx of bench_models.py and NAME-f16.onnx
@@ -19,8 +19,8 @@ from bench_models import MODELS, build, export
 
 
 def balance(model, shape, device, sigma=0.5, batch=32):
-    """Lets the classes of a random model be near each other: normalisations are given the statistics of noisy inputs, and
-    the last layer a bias against its mean. Else all noise gets one class, and no two runs can differ."""
+    """Balances the classes of a random model: normalisations get the statistics of noisy inputs, the last layer a bias
+    against its mean. Otherwise all noise would get one class, and no two runs could differ."""
     x = (torch.rand(1, *shape, device=device) + sigma * torch.randn(batch, *shape, device=device))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -49,9 +49,9 @@ class Half(nn.Module):
 
 
 class Checksum(nn.Module):
-    """Gives x, whose values are k/255 with whole k, the class (Σ wᵢ·(kᵢ mod 16)) mod 10, wᵢ in 1…3: every float in it is a
-    whole number below 2²⁴, so all processors agree, in whatever order they add, and one other value is another class in
-    most cases. Votes of it are equal where the noise is, bit for bit; they are those of no classifier worth the name."""
+    """Maps x with values k/255, k whole, to the class (Σ wᵢ·(kᵢ mod 16)) mod 10, wᵢ in 1…3. Every float inside is a whole
+    number below 2²⁴, so all processors agree in any order of addition. A change of one value usually changes the class,
+    so equal votes mean equal noise, bit for bit. It is a checksum, not a useful classifier."""
 
     def __init__(self, shape):
         super().__init__()
@@ -83,7 +83,7 @@ def run_loop(args):
     for way in WAYS:
         try:
             say({"way": way, **time_loop(args, *WAYS[way])})
-        except Exception as error:  # of a compiler that is not there
+        except Exception as error:  # torch.compile may lack its compiler
             say({"way": way, "error": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"})
 
 
@@ -115,7 +115,7 @@ def time_loop(args, tf32, compiled):
         wait()
         ready, calls, began = time.perf_counter() - started, 0, time.perf_counter()
         while time.perf_counter() - began < args.seconds:
-            for _ in range(4 if device.type == "cuda" else 1):  # what is queued is waited for, but not after every call
+            for _ in range(4 if device.type == "cuda" else 1):  # waits for the queue, but not after every call
                 call()
                 calls += 1
             wait()

@@ -9,7 +9,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE_SHA256 = "3fb5bb119c556ae7d1aa647653ca603a1b3abf001aae410732cc55d923c5a390"
-SPLIT_SEED = 20190208  # of the split, kept apart from the training seed so that retraining cannot move a test digit
+SPLIT_SEED = 20190208  # separate from the training seed, so that retraining cannot move a test digit
 TEST, VALIDATION = 1000, 500
 
 

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Make internal/onnx/opsets.txt: for every operator of ONNX the operator set versions that changed more of it than its types.
+"""Make internal/onnx/opsets.txt: for every ONNX operator, the operator set versions that changed more than its types.
 
     python3 -m venv /tmp/opsets && /tmp/opsets/bin/pip install onnx==1.23.2
     /tmp/opsets/bin/python scripts/opsets.py >internal/onnx/opsets.txt
 
 A node written for version a means the same in version b > a if its operator's line has no version v with a < v <= b. A
-version counts as a change where it is the operator's first, where it deprecates it, and where it changes the number or
-the options of inputs or outputs, or an attribute's name, type, default or need. KEEPS lists the attributes that were
-added with a default that is what the version before did.
+version counts as a change if it introduces or deprecates the operator, or changes the number or the options of inputs or
+outputs, or an attribute's name, type, default or need. KEEPS lists new attributes whose default keeps the old behaviour.
 """
 
 import onnx
@@ -17,7 +16,7 @@ KEEPS = {("Reshape", 14), ("Shape", 15), ("Cast", 19), ("CastLike", 19), ("Avera
 
 
 def signature(schema):
-    """All that is said of an operator but its types and its text."""
+    """An operator's schema without its types and its text."""
     sides = [[(p.option.name, p.is_homogeneous, p.min_arity) for p in side] for side in (schema.inputs, schema.outputs)]
     attributes = sorted((a.name, a.type.name, a.required, onnx.helper.printable_attribute(a.default_value) if a.default_value.name else "") for a in schema.attributes.values())
     return sides, attributes, schema.deprecated

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Samples the bundled model as the tables of docs/ need it, and makes them: see 'make studies'. The seed is fixed, so that
-# the tables can be made again; the model was not chosen by it. A run that is there already is gone on with.
+# Samples the bundled model and makes the tables of docs/; see 'make studies'. The seed is fixed, so that the tables can
+# be made again; it did not influence the choice of the model. Runs that exist already are resumed.
 set -eu
 
 runs=${1:-out/studies}

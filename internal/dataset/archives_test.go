@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile is an archive of names and contents.
+// tarFile makes an archive of members, given as names and contents in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -50,7 +50,7 @@ func TestTar(t *testing.T) {
 		"json":         {members: []string{"x/0.png", a, "x/0.json", `{"label": 3, "w": 2}`, "y/0.png", b, "y/0.json", `{"class": "1"}`}, labels: []int{3, 1}},
 		"names":        {members: []string{"0.png", a, "0.cls", "dog", "1.png", b, "1.cls", "cat"}, names: "cat\ndog\n", labels: []int{1, 0}},
 		"others":       {members: []string{"0.png", a, "0.cls", "3", "0.txt", "a caption", "readme.md", "hello"}, labels: []int{3}},
-		"no names":     {members: []string{"0.png", a, "0.cls", "dog"}, want: `d.tar: 0.png: label "dog" is not a number; if labels are names, --class-names`},
+		"no names":     {members: []string{"0.png", a, "0.cls", "dog"}, want: `d.tar: 0.png: label "dog" is not a number; if labels are names, class-names`},
 		"no label":     {members: []string{"0.png", a, "0.txt", "dog"}, want: "an image without a label"},
 		"no image":     {members: []string{"0.cls", "1"}, want: "a label without an image"},
 		"two labels":   {members: []string{"0.png", a, "0.cls", "1", "0.json", `{"label": 2}`}, want: `label "2", but another member says "1"`},
@@ -78,7 +78,7 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// hfRow is a row as Hugging Face's datasets write images.
+// hfRow is a row with an image in the form of Hugging Face's datasets.
 type hfRow struct {
 	Image struct {
 		Bytes []byte  `parquet:"bytes,optional"`
@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise changes the first page of a Parquet file: its header.
+// promise changes the header of the first page of a Parquet file.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -128,7 +128,7 @@ func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	return slices.Concat(file[:4], changed, file[4+reader.BytesRead():])
 }
 
-// TestParquetPromises has small files whose first page promises much: refused before anything is reserved for it.
+// TestParquetPromises refuses small files whose first page states a huge size, before it reserves memory.
 func TestParquetPromises(t *testing.T) {
 	png, err := os.ReadFile("testdata/images/bee/b.png")
 	if err != nil {
@@ -144,6 +144,8 @@ func TestParquetPromises(t *testing.T) {
 		"negative":        {promise(t, plain, func(h *meta.PageHeader) { h.UncompressedPageSize = -1 }), "to -1"},
 		"size, packed": {promise(t, parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Snappy)),
 			func(h *meta.PageHeader) { h.UncompressedPageSize = math.MaxInt32 }), "to 2147483647"},
+		"size, LZ4": {promise(t, parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Lz4Raw)),
+			func(h *meta.PageHeader) { h.UncompressedPageSize = 1 << 28 }), "to 268435456"},
 		"values": {promise(t, plain, func(h *meta.PageHeader) {
 			h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = math.MaxInt32, math.MaxInt32
 		}), "promises 2147483647 values of 2 rows"},
@@ -164,11 +166,11 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs has pages that unpack to far more than their headers promise: refused, and nothing is kept of it.
+// TestParquetBombs refuses pages that unpack to far more than their headers state, and keeps none of it.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
-		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "zstd": &parquet.Zstd,
+		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "zstd": &parquet.Zstd, "lz4": &parquet.Lz4Raw,
 	} {
 		for _, version := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, pages of version %d", name, version), func(t *testing.T) {
@@ -198,8 +200,50 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// The library unpacks all row groups as the first one is compressed.
+// A file with any byte of its pages damaged is refused or read, and takes little memory. Without a check the Parquet
+// library would grow its buffer for ever for a damaged LZ4 block.
+func TestParquetDamagedLZ4(t *testing.T) {
+	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
+	end := len(whole) - 8
+	path := filepath.Join(t.TempDir(), "d.parquet")
+	refused := 0
+	for at := 4; at < end-int(binary.LittleEndian.Uint32(whole[end:])); at++ {
+		data := slices.Clone(whole)
+		data[at] ^= 0xff
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d, err := Open(context.Background(), write(t, path, data), Options{})
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			d.Close()
+		} else {
+			refused++
+		}
+		if reserved := after.TotalAlloc - before.TotalAlloc; reserved > 16<<20 {
+			t.Errorf("byte %d: %d bytes reserved for a file of %d", at, reserved, len(data))
+		}
+	}
+	if refused == 0 {
+		t.Error("no damage was found")
+	}
+}
+
+// The library unpacks all row groups by the first one's codec, and does not know the LZ4 of Hadoop.
 func TestParquetCodecs(t *testing.T) {
+	for want, codecs := range map[string][2]meta.CompressionCodec{
+		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},
+		"row group 0, column 0: compressed by LZ4, which is not read; in Python: t = pyarrow": {meta.Lz4, meta.Lz4},
+	} {
+		path := write(t, filepath.Join(t.TempDir(), "d.parquet"), withCodecs(t, codecs))
+		if _, err := Open(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// withCodecs returns a file of two row groups, packed by Zstandard, whose footer names these codecs.
+func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
+	t.Helper()
 	png := testFile(t, "images/bee/b.png")
 	file := parquetFile(t, hfRows(png, png), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(1))
 	end := len(file) - 8
@@ -209,20 +253,18 @@ func TestParquetCodecs(t *testing.T) {
 	if err := thrift.Unmarshal(&protocol, file[start:end], &footer); err != nil {
 		t.Fatal(err)
 	}
-	footer.RowGroups[1].Columns[0].MetaData.Codec = meta.Uncompressed
+	for g, codec := range codecs {
+		footer.RowGroups[g].Columns[0].MetaData.Codec = codec
+	}
 	changed, err := thrift.Marshal(&protocol, &footer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := binary.LittleEndian.AppendUint32(slices.Concat(file[:start], changed), uint32(len(changed)))
-	path := write(t, filepath.Join(t.TempDir(), "d.parquet"), append(data, "PAR1"...))
-	_, err = Open(context.Background(), path, Options{})
-	if want := "row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %q", err, want)
-	}
+	return append(data, "PAR1"...)
 }
 
-// TestParquet reads what Hugging Face's datasets write, in any number of row groups and files.
+// TestParquet reads files like those of Hugging Face's datasets, with any number of row groups.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))
@@ -254,14 +296,14 @@ func TestParquet(t *testing.T) {
 		"classes":        {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{2, 1, 0}},
 		"other classes":  {data: parquetFile(t, hf, parquet.KeyValueMetadata("huggingface", classLabel)), opt: Options{ClassNames: "cow\nbee\nant\n"}, want: `row 2: label "cat" is not among`},
 		"names":          {data: parquetFile(t, texts), opt: Options{ClassNames: "cat\nbee\nant\n"}, labels: []int{0, 2}},
-		"names unknown":  {data: parquetFile(t, texts), want: `d.parquet: row 0: label "cat" is not a number; if labels are names, --class-names`},
+		"names unknown":  {data: parquetFile(t, texts), want: `d.parquet: row 0: label "cat" is not a number; if labels are names, class-names`},
 		"column":         {data: parquetFile(t, texts), opt: Options{LabelColumn: "other"}, labels: []int{5, 6}},
 		"no column":      {data: parquetFile(t, texts), opt: Options{LabelColumn: "what"}, want: "no such column among"},
 		"by path":        {data: parquetFile(t, byPath), labels: []int{0, 1}},
 		"path outside":   {data: parquetFile(t, byOutside), want: "is not beside the Parquet file"},
 		"nothing":        {data: parquetFile(t, hfRows(nil)), want: "row 0: neither bytes nor path"},
 		"not an image":   {data: parquetFile(t, hfRows([]byte("hello"))), want: "d.parquet: row 0: image: unknown format"},
-		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), want: `compressed by LZ4_RAW, which is not read; in Python: `},
+		"LZ4":            {data: parquetFile(t, hf, parquet.Compression(&parquet.Lz4Raw)), labels: []int{0, 1, 2}},
 		"truncated":      {data: parquetFile(t, hf)[:200], want: "d.parquet: not a whole Parquet file"},
 		"without images": {data: parquetFile(t, []struct{ A, Label float64 }{{1, 2}}), want: "no column of images among A, Label; of a table of numbers"},
 	} {
@@ -283,7 +325,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards reads the files of the test split, in order, and refuses what may be several splits.
+// TestShards reads the files of the test split, in order, and refuses folders that may hold several splits.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()
 	image := testFile(t, "images/bee/b.png")
@@ -305,7 +347,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestArchivesChange checks that what is read of an archive later is what was hashed.
+// TestArchivesChange checks that an archive that changes after Open gives errors, not other data.
 func TestArchivesChange(t *testing.T) {
 	image := testFile(t, "images/bee/b.png")
 	for name, data := range map[string][]byte{
@@ -321,7 +363,7 @@ func TestArchivesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, ok := d.closer.(closers); ok {
-			c[0].(*checkedFile).in = -1 // the block in memory, which a small file is all of
+			c[0].(*checkedFile).in = -1 // drops the block in memory, which holds all of a small file
 		}
 		if _, err := d.Example(0); err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 			t.Errorf("%s: error %v", name, err)
@@ -329,7 +371,7 @@ func TestArchivesChange(t *testing.T) {
 	}
 }
 
-// TestArrayNames finds inputs and labels under the names that people give them.
+// TestArrayNames finds inputs and labels under their usual names.
 func TestArrayNames(t *testing.T) {
 	x, y := npyFile("|u1", "2, 3", []byte{1, 2, 3, 4, 5, 6}), npyFile("<i8", "2,", []int64{4, 1})
 	hot := npyFile("|u1", "2, 3", []byte{0, 0, 1, 1, 0, 0})

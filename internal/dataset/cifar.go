@@ -10,9 +10,8 @@ import (
 
 const cifarPixels = 3 * 32 * 32
 
-// openCIFAR reads a binary batch of CIFAR-10, records of a label and 3·32·32
-// bytes [C,H,W], or of CIFAR-100, where a coarse label comes before the fine one,
-// which is the one used. Krizhevsky's page describes both.
+// openCIFAR reads a binary batch of CIFAR-10 or CIFAR-100, as Krizhevsky's page describes them. A CIFAR-10 record is a
+// label and 3·32·32 bytes [C,H,W]. A CIFAR-100 record begins with a coarse and a fine label; the fine one is used.
 func openCIFAR(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	data, err := openContents(ctx, path, func(io.Reader) (int64, error) { return -1, nil })
 	if err != nil {
@@ -20,7 +19,7 @@ func openCIFAR(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	}
 	d, err := readCIFAR(ctx, path, data)
 	if err != nil {
-		data.Close()
+		_ = data.Close()
 	}
 	return d, err
 }
@@ -37,14 +36,14 @@ func readCIFAR(ctx context.Context, path string, data contents) (*Dataset, error
 			path, size, cifarPixels+1, cifarPixels+2)
 	}
 	record := int64(cifarPixels + header)
-	read := func(dst []byte, i, from int) error {
-		at := int64(i)*record + int64(from)
-		if _, err := data.ReadAt(dst, at); err != nil {
-			return fmt.Errorf("%s: byte %d: %w", path, at, err)
+	read := func(dst []byte, i, first int) error {
+		offset := int64(i)*record + int64(first)
+		if _, err := data.ReadAt(dst, offset); err != nil {
+			return fmt.Errorf("%s: byte %d: %w", path, offset, err)
 		}
 		return nil
 	}
-	at := func(i int) string { return fmt.Sprintf("%s: byte %d", path, int64(i)*record+int64(header)-1) }
+	labelAt := func(i int) string { return fmt.Sprintf("%s: byte %d", path, int64(i)*record+int64(header)-1) }
 	var labels []int
 	for i := range int(size / record) {
 		var label [1]byte
@@ -55,11 +54,11 @@ func readCIFAR(ctx context.Context, path string, data contents) (*Dataset, error
 			return nil, err
 		}
 		if int(label[0]) >= classes {
-			return nil, fmt.Errorf("%s: label %d, but %s has classes 0 to %d", at(i), label[0], format, classes-1)
+			return nil, fmt.Errorf("%s: label %d, but %s has classes 0 to %d", labelAt(i), label[0], format, classes-1)
 		}
 		labels = append(labels, int(label[0]))
 	}
-	d := &Dataset{format: format + " binary", shape: []int{3, 32, 32}, labels: labels, labelAt: at, closer: data}
+	d := &Dataset{format: format + " binary", shape: []int{3, 32, 32}, labels: labels, labelAt: labelAt, closer: data}
 	d.values = func(i int, dst []float32) error {
 		var bytes [cifarPixels]byte
 		if err := read(bytes[:], i, header); err != nil {

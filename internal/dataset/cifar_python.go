@@ -11,13 +11,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/pickle"
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// pickledLabels are the keys of the labels in the pickled batches of CIFAR, by Krizhevsky's page, with the number of
-// classes and the key of their names in the file beside the batches. Without --label-column it is the first that a
-// batch has.
+// pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page), with the number of
+// classes and the key of the class names in the file beside the batches. Without Options.LabelColumn the first key that
+// a batch has counts.
 var pickledLabels = []struct {
 	key, format string
 	classes     int
@@ -28,7 +29,7 @@ var pickledLabels = []struct {
 	{"coarse_labels", "CIFAR-100", 20, "coarse_label_names"},
 }
 
-// pickledNames are the files of class names beside batches.
+// pickledNames are the names of the files that hold class names, beside batches.
 var pickledNames = []string{"batches.meta", "meta"}
 
 const notPickle = `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`
@@ -36,7 +37,7 @@ const notPickle = `a pickle, which is a program; load it in Python and numpy.sav
 // pickleMagic begins pickles of protocol 2 and later.
 const pickleMagic = "\x80"
 
-// isPickle reports whether a file begins as the pickles that are read do: with a protocol from 2 to 5.
+// isPickle reports whether a file begins like a pickle of protocol 2 to 5. Older pickles are not read.
 func isPickle(path string) bool {
 	f, _, err := openRegular(path)
 	if err != nil {
@@ -49,8 +50,8 @@ func isPickle(path string) bool {
 }
 
 // openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100: a dictionary of data, uint8 [N,3072], the
-// rows [3,32,32], and a list of N labels. The images stay in the file, but for those that Python 3 wrote by protocol 2
-// and those in Fortran order.
+// rows [3,32,32], and a list of N labels. The images stay in the file, except images in Fortran order and images that
+// Python 3 wrote by protocol 2: these are held in memory.
 func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -58,7 +59,7 @@ func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err 
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	b := batch{path: path, file: f}
@@ -67,7 +68,7 @@ func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err 
 	}
 	x, ok := b.Get("data").(*pickle.Array)
 	if !ok {
-		return nil, b.other()
+		return nil, b.noImages()
 	}
 	if len(x.Shape) != 2 || x.Shape[1] != cifarPixels || x.Type != (npy.Type{Kind: 'u', Width: 1}) {
 		return nil, fmt.Errorf("%s: data of NumPy type %c%d and shape %v; CIFAR's are u1 and [N,%d]; numpy.savez keeps other arrays",
@@ -94,7 +95,7 @@ func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err 
 	return d, nil
 }
 
-// readPickle returns the dictionary that a pickled file holds.
+// readPickle returns the dictionary in a pickled file.
 func readPickle(ctx context.Context, path string, file contents) (*pickle.Dict, error) {
 	v, err := pickle.Read(ctx, file, file.size())
 	if errors.Is(err, pickle.ErrOther) {
@@ -109,15 +110,15 @@ func readPickle(ctx context.Context, path string, file contents) (*pickle.Dict, 
 	return d, nil
 }
 
-// batch is the dictionary of a file.
+// batch is the dictionary in a file.
 type batch struct {
 	*pickle.Dict
 	path string
 	file contents
 }
 
-// other is the error of a dictionary that holds no images.
-func (b *batch) other() error {
+// noImages returns the error for a dictionary without images.
+func (b *batch) noImages() error {
 	for _, l := range pickledLabels {
 		if b.Get(l.names) != nil {
 			return fmt.Errorf("%s: holds the names of CIFAR's classes and no images; name a batch or its folder", b.path)
@@ -126,7 +127,7 @@ func (b *batch) other() error {
 	return fmt.Errorf("%s: not read by rscert: %s (it has no array called data, as a batch of CIFAR has)", b.path, notPickle)
 }
 
-// array returns an array that can be read at any place.
+// array returns an array whose elements can be read in any order.
 func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array, error) {
 	a := &array{name: b.path, Header: &p.Header, data: b.file}
 	n, ok := a.Len()
@@ -153,7 +154,7 @@ func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array,
 	return a, nil
 }
 
-// latin1 are the bytes that the characters of a text in UTF-8 stand for.
+// latin1 reads a UTF-8 text and yields a byte for each character, U+0000 to U+00FF.
 type latin1 struct{ text *bufio.Reader }
 
 func (l *latin1) Read(p []byte) (int, error) {
@@ -177,7 +178,7 @@ func (l *latin1) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// labels gives d the labels of a batch, its format and the place of each label.
+// labels sets d's labels, format and labelAt from a batch.
 func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	var have []string
 	for _, l := range pickledLabels {
@@ -207,12 +208,12 @@ func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 		return d.setNumberedLabels(cells, names, opt)
 	}
 	if opt.LabelColumn != "" && len(have) > 0 {
-		return fmt.Errorf("--label-column %s: no such labels; %s has %q", quote.Name(opt.LabelColumn), b.path, have)
+		return param.Errorf("%s %s: no such labels; %s has %q", param.LabelColumn, quote.Name(opt.LabelColumn), b.path, have)
 	}
 	return fmt.Errorf("%s: has data but no labels, fine_labels or coarse_labels", b.path)
 }
 
-// cells are labels as they are written: in a list or an array.
+// cells returns the labels as written, from a list or an array.
 func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells []cell, err error) {
 	var labels []int
 	switch v := v.(type) {
@@ -240,8 +241,8 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 	return cells, err
 }
 
-// namesBeside returns the names of the classes of a batch from the file beside it, if --class-names asks in which order
-// the model has them and there is such a file.
+// namesBeside returns the class names in the file beside a batch. It returns nil if there is no such file or
+// Options.ClassNames does not give the model's order.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
 		return nil, nil
@@ -261,7 +262,7 @@ func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, 
 	return nil, nil
 }
 
-// readPickledNames reads the names of one key of a file of class names; "" is the first of pickledLabels that it has.
+// readPickledNames returns the names under a key of a file of class names; "" takes the first key of pickledLabels there.
 func readPickledNames(ctx context.Context, path string, file contents, key string) (names []string, err error) {
 	d, err := readPickle(ctx, path, file)
 	if err != nil {

@@ -26,7 +26,7 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons wrote testdata/pickle, each by several protocols.
+// pythons lists the versions that wrote testdata/pickle, each by several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -56,7 +56,7 @@ func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	}
 }
 
-// TestPickles reads what Python 2 and 3, NumPy 1 and 2 wrote by protocols 2 to 5, and finds the same data in all of it.
+// TestPickles finds the same data in the files of Python 2 and 3, NumPy 1 and 2, protocols 2 to 5.
 func TestPickles(t *testing.T) {
 	record := func(label byte, i int) []byte {
 		b := []byte{label}
@@ -102,7 +102,7 @@ func TestPickles(t *testing.T) {
 	}
 }
 
-// TestPickleFolders finds the test batch in the folders of the published archives, and above them as torchvision has it.
+// TestPickleFolders finds the test batch in the folders of the published archives and in their parents.
 func TestPickleFolders(t *testing.T) {
 	ten, hundred, binary := pickled(t, "cifar10-c-python2-numpy1-protocol2"), pickled(t, "cifar100-c-python2-numpy1-protocol2"), make([]byte, cifarPixels+1)
 	for name, c := range map[string]struct {
@@ -147,8 +147,8 @@ func TestPickleFolders(t *testing.T) {
 	}
 }
 
-// TestPickledNames puts classes in the order of --class-names by the names in the file beside the batch, and takes that
-// file as --class-names.
+// TestPickledNames orders classes by Options.ClassNames and the names in the file beside the batch, and accepts that file
+// as Options.ClassNames.
 func TestPickledNames(t *testing.T) {
 	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's, backwards
 	for _, name := range pythons(t, "meta10") {
@@ -166,7 +166,7 @@ func TestPickledNames(t *testing.T) {
 				return labels, d.Note()
 			}
 			if got, note := labels(names); !slices.Equal(got, []int{3, 8, 0}) {
-				t.Errorf("names without those of the batch: %v, %s", got, note)
+				t.Errorf("class names, but no names beside the batch: %v, %s", got, note)
 			}
 			meta := write(t, filepath.Join(dir, "batches.meta"), pickled(t, name))
 			if got, note := labels(names); !slices.Equal(got, []int{6, 1, 9}) || !strings.Contains(note, "classes in the order of names.txt") {
@@ -202,7 +202,7 @@ func TestPickledNames(t *testing.T) {
 	}{"fine_labels": {"fine", []int{50, 0, 99}}, "coarse_labels": {"coarse", []int{9, 0, 15}}} {
 		var list strings.Builder
 		for k := range 100 {
-			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // also more names than the coarse labels have
+			fmt.Fprintf(&list, "%s %d\n", c.kind, 99-k) // more names than there are coarse labels
 		}
 		text := list.String()
 		if c.kind == "coarse" {
@@ -223,7 +223,7 @@ func TestPickledNames(t *testing.T) {
 	}
 }
 
-// replaced replaces the only occurrence of a part, so that a test cannot miss what it means to change.
+// replaced replaces a part that must occur exactly once.
 func replaced(t testing.TB, data []byte, old, new string) []byte {
 	t.Helper()
 	if n := bytes.Count(data, []byte(old)); n != 1 {
@@ -232,7 +232,7 @@ func replaced(t testing.TB, data []byte, old, new string) []byte {
 	return bytes.Replace(data, []byte(old), []byte(new), 1)
 }
 
-// TestPickleErrors refuses batches that are not what CIFAR's are.
+// TestPickleErrors refuses batches that differ from CIFAR's.
 func TestPickleErrors(t *testing.T) {
 	c := pickled(t, "cifar10-c-python2-numpy1-protocol2")
 	three := pickled(t, "cifar10-python3-numpy2-protocol2") // data as text in UTF-8
@@ -250,8 +250,8 @@ func TestPickleErrors(t *testing.T) {
 		"a command":           {[]byte("\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R."), "", "it names os.system"},
 		"no data":             {replaced(t, c, "U\x04data", "U\x04date"), "", "it has no array called data"},
 		"no labels":           {replaced(t, c, "U\x06labels", "U\x06labelz"), "", "test_batch: has data but no labels, fine_labels or coarse_labels"},
-		"no such labels":      {c, "fine_labels", "--label-column fine_labels: no such labels; "},
-		"no place for labels": {c, "last", "--label-column last: no such labels; "},
+		"no such labels":      {c, "fine_labels", "label-column fine_labels: no such labels; "},
+		"no place for labels": {c, "last", "label-column last: no such labels; "},
 		"label twice":         {replaced(t, c, "U\x0bbatch_label", "U\x06labels"), "", `key "labels" appears twice`},
 		"too large a label":   {replaced(t, c, "K\x03K\x08K\x00e", "K\x03K\x0aK\x00e"), "", "label 10, but labels of CIFAR-10 are 0 to 9"},
 		"too large, fine":     {replaced(t, hundred, "K\x31K\x63K\x00e", "K\x31K\x64K\x00e"), "", "label 100, but fine_labels of CIFAR-100 are 0 to 99"},
@@ -290,12 +290,12 @@ func TestPickleErrors(t *testing.T) {
 				t.Fatal("is read")
 			}
 			text := strings.ReplaceAll(err.Error(), path, "test_batch")
-			if !strings.HasPrefix(text, "test_batch: ") && !strings.HasPrefix(text, "--label-column") || !strings.Contains(text, e.want) || e.want == "" {
+			if !strings.HasPrefix(text, "test_batch: ") && !strings.HasPrefix(text, "label-column") || !strings.Contains(text, e.want) || e.want == "" {
 				t.Errorf("%s, want %s", text, e.want)
 			}
 		})
 	}
-	// No part of a batch is a batch.
+	// A truncated batch is refused.
 	for n := 2; n < len(c); n += 1 + n/50 {
 		path := write(t, filepath.Join(t.TempDir(), "test_batch"), c[:n])
 		if d, err := Open(context.Background(), path, Options{}); err == nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// classNames are the names of a model's classes in the model's order.
+// classNames holds the names of a model's classes in the model's order.
 type classNames struct {
-	from   string // where they are written, for people
-	sum    string // SHA-256 of the file, in hex; "" if they are the dataset's own
+	source string // the source, for people
+	sum    string // SHA-256 of the file, in hex; "" for the dataset's own names
 	count  int
-	byName map[string]int // −1: of several classes
+	byName map[string]int // −1: several classes share the name
 }
 
-// maxNames is the longest file of names that is read, in bytes.
+// maxNames is the size limit of a file of names, in bytes.
 const maxNames = pieceSize
 
-// readClassNames reads a file of names; it returns nil if none is given.
+// readClassNames reads a file of names. It returns nil for the path "".
 func readClassNames(path string) (*classNames, error) {
 	if path == "" {
 		return nil, nil
@@ -42,8 +42,8 @@ func readClassNames(path string) (*classNames, error) {
 	return c, nil
 }
 
-// ReadClassNames returns one name of each class of a file of class names: of several the last one, which in ImageNet's
-// lists is the one for people.
+// ReadClassNames reads a file of class names and returns one name for each class. If a class has several, it returns the
+// last one: in ImageNet's lists that is the readable one.
 func ReadClassNames(path string) ([]string, error) {
 	_, classes, err := readAliases(path)
 	var names []string
@@ -53,7 +53,7 @@ func ReadClassNames(path string) ([]string, error) {
 	return names, quote.Error(err)
 }
 
-// readAliases reads a file of class names, and what every class is called.
+// readAliases returns the text of a file of class names and, for every class, its names.
 func readAliases(path string) (text []byte, classes [][]string, err error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -84,9 +84,9 @@ func readAliases(path string) (text []byte, classes [][]string, err error) {
 	return text, classes, nil
 }
 
-// newClassNames makes every alias of a class find it.
-func newClassNames(from string, classes [][]string) *classNames {
-	c := &classNames{from: from, count: len(classes), byName: map[string]int{}}
+// newClassNames indexes the classes by all their aliases.
+func newClassNames(source string, classes [][]string) *classNames {
+	c := &classNames{source: source, count: len(classes), byName: map[string]int{}}
 	for label, aliases := range classes {
 		for _, name := range aliases {
 			if before, ok := c.byName[name]; ok && before != label {
@@ -99,13 +99,13 @@ func newClassNames(from string, classes [][]string) *classNames {
 	return c
 }
 
-// label returns the class that has a name. A name may be that of several classes, as "crane" in ImageNet.
+// label returns the class with this name. It is an error if several classes share the name, as "crane" in ImageNet.
 func (c *classNames) label(name string) (int, error) {
 	switch label, ok := c.byName[strings.TrimSpace(name)]; {
 	case !ok:
-		return 0, fmt.Errorf("%s is not among the %d class names of %s", quote.Field(name), c.count, c.from)
+		return 0, fmt.Errorf("%s is not among the %d class names of %s", quote.Field(name), c.count, c.source)
 	case label < 0:
-		return 0, fmt.Errorf("%s is the name of several classes in %s", quote.Field(name), c.from)
+		return 0, fmt.Errorf("%s is the name of several classes in %s", quote.Field(name), c.source)
 	default:
 		return label, nil
 	}
@@ -114,8 +114,8 @@ func (c *classNames) label(name string) (int, error) {
 // synset begins the lines of ImageNet's lists: "n01440764 tench, Tinca tinca".
 var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
 
-// parseClassNames reads a name a line, with synset numbers or without, or the JSON that is passed around for ImageNet
-// ({"0": ["n01440764", "tench"], …}), of transformers (id2label) or a list. It returns every class's aliases.
+// parseClassNames reads lines of one name, with or without synset number, or JSON: ImageNet's common class index
+// ({"0": ["n01440764", "tench"], …}), id2label of transformers, or a list. It returns every class's aliases.
 func parseClassNames(text []byte) ([][]string, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
@@ -179,7 +179,7 @@ func parseJSONNames(text []byte) ([][]string, error) {
 	return classes, nil
 }
 
-// checkDistinct refuses lists in which two classes are written the same: one of them is not meant.
+// checkDistinct refuses lists that give two classes the same name: one of the two must be a mistake.
 func checkDistinct(classes [][]string) error {
 	if len(classes) < 2 {
 		return errors.New("fewer than 2 class names")

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestReadClassNames takes the name for people of every form of file.
+// TestReadClassNames finds the readable names in every form of file.
 func TestReadClassNames(t *testing.T) {
 	for text, want := range map[string][]string{
 		"cat\ndog\n": {"cat", "dog"},
 		"n01440764 tench, Tinca tinca\nn01443537 goldfish":       {"tench, Tinca tinca", "goldfish"},
 		`{"0": ["n01440764", "tench"], "1": ["n0", "goldfish"]}`: {"tench", "goldfish"},
 		`["a", "b"]`: {"a", "b"},
-		"one":        nil, // a single class is none
+		"one":        nil, // fewer than 2 classes
 	} {
 		path := filepath.Join(t.TempDir(), "names")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

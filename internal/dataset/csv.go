@@ -17,12 +17,11 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// openCSV reads a label and values in every line, after an optional header. labelcolumn.go tells which column is which.
+// openCSV reads lines of a label and values, after an optional header. labelcolumn.go finds the column of labels.
 //
-// If all values of the file are integers from 0 to 255 and one is above 1, they
-// are bytes and are scaled to [0,1]; otherwise they are taken as they are. (All
-// 0 or 1 may be a binary image in either unit, and is left alone.) Note says
-// what was decided.
+// If all values of the file are integers from 0 to 255 and one is above 1, they count as bytes and are scaled to [0,1];
+// otherwise they stay as they are. (A file of zeros and ones may be a binary image in either unit, and stays as it is.)
+// Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
@@ -40,7 +39,7 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return t.dataset(ctx)
 }
 
-// openText opens a table for its rows of text.
+// openText opens a CSV file to read its rows as text.
 func openText(ctx context.Context, path string) (io.Closer, *table.Records, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
@@ -53,11 +52,11 @@ func openText(ctx context.Context, path string) (io.Closer, *table.Records, erro
 	return file, records, nil
 }
 
-// csvTable is what is read of a CSV file.
+// csvTable holds the rows of a CSV file.
 type csvTable struct {
 	path  string
 	opt   Options
-	limit int64 // bytes of the rows
+	limit int64 // bytes that further rows may take
 
 	header  []string // nil: none
 	columns int
@@ -65,20 +64,20 @@ type csvTable struct {
 	rows    []csvRow
 }
 
-// csvRow is a line. A watched column's value is NaN if it is not a number.
+// csvRow is a line. A value is NaN if its column is watched and the field is not a number.
 type csvRow struct {
 	line   int
 	values []float32
-	misses []float32 // how far the values are from the float64 numbers that are written, at most; nil: they are the same
-	odd    bool      // some number is no name of its value (isNamed)
+	misses []float32 // upper bounds on |number in the file − value|; nil: all 0
+	odd    bool      // some number is not a usual spelling of its value (isNamed)
 	cells  []cell    // of the watched columns
 }
 
 // cell is a field that may be a label.
 type cell struct {
 	text   string
-	number float64 // NaN if it is none
-	column int     // where it is in its line, in bytes from 1; 0 if not known
+	number float64 // NaN if the text is not a number
+	column int     // byte of the line where the field begins, from 1; 0: unknown
 }
 
 func (t *csvTable) read(r *table.Records) error {
@@ -109,7 +108,7 @@ func (t *csvTable) read(r *table.Records) error {
 	}
 }
 
-// begin looks at the first line and reports whether it is a header.
+// begin reads the first line and reports whether it is a header.
 func (t *csvTable) begin(line int, record []string) (header bool, err error) {
 	t.columns = len(record)
 	if t.columns < 2 && t.opt.LabelColumn != "none" {
@@ -129,12 +128,12 @@ func (t *csvTable) begin(line int, record []string) (header bool, err error) {
 	return header, nil
 }
 
-// add adds a row. line is where it begins.
+// add adds a row, which begins on the given line.
 func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	const overhead, cellSize = 128, 48 // of a row: its line, its slices, and what the list of them leaves when it grows
+	const overhead, cellSize = 128, 48 // a row: its line number, slice headers and the slack of the growing list of rows
 	t.limit -= overhead + 4*int64(len(record)) + cellSize*int64(len(t.watched))
 	row := csvRow{line: line, values: make([]float32, len(record)), cells: make([]cell, 0, len(t.watched))}
 	for k, field := range record {
@@ -167,7 +166,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	return nil
 }
 
-// narrow is the float32 nearest to the number that is written; v is it as a float64, which is exact for short integers.
+// narrow returns the float32 nearest to the decimal in field. v is the decimal as a float64, exact for short integers.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -191,24 +190,20 @@ func notFinite(r *csv.Reader, k int, record []string) error {
 	return err
 }
 
-// dataset joins values and labels.
+// dataset builds the dataset from the rows read.
 func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	d := &Dataset{format: "CSV", table: true}
 	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.rows[i].line) }
 	if len(t.rows) == 0 {
-		return d, nil // refused by the caller
+		return d, nil // the caller refuses it
 	}
 	used, err := t.takeLabels(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	var columns []int // of the values
-	for k := range t.columns {
-		if slices.Contains(used, k) {
-			continue
-		}
-		columns = append(columns, k)
-		if t.header != nil {
+	columns := t.valueColumns(used)
+	if t.header != nil {
+		for _, k := range columns {
 			d.columns = append(d.columns, t.header[k])
 		}
 	}
@@ -248,8 +243,18 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	return d, nil
 }
 
-// scaled reports whether all values are bytes, and one is above 1. Watched columns that turned out to hold values are
-// checked here.
+// valueColumns returns the columns that are not used otherwise, ascending.
+func (t *csvTable) valueColumns(used []int) (columns []int) {
+	for k := range t.columns {
+		if !slices.Contains(used, k) {
+			columns = append(columns, k)
+		}
+	}
+	return columns
+}
+
+// scaled reports whether all values are bytes and one is above 1. It also checks that watched columns that turned out to
+// hold values are finite.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for _, row := range t.rows {
@@ -266,7 +271,7 @@ func (t *csvTable) scaled(columns []int) (bool, error) {
 	return isBytes && top > 1, nil
 }
 
-// wholeLabel returns v as a label if it is one; NaN is not.
+// wholeLabel returns v as a label, or an error if v is not an integer from 0 to 2³¹−1.
 func wholeLabel(v float64) (int, error) {
 	switch {
 	case v < 0:

@@ -1,11 +1,10 @@
-// Package dataset reads labelled examples from the files people have: MNIST IDX,
-// CIFAR batches, folders of images, NumPy arrays and CSV.
+// Package dataset reads labelled examples from the files people have: MNIST IDX, CIFAR batches, folders of images,
+// NumPy arrays, CSV, Parquet and WebDataset archives.
 //
-// Values come out as float32 in the layout [C,H,W] (or flat), bytes scaled to
-// [0,1]. A file that is truncated, does not fit its header or its labels, or
-// holds something that is not a finite number is refused with an error that
-// names the file and the place. What an example is read from, late in a run, is
-// what was checked and hashed at the start, or an error.
+// Open finds the format, checks the whole dataset once and computes its digest; Example reads one example. Values are
+// float32 in the layout [C,H,W], or flat; bytes are scaled to [0,1]. Open refuses a file that is truncated, disagrees
+// with its header or labels, or holds a value that is not finite; the error names the file and the place. If a file
+// changes after Open, Example returns an error and never other data.
 package dataset
 
 import (
@@ -20,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -28,7 +28,7 @@ type Example struct {
 	Index  int       // position in the dataset
 	Label  int       // true class
 	Values []float32 // [C·H·W] in that order, or [D]
-	// Rounding is at least ‖x − Values‖₂ for the float64 numbers x that the file holds; 0 where it holds float32 or bytes.
+	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file; 0 for files of float32 or bytes.
 	Rounding float64
 }
 
@@ -43,28 +43,27 @@ type Dataset struct {
 	bytes  bool // the values are bytes over 255
 
 	table    bool        // has columns
-	columns  []string    // names of the values of a table with a header
-	cropped  bool        // Resize and Crop have been done
+	columns  []string    // names of the value columns, from the header
+	cropped  bool        // Resize and Crop are done
 	names    *classNames // of the model's classes; nil: not given
 	byName   bool        // the labels are written as names
-	root     string      // the folder of folders
-	folders  int         // classes that were numbered in the order of their folders' names; 0: labels are given
-	warnings []string
-	// values fills dst with example i, or says what is wrong with it and where.
+	root     string      // the folder of the class folders
+	folders  int         // classes numbered in the order of their folders; 0: the data give the labels
+	warnings []param.Text
+	// values fills dst with example i. Its errors name the place.
 	values func(i int, dst []float32) error
-	// roundings fills dst with bounds on how far the values of example i are from the float64 numbers in the file, in
-	// any order, and reports whether each number is a name of its float32; nil: the file holds float32 or bytes.
+	// roundings fills dst with bounds on |number in the file − value| for example i, in any order, and reports whether
+	// every number is a usual spelling of its float32 (isNamed); nil: the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
-	// labelAt says where the label of example i is written.
+	// labelAt returns the place of label i, for errors.
 	labelAt func(i int) string
 	closer  io.Closer
 }
 
-// Open reads the dataset at path, a file or a folder; its format is told from
-// the names and the first bytes. The whole dataset is read once, to check it
-// and to compute its digest. Images, plain IDX and CIFAR files, .npy and uncompressed .npz
-// files stay on the disk, with digests of their parts, until they are asked for;
-// what is compressed, CSV and arrays in Fortran order are kept in memory, up to memory.Limit.
+// Open opens the dataset at path, a file or a folder, and finds its format by names and first bytes. It reads the whole
+// dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and uncompressed .npz
+// files stay on the disk, and later reads are compared with digests of their parts. Compressed files, CSV and arrays in
+// Fortran order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -90,15 +89,15 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 		err = d.read(ctx)
 	}
 	if err != nil {
-		d.Close()
+		_ = d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// checkExample returns an error if one example, in the forms that it takes while it is read, does not fit in memory.
+// checkExample returns an error if one example, with its intermediate forms while it is read, does not fit in memory.
 func checkExample(shape []int) error {
-	const bytes = 32 // of a value: as read, as float64, its place, as float32
+	const bytes = 32 // a value: as read, as float64, its place, as float32
 	size := int64(1)
 	for _, n := range shape {
 		if n > 0 && size > math.MaxInt64/bytes/int64(n) {
@@ -109,8 +108,7 @@ func checkExample(shape []int) error {
 	return memory.Check(bytes * size)
 }
 
-// read goes through all examples, so that what is wrong is found before the
-// work starts, and sets the digest.
+// read reads all examples, so that errors show before the work starts, and sets the digest.
 func (d *Dataset) read(ctx context.Context) error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "rscert data 1\n%d %v\n", len(d.labels), d.shape)
@@ -143,13 +141,13 @@ func (d *Dataset) addNote(format string, args ...any) {
 	d.note += fmt.Sprintf(format, args...)
 }
 
-// Len is the number of examples.
+// Len returns the number of examples.
 func (d *Dataset) Len() int { return len(d.labels) }
 
 // Label returns the label of example i.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
-// Shape is [C,H,W], or [D] for flat rows.
+// Shape returns the shape of an example: [C,H,W], or [D] for flat rows.
 func (d *Dataset) Shape() []int { return slices.Clone(d.shape) }
 
 func (d *Dataset) size() int {
@@ -160,31 +158,28 @@ func (d *Dataset) size() int {
 	return n
 }
 
-// Columns are the names of an example's values, in their order; nil if they have none. Only tables with a header have.
+// Columns returns the names of an example's values, in their order; nil unless the data are a table with a header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
-// Bytes reports whether the data are bytes, which have been scaled to [0,1].
+// Bytes reports whether the values are bytes that were scaled to [0,1].
 func (d *Dataset) Bytes() bool { return d.bytes }
 
-// Format names the format, for people.
+// Format returns the name of the format, for people.
 func (d *Dataset) Format() string { return d.format }
 
-// Note says in a line, for people, what was decided in reading: which files were
-// taken, whether values were scaled, their range.
+// Note returns a line for people on the decisions made while reading: the files taken, scaling, the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
-// SHA256 is the digest of what was read, in hex. It does not depend on where the
-// files are, on their names or on their compression, and for all formats but
-// image folders it is that of the number of examples, the shape, and of each
-// example the label (int64) and the values (float32), little-endian: the same
-// data as IDX, .npz or CSV have the same digest. For image folders, whose images
-// are not all decoded, it is that of the labels and the images' files.
+// SHA256 returns the digest of the data, in hex. It does not depend on the files' names, places or compression. For all
+// formats but images it covers the number of examples, the shape, and each example's label (int64) and values (float32),
+// little-endian: the same data as IDX, .npz or CSV have the same digest. For images, which Open does not all decode, it
+// covers the labels and the images' files.
 func (d *Dataset) SHA256() string { return d.sum }
 
-// settle does what options ask of every format.
+// settle applies the options that all formats share.
 func (d *Dataset) settle(opt Options) (err error) {
 	if opt.LabelColumn != "" && !d.table {
-		return fmt.Errorf("--label-column %s: %s data have no columns", quote.Name(opt.LabelColumn), d.format)
+		return param.Errorf("%s %s: %s data have no columns", param.LabelColumn, quote.Name(opt.LabelColumn), d.format)
 	}
 	if d.names == nil {
 		if d.names, err = readClassNames(opt.ClassNames); err != nil {
@@ -196,31 +191,31 @@ func (d *Dataset) settle(opt Options) (err error) {
 			return err
 		}
 	}
-	return d.countFrom(opt.FirstLabel)
+	return d.subtractFirst(opt.FirstLabel)
 }
 
-// countFrom makes the label first that of the model's class 0, and looks for labels that may have been meant so.
-func (d *Dataset) countFrom(first int) error {
+// subtractFirst subtracts first from all labels. For first = 0 it warns if the labels seem to count from 1.
+func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {
 	case first == 0 && low == 1 && !d.byName && d.folders == 0 && slices.Max(d.labels) > 1:
-		d.warnings = append(d.warnings, "no label is 0; if 1 is the first class, --first-label 1 says so")
+		d.warnings = append(d.warnings, param.Textf("no label is 0; if 1 is the first class, %s 1 says so", param.FirstLabel))
 		return nil
 	case first == 0:
 		return nil
 	case d.byName || d.folders > 0:
-		return fmt.Errorf("--first-label %d: the labels are names and count from nothing", first)
+		return param.Errorf("%s %d: the labels are names and count from nothing", param.FirstLabel, first)
 	}
 	for i := range d.labels {
 		if d.labels[i] -= first; d.labels[i] < 0 {
-			return fmt.Errorf("%s: label %d, but --first-label is %d", d.labelAt(i), d.labels[i]+first, first)
+			return param.Errorf("%s: label %d, but %s is %d", d.labelAt(i), d.labels[i]+first, param.FirstLabel, first)
 		}
 	}
 	d.addNote("labels count from %d", first)
 	return nil
 }
 
-// Classes is the least number of classes that a model of these labels has.
+// Classes returns the least number of classes of a model for these labels.
 func (d *Dataset) Classes() int {
 	classes := max(slices.Max(d.labels)+1, d.folders)
 	if d.names != nil {
@@ -229,15 +224,16 @@ func (d *Dataset) Classes() int {
 	return classes
 }
 
-// CheckLabels returns an error if the labels are not those of a model of so many classes: it says where the first label
-// is that the model does not have, and refuses labels that come of counting folders if a folder may be missing.
+// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the place
+// of the first label that is too large. Labels from counted folders must have as many folders as the model has classes:
+// a missing folder would shift them.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
-		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.from, d.names.count, classes))
+		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
 	}
 	if d.folders > 0 && d.folders != classes {
-		return quote.Error(fmt.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
-			"--class-names FILE gives the names of the model's classes in its order", d.root, d.folders, classes))
+		return quote.Error(param.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
+			"%s FILE gives the names of the model's classes in its order", d.root, d.folders, classes, param.ClassNames))
 	}
 	for i, label := range d.labels {
 		if label < classes {
@@ -245,33 +241,27 @@ func (d *Dataset) CheckLabels(classes int) error {
 		}
 		err := fmt.Errorf("%s: label %d, but the model has only classes 0 to %d", d.labelAt(i), label, classes-1)
 		if label == classes && slices.Max(d.labels) == classes && slices.Min(d.labels) == 1 {
-			err = fmt.Errorf("%w; labels run from 1 to %d: if they count from 1, --first-label 1 says so", err, classes)
+			err = param.Errorf("%w; labels run from 1 to %d: if they count from 1, %s 1 says so", err, classes, param.FirstLabel)
 		}
 		return quote.Error(err)
 	}
 	return nil
 }
 
-// Warnings say, a line each, what may be other than its reader means.
-func (d *Dataset) Warnings() []string {
-	var lines []string
-	for _, w := range d.warnings {
-		lines = append(lines, quote.Line(w))
-	}
-	return lines
-}
+// Warnings returns lines on choices that the user may not have meant.
+func (d *Dataset) Warnings() []param.Text { return slices.Clone(d.warnings) }
 
-// ClassNames is where the names of the model's classes are from and the SHA-256 of their file, in hex; empty if the
+// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex; both are empty if the
 // labels are numbers or follow from the order of folders.
-func (d *Dataset) ClassNames() (from, sum string) {
+func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
 	}
-	return d.names.from, d.names.sum
+	return d.names.source, d.names.sum
 }
 
-// SortedByLabel reports whether the examples stand class by class, in whatever order of the classes, so that the first
-// ones are all of one class.
+// SortedByLabel reports whether the examples stand class by class, in any order of the classes: the first n examples are
+// then no fair sample.
 func (d *Dataset) SortedByLabel() bool {
 	begun := map[int]bool{d.labels[0]: true}
 	for i, label := range d.labels[1:] {
@@ -283,8 +273,8 @@ func (d *Dataset) SortedByLabel() bool {
 	return len(begun) > 1
 }
 
-// Example reads example i, 0 ≤ i < Len. The values are the caller's to keep. They are
-// those that SHA256 is of: it is an error if their file has changed.
+// Example reads example i, 0 ≤ i < Len. The caller owns the values. It returns an error if the file has changed since
+// SHA256 was computed.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}
 	if err := d.values(i, e.Values); err != nil {
@@ -295,7 +285,7 @@ func (d *Dataset) Example(i int) (Example, error) {
 	return e, quote.Error(err)
 }
 
-// Close closes the files that are still read from.
+// Close closes the open files.
 func (d *Dataset) Close() error {
 	if d.closer == nil {
 		return nil
@@ -303,7 +293,7 @@ func (d *Dataset) Close() error {
 	return d.closer.Close()
 }
 
-// unit is the value of a byte, scaled to [0,1].
+// unit[b] is byte b scaled to [0,1].
 var unit = func() (u [256]float32) {
 	for b := range u {
 		u[b] = float32(b) / 255

@@ -35,7 +35,7 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// openWanted opens a dataset, or returns nil where it is refused as wanted: with an error that holds refusal.
+// openWanted opens a dataset. If refusal is not empty, it wants an error that contains it, and returns nil.
 func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
 	t.Helper()
 	d, err := Open(context.Background(), path, opt)
@@ -63,7 +63,7 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// idx is an IDX file of bytes.
+// idx makes an IDX file of bytes.
 func idx(data []byte, dims ...uint32) []byte {
 	out := []byte{0, 0, 8, byte(len(dims))}
 	for _, d := range dims {
@@ -72,7 +72,7 @@ func idx(data []byte, dims ...uint32) []byte {
 	return append(out, data...)
 }
 
-// npyFile is a version 1 file of little-endian elements.
+// npyFile makes a .npy file, version 1, of little-endian elements.
 func npyFile(descr, shape string, data any) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
 	header += strings.Repeat(" ", 63-(len(header)+10)%64) + "\n"
@@ -101,7 +101,7 @@ func npz(t testing.TB, method uint16, members ...any) []byte {
 	return b.Bytes()
 }
 
-// pixels are n bytes with all values.
+// pixels returns n bytes that take all values.
 func pixels(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -201,7 +201,7 @@ func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }
 
-// compareImages compares with what Pillow decodes. PNG agrees exactly; the
+// compareImages compares with the pixels of Pillow. PNG agrees exactly; the
 // inverse cosine transform of JPEG decoders may round differently.
 func compareImages(t *testing.T, d *Dataset) {
 	t.Helper()
@@ -309,30 +309,30 @@ func TestERAN(t *testing.T) {
 	}
 }
 
-// The same data have the same digest in whatever format and place they are, and
-// another one when a byte of a value, a label or the shape differs.
+// The same data have the same digest in every format and place. A change of one byte of a value, a label or the shape
+// changes it.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
 	labels := []byte{7, 0, 9, 7}
 	dir := t.TempDir()
-	at := func(name string, data []byte) string { return write(t, filepath.Join(dir, name), data) }
+	put := func(name string, data []byte) string { return write(t, filepath.Join(dir, name), data) }
 
-	at("a/t10k-images-idx3-ubyte", idx(px, n, h, w))
-	at("a/t10k-labels-idx1-ubyte", idx(labels, n))
-	at("b/MNIST/raw/t10k-images.idx3-ubyte.gz", gzipped(t, idx(px, n, h, w)))
-	at("b/MNIST/raw/t10k-labels-idx1-ubyte.gz", gzipped(t, idx(labels, n)))
-	at("b/MNIST/raw/train-images-idx3-ubyte", idx(px[:h*w], 1, h, w))
+	put("a/t10k-images-idx3-ubyte", idx(px, n, h, w))
+	put("a/t10k-labels-idx1-ubyte", idx(labels, n))
+	put("b/MNIST/raw/t10k-images.idx3-ubyte.gz", gzipped(t, idx(px, n, h, w)))
+	put("b/MNIST/raw/t10k-labels-idx1-ubyte.gz", gzipped(t, idx(labels, n)))
+	put("b/MNIST/raw/train-images-idx3-ubyte", idx(px[:h*w], 1, h, w))
 	same := []string{
 		filepath.Join(dir, "a"),
 		filepath.Join(dir, "b"),
 		filepath.Join(dir, "a/t10k-images-idx3-ubyte"),
-		at("c.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels))),
-		at("d.npz", npz(t, zip.Deflate, "x", npyFile("|u1", "4, 1, 6, 5", px), "y", npyFile("<i8", "4,", []int64{7, 0, 9, 7}))),
-		at("e.npz", npz(t, zip.Deflate, "x_test", npyFile("|u1", "4, 6, 5, 1", px), "y_test", npyFile("<f4", "4, 1", []float32{7, 0, 9, 7}))),
+		put("c.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels))),
+		put("d.npz", npz(t, zip.Deflate, "x", npyFile("|u1", "4, 1, 6, 5", px), "y", npyFile("<i8", "4,", []int64{7, 0, 9, 7}))),
+		put("e.npz", npz(t, zip.Deflate, "x_test", npyFile("|u1", "4, 6, 5, 1", px), "y_test", npyFile("<f4", "4, 1", []float32{7, 0, 9, 7}))),
 	}
-	at("x.npy", npyFile("|u1", "4, 6, 5", px))
-	at("y.npy", npyFile("|u1", "4,", labels))
+	put("x.npy", npyFile("|u1", "4, 6, 5", px))
+	put("y.npy", npyFile("|u1", "4,", labels))
 	same = append(same, filepath.Join(dir, "x.npy"))
 
 	values, wantLabels := rows(t, mustOpen(t, same[0]))
@@ -360,7 +360,7 @@ func TestSameDataSameDigest(t *testing.T) {
 	}
 
 	// Flat rows: CSV as [N,D].
-	flat := at("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
+	flat := put("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
 	flatSum := mustOpen(t, flat).SHA256()
 	if flatSum == sum {
 		t.Error("the digest does not tell the shape")
@@ -370,7 +370,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		"r.csv.gz": gzipped(t, []byte(csv.String())),
 		"h.csv":    []byte("\ufefflabel," + strings.Repeat("p,", h*w-1) + "p\r\n" + strings.ReplaceAll(csv.String(), "\n", "\r\n")),
 	} {
-		d := mustOpen(t, at(name, data))
+		d := mustOpen(t, put(name, data))
 		if d.SHA256() != flatSum || !slices.Equal(d.Shape(), []int{h * w}) {
 			t.Errorf("%s: differs from %s", name, flat)
 		}
@@ -382,13 +382,13 @@ func TestSameDataSameDigest(t *testing.T) {
 		} else {
 			labels[2]++
 		}
-		other := at(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels)))
+		other := put(fmt.Sprint(k, ".npz"), npz(t, zip.Store, "x", npyFile("|u1", "4, 6, 5", px), "y", npyFile("|u1", "4,", labels)))
 		if mustOpen(t, other).SHA256() == sum {
 			t.Errorf("change %d does not change the digest", k)
 		}
 	}
 
-	// Image folders have a digest of their own kind, also free of names.
+	// Image folders have another kind of digest, also independent of names.
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
 	writePNG(t, filepath.Join(dir, "i1/a/1.png"), img)
 	writePNG(t, filepath.Join(dir, "i2/k/x.png"), img)
@@ -462,7 +462,7 @@ func TestCSVUnits(t *testing.T) {
 	}
 }
 
-// Everything that can be wrong with a file is said with the file and the place.
+// Errors name the file and the place.
 func TestErrors(t *testing.T) {
 	px := pixels(2 * 6)
 	images, labels := idx(px, 2, 2, 3), idx([]byte{1, 2}, 2)
@@ -543,7 +543,7 @@ func TestErrors(t *testing.T) {
 		"npy header":        {files: map[string][]byte{"x.npy": floats(1, 2, 3, 4)[:100], "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 100: ends within the header"},
 		"npy overflow":      {files: map[string][]byte{"x.npy": npyFile("<f4", "4611686018427387904, 4611686018427387904", []float32{1}), "y.npy": y2}, open: "x.npy", want: "ends before the data"},
 		"npy empty":         {files: map[string][]byte{"x.npy": npyFile("<f4", "0, 2", []float32{}), "y.npy": y2}, open: "x.npy", want: "the array is empty"},
-		"npy objects":       {files: map[string][]byte{"x.npy": npyFile("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header is not that of an array of numbers"},
+		"npy objects":       {files: map[string][]byte{"x.npy": npyFile("|O", "2, 2", []byte{}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: byte 10: the header does not describe an array of numbers"},
 		"npy complex":       {files: map[string][]byte{"x.npy": npyFile("<c8", "2,", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "elements of type 'descr': '<c8' are not read"},
 		"npy int inputs":    {files: map[string][]byte{"x.npy": npyFile("<i8", "2, 1", []int64{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of NumPy type i8: save bytes as uint8"},
 		"npy one dimension": {files: map[string][]byte{"x.npy": npyFile("<f4", "2,", []float32{1, 2}), "y.npy": y2}, open: "x.npy", want: "%s/x.npy: inputs of shape [2]"},
@@ -590,7 +590,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An image that can be opened but not decoded is found when it is asked for.
+// An image with a good header that cannot be decoded is an error when it is read.
 func TestImageCutShort(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")
@@ -636,8 +636,7 @@ func TestOpenStops(t *testing.T) {
 	}
 }
 
-// Whatever the dimensions, order of storage and sizes of pieces, ReadAt is that
-// of the bytes.
+// Pieces read at any offset give the bytes that readPieces read.
 func TestPieces(t *testing.T) {
 	want := pixels(pieceSize + 1000)
 	m, err := readPieces(bytes.NewReader(want), int64(len(want)))

@@ -17,16 +17,17 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents are the bytes of a file, at any place, as they were when they were first read.
+// contents gives random access to a file. Every byte is the same as at its first read, or an error.
 type contents interface {
 	io.ReaderAt
 	io.Closer
 	size() int64
 }
 
-// openRegular opens a file for reading. Pipes and devices are refused: they need not end, and cannot be read again.
+// openRegular opens a file and returns its size. It refuses pipes and devices, which may never end and cannot be read
+// twice.
 func openRegular(path string) (*os.File, int64, error) {
-	// Before it is opened, which does not return for a pipe.
+	// Stat first: opening a pipe would block.
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, 0, fileError(err)
@@ -42,7 +43,7 @@ func openRegular(path string) (*os.File, int64, error) {
 		err = mustBeRegular(path, info)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, 0, fileError(err)
 	}
 	return f, info.Size(), nil
@@ -60,7 +61,7 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s: is a device, not a file", path)
 }
 
-// fileError puts the file first, without the name of the system call.
+// fileError writes a file error as "path: cause", without the system call.
 func fileError(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -69,14 +70,14 @@ func fileError(err error) error {
 	return err
 }
 
-// blockSize is how much of a file has one digest: little enough for one example not to wait for a long read, and so
-// much that the digests of 100 GB take 13 MB.
+// blockSize is the number of bytes that one digest covers: small enough that reading one example is quick, large enough
+// that the digests of 100 GB take 13 MB.
 const blockSize = 1 << 18
 
 var errChanged = errors.New("the file has changed since it was opened")
 
-// checkedFile is a file that stays on the disk. It remembers the SHA-256 of every block that is read, and gives a
-// block out again only if it is the same: what is read later is what was read first, and checked and hashed.
+// checkedFile reads a file that stays on the disk. It remembers the SHA-256 of every block and refuses a block that has
+// changed since its first read.
 type checkedFile struct {
 	file   *os.File
 	length int64
@@ -84,7 +85,7 @@ type checkedFile struct {
 	mu    sync.Mutex
 	sums  [][sha256.Size]byte
 	known []bool
-	in    int64  // the block in data, which is read for many examples one after the other; -1: none
+	in    int64  // the block in data, kept because neighbouring examples share it; -1: none
 	data  []byte // at most blockSize
 }
 
@@ -95,7 +96,7 @@ func openChecked(path string) (*checkedFile, error) {
 	}
 	blocks := (length-1)/blockSize + 1
 	if err := memory.Check(blocks * (sha256.Size + 1)); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &checkedFile{file: f, length: length, sums: make([][sha256.Size]byte, blocks), known: make([]bool, blocks), in: -1}, nil
@@ -106,7 +107,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore is what an archive that says so of a member asks for.
+// errBefore: an archive places a member before its own first byte.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -129,7 +130,7 @@ func (c *checkedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// load makes data block k.
+// load reads block k into data.
 func (c *checkedFile) load(k int64) error {
 	if c.in == k {
 		return nil
@@ -138,7 +139,7 @@ func (c *checkedFile) load(k int64) error {
 	c.data = slices.Grow(c.data[:0], blockSize)[:min(blockSize, c.length-k*blockSize)]
 	if _, err := c.file.ReadAt(c.data, k*blockSize); err != nil {
 		if err == io.EOF {
-			return errChanged // it is shorter
+			return errChanged // the file is shorter now
 		}
 		return fileError(err)
 	}
@@ -154,8 +155,8 @@ func (c *checkedFile) load(k int64) error {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// openContents opens a file. If its first bytes are gzip's, it is unpacked into memory, as far as promise says from
-// its beginning: how many bytes there are, or -1 if the beginning does not tell.
+// openContents opens a file and unpacks it into memory if its first bytes are gzip's. promise reads the unpacked header
+// and returns the length that it states, or -1 if it states none; a longer file is refused.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {
@@ -208,13 +209,13 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces hold a file in memory, so that reading it neither trusts the length that its header gives nor ever copies
-// what was read.
+// pieces holds a file in memory, in pieces: they grow with the bytes read, not with the length in a header, and never
+// need copying.
 type pieces [][]byte
 
 const pieceSize = 1 << 24
 
-// readPieces reads r to its end, where a checksum is compared, and refuses what is longer than length.
+// readPieces reads r to its end, where gzip and zip compare checksums, and refuses more than length bytes.
 func readPieces(r io.Reader, length int64) (pieces, error) {
 	var m pieces
 	for left := length; left > 0; left -= pieceSize {
@@ -236,7 +237,7 @@ func readPieces(r io.Reader, length int64) (pieces, error) {
 			return m, err
 		}
 	}
-	// One byte more is enough to know.
+	// One further byte shows that r is too long.
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 {
 		return m, errors.New("more data than its header promises or memory holds")
 	} else if err != io.EOF {

@@ -22,12 +22,12 @@ import (
 	"unicode"
 )
 
-// source is a small dataset in some format: its files, what is opened, the file that holds the inputs.
+// source is a small dataset in some format: its files, the path to open, and the file with the inputs.
 type source struct {
 	files  map[string][]byte
 	open   string
 	inputs string
-	// held is true if Open leaves nothing to be read later.
+	// held: Open holds the whole dataset in memory.
 	held bool
 }
 
@@ -86,7 +86,7 @@ func (s source) write(t *testing.T) (open, inputs string) {
 	return filepath.Join(dir, s.open), filepath.Join(dir, s.inputs)
 }
 
-// examples reads all, and the errors of those that cannot be read.
+// examples reads all examples, and returns the errors of those that cannot be read.
 func examples(d *Dataset) (values [][]float32, errs []error) {
 	for i := range d.Len() {
 		e, err := d.Example(i)
@@ -95,8 +95,7 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// What an example is read from is what was hashed, or an error: for every format, and whatever is done to the file
-// after it was opened.
+// For every format and every change of the file after Open, an example has the values that were hashed, or is an error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)
@@ -163,7 +162,7 @@ func TestChangedAfterOpen(t *testing.T) {
 						}
 					}
 				}
-				// The open file of what was replaced or removed is what it was; an image is opened each time.
+				// An open file that was replaced or removed keeps its content; an image is opened each time.
 				kept := s.held || format != "images" && (change == "replaced" || change == "removed")
 				if kept != (failed == 0) {
 					t.Errorf("%d examples failed", failed)
@@ -176,7 +175,7 @@ func TestChangedAfterOpen(t *testing.T) {
 	}
 }
 
-// forget drops the block that would be given out again without a look at the file.
+// forget drops the block in memory, so that the next read looks at the file.
 func (c *checkedFile) forget() { c.in = -1 }
 func (f *idxFile) forget() {
 	if c, ok := f.contents.(*checkedFile); ok {
@@ -184,7 +183,7 @@ func (f *idxFile) forget() {
 	}
 }
 
-// An image that was swapped for another of the same size and length is found.
+// A swap of an image for another of the same size and length is an error.
 func TestSwappedImages(t *testing.T) {
 	s := sources(t)["images"]
 	open, _ := s.write(t)
@@ -199,7 +198,7 @@ func TestSwappedImages(t *testing.T) {
 	}
 }
 
-// Only the blocks that changed are refused, and each of them.
+// Every changed block is refused, and no other.
 func TestBlocks(t *testing.T) {
 	const n, blocks = 40, 5
 	values := make([]float32, n*blocks*blockSize/4/n)
@@ -216,7 +215,7 @@ func TestBlocks(t *testing.T) {
 	}
 	defer f.Close()
 	size := len(values) / n * 4
-	for block := range blocks + 1 { // the last is that of what the header moved
+	for block := range blocks + 1 { // the last holds the bytes that the header moved
 		at := int64(block*blockSize + 200)
 		if block == blocks {
 			at -= 100
@@ -241,7 +240,6 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// What is no file is refused in a line, at once.
 // An archive can say that a member begins before the file does: an error, not a crash.
 func TestReadBeforeTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
@@ -295,7 +293,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses n zero bytes behind head, 1 to 1000.
+// zeros compresses head and n zero bytes, about 1000 to 1.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -314,7 +312,7 @@ func zeros(t testing.TB, head []byte, n int64) []byte {
 	return b.Bytes()
 }
 
-// zeroMember is an archive with an array of n zero bytes.
+// zeroMember makes an archive with an array of n zero bytes.
 func zeroMember(t testing.TB, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -335,8 +333,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Small files that unpack to large ones, or promise to, are refused before they take memory: with GOMEMLIMIT at 64 MiB,
-// less than 48 MiB are ever allocated for files of 96 MiB.
+// Small files that unpack to large ones, or claim to, are refused before they take memory: with GOMEMLIMIT at 64 MiB, the
+// heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
@@ -393,7 +391,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// textBatch is a batch of white images as Python 3 writes it by protocol 2: bytes as text.
+// textBatch makes a batch of white images in the form of Python 3 and protocol 2: bytes as text.
 func textBatch(images int) []byte {
 	n := images * cifarPixels
 	number := func(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
@@ -406,7 +404,7 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf is the most heap that do has at a time, sampled, above what there was before.
+// peakOf returns the sampled peak of the heap during do, above the heap before it.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -426,7 +424,7 @@ func peakOf(do func()) uint64 {
 	}
 }
 
-// Sizes in an archive's directory that cannot be true are refused before anything is read.
+// Impossible sizes in an archive's directory are refused before any data are read.
 func TestLyingArchive(t *testing.T) {
 	for name, c := range map[string]struct {
 		method       uint16
@@ -460,7 +458,7 @@ func TestLyingArchive(t *testing.T) {
 	}
 }
 
-// Names of files and arrays, and fields, are printed on a line, and without what moves the cursor.
+// Names of files and arrays, and fields, are printed on one line, without control characters.
 func TestErrorsArePrintable(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb")
 	long := strings.Repeat("\x1b]0;x\a", 5000)
@@ -494,7 +492,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// The picture's header says another size than its pixels have room for.
+// The picture's header states another size than its pixels.
 func TestImageTooLongForItsPixels(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")
@@ -507,7 +505,7 @@ func TestImageTooLongForItsPixels(t *testing.T) {
 	}
 }
 
-// FuzzChanged: whatever a file is changed to after it was opened, an example is what it was or an error.
+// FuzzChanged: after any change of an open file, an example is unchanged or an error.
 func FuzzChanged(f *testing.F) {
 	const n, size = 3, 4
 	values := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}

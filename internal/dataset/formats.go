@@ -10,16 +10,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
-// format is a kind of file, by the ends of its names.
+// format is a file format, recognised by the suffix of the name.
 type format struct {
 	suffixes  []string
 	open      func(ctx context.Context, path string, opt Options) (*Dataset, error)
-	ownLabels bool // --labels has no use
+	ownLabels bool // the files hold their labels: Options.Labels is refused
 }
 
-// formats are those that are told by the file's name. Every other file is tried as IDX.
+// formats returns the formats recognised by name. Any other file is tried as a pickle and as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -31,35 +33,37 @@ func formats() []format {
 	}
 }
 
-// remedies say what to do with a file of a format that is not read.
-var remedies = []struct {
+// remedy tells the user how to convert a format that is not read.
+type remedy struct {
 	suffixes []string
-	magic    string // at the beginning of the file
-	remedy   string
-}{
-	{[]string{".pt", ".pth", ".ckpt", ".t7"}, "", `a PyTorch file, which is a program; save the tensors in Python: numpy.savez("data.npz", x=x.numpy(), y=y.numpy())`},
-	{[]string{".pkl", ".pickle", ".joblib"}, pickleMagic, notPickle},
-	{[]string{".h5", ".hdf5", ".keras"}, "\x89HDF", `HDF5; in Python: f = h5py.File(FILE); numpy.savez("data.npz", x=f["x"][:], y=f["y"][:])`},
-	{[]string{".mat"}, "MATLAB", `a MATLAB file; in Python: m = scipy.io.loadmat(FILE); numpy.savez("data.npz", x=m["x"], y=m["y"].ravel())`},
-	{[]string{".tfrecord", ".tfrecords"}, "", `TFRecord; in Python: tensorflow_datasets.as_numpy gives arrays for numpy.savez("data.npz", x=x, y=y)`},
-	{[]string{".arrow", ".feather"}, "ARROW1", `Arrow; in Python: datasets.load_from_disk(FOLDER).to_parquet("data.parquet")`},
-	{[]string{".json", ".jsonl", ".ndjson"}, "", `JSON; in Python: pandas.read_json(FILE).to_csv("data.csv", index=False)`},
-	{[]string{".xlsx", ".xls", ".ods"}, "", "a spreadsheet; save it as CSV"},
-	{[]string{".arff"}, "", "ARFF; save it as CSV"},
-	{[]string{".libsvm", ".svm", ".svmlight"}, "", `svmlight; in Python: x, y = sklearn.datasets.load_svmlight_file(FILE); numpy.savez("data.npz", x=x.toarray(), y=y)`},
-	{[]string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".parquet.gz", ".npz.gz", ".npy.gz", ".bin.gz"}, "", "a packed archive; unpack it first and give the folder"},
-	{[]string{".zip", ".7z", ".rar"}, "PK\x03\x04", "a packed archive; unpack it first and give the folder"},
-	{[]string{".mdb", ".lmdb"}, "", "LMDB; export the images into a folder for each class"},
-	{[]string{".beton", ".rec", ".mds"}, "", "made for one training library; export the images into a folder for each class, or arrays by numpy.savez"},
-	{[]string{".safetensors"}, "", `safetensors; in Python: t = safetensors.numpy.load_file(FILE); numpy.savez("data.npz", x=t["x"], y=t["y"])`},
-	{[]string{".onnx"}, "", "a model; --data takes the examples"},
-	{[]string{".zarr", ".zarray", ".zgroup", "zarr.json"}, "", `Zarr; in Python: g = zarr.open(FOLDER); numpy.savez("data.npz", x=g["x"][:], y=g["y"][:])`},
-	{[]string{".nc", ".nc4", ".cdf"}, "CDF", `NetCDF; in Python: d = xarray.open_dataset(FILE); numpy.savez("data.npz", x=d["x"].values, y=d["y"].values)`},
-	{[]string{".nii", ".nii.gz", ".dcm", ".mha", ".nrrd"}, "", `medical images; in Python (nibabel, pydicom) make an array [N,C,H,W] of what the model gets: numpy.savez("data.npz", x=x, y=y)`},
-	{[]string{".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".ogg"}, "", `films and sounds are not read; save the arrays that the model gets: numpy.savez("data.npz", x=x, y=y)`},
-	{[]string{".txt", ".dat", ".data"}, "", "text; if it is a table, call it .csv (fields separated by commas, semicolons) or .tsv (tabs)"},
-	{[]string{".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm", ".pgm"}, "", "images of a format that is not read; convert them to PNG, in a folder for each class"},
-	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}, "", "one image; give a folder with a subfolder of images for each class, or a folder of images and --labels FILE"},
+	magic    string // first bytes of the file; "": not looked at
+	text     param.Text
+}
+
+var remedies = []remedy{
+	{[]string{".pt", ".pth", ".ckpt", ".t7"}, "", param.Textf(`a PyTorch file, which is a program; save the tensors in Python: numpy.savez("data.npz", x=x.numpy(), y=y.numpy())`)},
+	{[]string{".pkl", ".pickle", ".joblib"}, pickleMagic, param.Textf(notPickle)},
+	{[]string{".h5", ".hdf5", ".keras"}, "\x89HDF", param.Textf(`HDF5; in Python: f = h5py.File(FILE); numpy.savez("data.npz", x=f["x"][:], y=f["y"][:])`)},
+	{[]string{".mat"}, "MATLAB", param.Textf(`a MATLAB file; in Python: m = scipy.io.loadmat(FILE); numpy.savez("data.npz", x=m["x"], y=m["y"].ravel())`)},
+	{[]string{".tfrecord", ".tfrecords"}, "", param.Textf(`TFRecord; in Python: tensorflow_datasets.as_numpy gives arrays for numpy.savez("data.npz", x=x, y=y)`)},
+	{[]string{".arrow", ".feather"}, "ARROW1", param.Textf(`Arrow; in Python: datasets.load_from_disk(FOLDER).to_parquet("data.parquet")`)},
+	{[]string{".json", ".jsonl", ".ndjson"}, "", param.Textf(`JSON; in Python: pandas.read_json(FILE).to_csv("data.csv", index=False)`)},
+	{[]string{".xlsx", ".xls", ".ods"}, "", param.Textf("a spreadsheet; save it as CSV")},
+	{[]string{".arff"}, "", param.Textf("ARFF; save it as CSV")},
+	{[]string{".libsvm", ".svm", ".svmlight"}, "", param.Textf(`svmlight; in Python: x, y = sklearn.datasets.load_svmlight_file(FILE); numpy.savez("data.npz", x=x.toarray(), y=y)`)},
+	{[]string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".parquet.gz", ".npz.gz", ".npy.gz", ".bin.gz"}, "", param.Textf("a packed archive; unpack it first and give the folder")},
+	{[]string{".zip", ".7z", ".rar"}, "PK\x03\x04", param.Textf("a packed archive; unpack it first and give the folder")},
+	{[]string{".mdb", ".lmdb"}, "", param.Textf("LMDB; export the images into a folder for each class")},
+	{[]string{".beton", ".rec", ".mds"}, "", param.Textf("made for one training library; export the images into a folder for each class, or arrays by numpy.savez")},
+	{[]string{".safetensors"}, "", param.Textf(`safetensors; in Python: t = safetensors.numpy.load_file(FILE); numpy.savez("data.npz", x=t["x"], y=t["y"])`)},
+	{[]string{".onnx"}, "", param.Textf("a model; %s takes the examples", param.Data)},
+	{[]string{".zarr", ".zarray", ".zgroup", "zarr.json"}, "", param.Textf(`Zarr; in Python: g = zarr.open(FOLDER); numpy.savez("data.npz", x=g["x"][:], y=g["y"][:])`)},
+	{[]string{".nc", ".nc4", ".cdf"}, "CDF", param.Textf(`NetCDF; in Python: d = xarray.open_dataset(FILE); numpy.savez("data.npz", x=d["x"].values, y=d["y"].values)`)},
+	{[]string{".nii", ".nii.gz", ".dcm", ".mha", ".nrrd"}, "", param.Textf(`medical images; in Python (nibabel, pydicom) make an array [N,C,H,W] of what the model gets: numpy.savez("data.npz", x=x, y=y)`)},
+	{[]string{".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".ogg"}, "", param.Textf(`films and sounds are not read; save the arrays that the model gets: numpy.savez("data.npz", x=x, y=y)`)},
+	{[]string{".txt", ".dat", ".data"}, "", param.Textf("text; if it is a table, call it .csv (fields separated by commas, semicolons) or .tsv (tabs)")},
+	{[]string{".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm", ".pgm"}, "", param.Textf("images of a format that is not read; convert them to PNG, in a folder for each class")},
+	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}, "", param.Textf("one image; give a folder with a subfolder of images for each class, or a folder of images and %s FILE", param.Labels)},
 }
 
 func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
@@ -78,7 +82,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	}
 	for _, r := range remedies {
 		if hasSuffix(name, r.suffixes) {
-			return nil, fmt.Errorf("%s: not read by rscert: %s", path, r.remedy)
+			return nil, r.error(path)
 		}
 	}
 	if isPickle(path) {
@@ -89,14 +93,14 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	}
 	d, err := openIDX(ctx, path, opt)
 	if err != nil {
-		if remedy := remedyByMagic(path); remedy != "" {
-			return nil, fmt.Errorf("%s: not read by rscert: %s", path, remedy)
+		if r := remedyByMagic(path); r != nil {
+			return nil, r.error(path)
 		}
 	}
 	return d, err
 }
 
-// ownLabels is the error of --labels beside a file that has labels.
+// ownLabels returns the error for Options.Labels beside a file that holds its labels.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -105,23 +109,28 @@ func hasSuffix(name string, suffixes []string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-func remedyByMagic(path string) string {
+// error returns the error for a file or folder that needs the remedy.
+func (r *remedy) error(path string) error {
+	return param.Errorf("%s: not read by rscert: %s", path, r.text)
+}
+
+func remedyByMagic(path string) *remedy {
 	f, _, err := openRegular(path)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	head := make([]byte, 8)
 	n, _ := io.ReadFull(f, head)
 	for _, r := range remedies {
 		if r.magic != "" && bytes.HasPrefix(head[:n], []byte(r.magic)) {
-			return r.remedy
+			return &r
 		}
 	}
-	return ""
+	return nil
 }
 
-// openFolder tells what a folder holds, looking also where torchvision and the published archives put the files.
+// openFolder finds the data in a folder, also in the subfolders of torchvision and of the published archives.
 func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
 		dir := filepath.Join(path, filepath.FromSlash(sub))
@@ -148,8 +157,8 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 	}
 	d, err := openImages(ctx, path, opt)
 	if err != nil {
-		if remedy := remedyInFolder(path); remedy != "" {
-			return nil, fmt.Errorf("%s: not read by rscert: %s", path, remedy)
+		if r := remedyInFolder(path); r != nil {
+			return nil, r.error(path)
 		}
 	}
 	return d, err
@@ -174,8 +183,8 @@ func openArchives(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return nil, nil
 }
 
-// cifarIn returns the test batch of CIFAR in a folder: of the binary version, or the Python version as torchvision
-// leaves it.
+// cifarIn returns the path of CIFAR's test batch in a folder, binary or Python version, also in torchvision's
+// subfolders; "" if there is none.
 func cifarIn(path string) (string, error) {
 	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python"} {
 		for _, name := range []string{"test_batch.bin", "test.bin", "test_batch", "test"} {
@@ -193,32 +202,31 @@ func cifarIn(path string) (string, error) {
 	return "", nil
 }
 
-// remedyInFolder says what to do with a folder that holds files of a format that is not read, next to no others.
-func remedyInFolder(dir string) string {
+// remedyInFolder returns the remedy for the first file in a folder that needs one; nil if none does.
+func remedyInFolder(dir string) *remedy {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return ""
+		return nil
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // descriptions lie beside data of any format
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON lies beside data of any format
 			continue
 		}
 		for _, r := range remedies {
-			if hasSuffix(name, r.suffixes) && !strings.HasPrefix(r.remedy, "one image") {
-				return r.remedy
+			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are read
+				return &r
 			}
 		}
-		if remedy := remedyByMagic(filepath.Join(dir, e.Name())); remedy != "" {
-			return remedy
+		if r := remedyByMagic(filepath.Join(dir, e.Name())); r != nil {
+			return r
 		}
 	}
-	return ""
+	return nil
 }
 
-// splitIn returns the files of one split in a folder, or in the folder data of it: test, else validation, else the only
-// one there is. Their names begin with the split's, as those of Hugging Face do (test-00000-of-00003.parquet), before -, _
-// or a point.
+// splitIn returns the files of one split in a folder or its subfolder data: test, else validation, else the only split.
+// The name of a file begins with its split, up to "-", "_" or ".": test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

@@ -13,8 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// fuzz opens arbitrary bytes under a name. They are refused with one line that
-// names the file, or make a dataset of which every example is sound.
+// fuzz opens arbitrary bytes under a name. Open refuses them with one line that names the file, or every example is sound.
 func fuzz(f *testing.F, name string, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -59,7 +58,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		for i := range d.Len() {
 			e, err := d.Example(i)
 			if err != nil {
-				if !d.cropped { // no image, which is decoded only now
+				if !d.cropped { // images are decoded only now and may fail
 					t.Error(err)
 				}
 				continue
@@ -94,7 +93,7 @@ func FuzzCIFAR(f *testing.F) {
 	fuzz(f, "test_batch.bin", append([]byte{3}, pixels(cifarPixels)...), append([]byte{3, 4}, pixels(cifarPixels)...))
 }
 
-// FuzzPickle has a mark for the pixels of an image, so that mutations meet what is around them.
+// FuzzPickle replaces the pixels of an image by a mark, so that mutations hit the instructions around them.
 func FuzzPickle(f *testing.F) {
 	const (
 		array  = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\x00\x0c\x86cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNNNNtb"

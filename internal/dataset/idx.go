@@ -15,13 +15,12 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// IDX files (Y. LeCun's MNIST page): two zero bytes, the type (8 = unsigned byte),
-// the number of dimensions, each dimension as a big-endian uint32, the data.
+// An IDX file (Y. LeCun's MNIST page) has two zero bytes, the type (8 = unsigned byte), the number of dimensions, each
+// dimension as a big-endian uint32, and the data.
 
 var idxImagesName = regexp.MustCompile(`^(.*)images([-.])idx\d-ubyte(\.gz)?$`)
 
-// idxImagesIn returns the file of images to read in a folder, or "" if it has
-// none. Test images are preferred to training images.
+// idxImagesIn returns the path of the IDX images in a folder, test images before training images; "" if there are none.
 func idxImagesIn(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,7 +29,7 @@ func idxImagesIn(dir string) (string, error) {
 	if err != nil {
 		return "", fileError(err)
 	}
-	found := map[string]string{} // by prefix; the uncompressed file comes first
+	found := map[string]string{} // by prefix; uncompressed files come first in the folder
 	var prefixes []string
 	for _, e := range entries {
 		if m := idxImagesName.FindStringSubmatch(e.Name()); m != nil && found[m[1]] == "" {
@@ -58,7 +57,7 @@ func idxImagesIn(dir string) (string, error) {
 	return "", nil
 }
 
-// idxLabelsFor returns the file of labels that belongs to a file of images.
+// idxLabelsFor returns the path of the labels that belong to a file of images.
 func idxLabelsFor(images string) (string, error) {
 	dir, name := filepath.Split(images)
 	m := idxImagesName.FindStringSubmatch(name)
@@ -87,7 +86,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	}
 	defer func() {
 		if err != nil {
-			pixels.Close()
+			_ = pixels.Close()
 		}
 	}()
 	dims := pixels.dims
@@ -99,7 +98,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 			return nil, err
 		}
 	}
-	y, at, err := readLabels(ctx, labels)
+	y, labelAt, err := readLabels(ctx, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +109,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	if len(shape) == 2 {
 		shape = []int{1, shape[0], shape[1]}
 	}
-	d := &Dataset{format: "IDX", shape: shape, labels: y, labelAt: at, closer: pixels}
+	d := &Dataset{format: "IDX", shape: shape, labels: y, labelAt: labelAt, closer: pixels}
 	d.values = func(i int, dst []float32) error {
 		data := make([]byte, len(dst))
 		if err := pixels.read(data, int64(i)*int64(len(dst))); err != nil {
@@ -126,7 +125,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	return d, nil
 }
 
-// readLabels reads a file that holds labels only, and says where label i is.
+// readLabels reads a file of labels. The function returned gives the place of label i, for errors.
 func readLabels(ctx context.Context, path string) ([]int, func(i int) string, error) {
 	if strings.HasSuffix(strings.ToLower(path), ".npy") {
 		return readLabelsNPY(ctx, path)
@@ -139,7 +138,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	if len(f.dims) != 1 {
 		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
 	}
-	const bytes = 9 // of a label, as read and as int
+	const bytes = 9 // a label: as read and as int
 	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -154,7 +153,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	return labels, func(i int) string { return fmt.Sprintf("%s: byte %d", path, f.header+int64(i)) }, nil
 }
 
-// idxFile is an IDX file of bytes whose header fits its length.
+// idxFile is an IDX file of bytes. Its header agrees with its length.
 type idxFile struct {
 	contents
 	idxHeader
@@ -174,27 +173,27 @@ func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
 		err = h.check(data.size())
 	}
 	if err != nil {
-		data.Close()
+		_ = data.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &idxFile{data, h, path}, nil
 }
 
-// read reads the data from a place behind the header.
-func (f *idxFile) read(dst []byte, at int64) error {
-	if _, err := f.ReadAt(dst, f.header+at); err != nil {
-		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+at, err)
+// read reads len(dst) bytes of the data from offset on; offset 0 is the first byte after the header.
+func (f *idxFile) read(dst []byte, offset int64) error {
+	if _, err := f.ReadAt(dst, f.header+offset); err != nil {
+		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+offset, err)
 	}
 	return nil
 }
 
-// idxHeader is what stands before the data: its own length and the dimensions, none of them 0.
+// idxHeader holds the header's length in bytes and the dimensions, none of them 0.
 type idxHeader struct {
 	header int64
 	dims   []int
 }
 
-// readIDXHeader reads the header at the beginning of r, and nothing behind it.
+// readIDXHeader reads the header at the beginning of r and no byte more.
 func readIDXHeader(r io.Reader) (h idxHeader, err error) {
 	var start [4]byte
 	if n, err := io.ReadFull(r, start[:]); err != nil {
@@ -228,7 +227,7 @@ func endsWithinIDX(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// end is the length of the whole file, as the header promises; math.MaxInt64 if no file is so long.
+// end returns the length of the whole file according to the header; math.MaxInt64 if it overflows.
 func (h idxHeader) end() int64 {
 	n := int64(1)
 	for _, d := range h.dims {
@@ -240,7 +239,7 @@ func (h idxHeader) end() int64 {
 	return h.header + n
 }
 
-// check compares the length of the whole file with what the header promises.
+// check returns an error if the length of the whole file differs from end.
 func (h idxHeader) check(length int64) error {
 	switch end := h.end(); {
 	case length < end:

@@ -13,13 +13,14 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
 // openImages reads a folder with a subfolder of images for every class, or a folder of images and a file of labels.
 //
-// Classes are numbered by --class-names; else by their folders' names where all of these are numbers; else in the order
-// of the names (bytewise, as Python's sorted does).
+// Options.ClassNames numbers the classes. Without it, folders that are all named by numbers have these labels; other
+// folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" {
 		return openFlatImages(ctx, root, opt)
@@ -49,7 +50,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
 		if err == nil && len(flat) > 0 {
-			return nil, fmt.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; --labels FILE gives their labels: a table of file names and labels, or a label a line", root)
+			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line", root, param.Labels)
 		}
 		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
 	}
@@ -58,13 +59,13 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 		return nil, err
 	}
 	d.root, d.folders, d.names, d.byName = root, order.counted, names, names != nil
-	if order.warning != "" {
-		d.warnings = append(d.warnings, root+": "+order.warning)
+	if order.warning != nil {
+		d.warnings = append(d.warnings, param.Textf("%s: %s", quote.Line(root), *order.warning))
 	}
 	scaled := "channels scaled to [0,1]"
 	switch {
 	case names != nil:
-		d.addNote("%d class folders, numbered as in %s, %s", len(folders), names.from, scaled)
+		d.addNote("%d class folders, numbered as in %s, %s", len(folders), names.source, scaled)
 	case order.counted > 0:
 		d.addNote("%d classes, numbered in the order of their folders' names: %s; %s", len(folders), numbering(folders), scaled)
 	default:
@@ -73,7 +74,7 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	return d, nil
 }
 
-// numbering shows which class has which number: all of ten, or the first and the last of more.
+// numbering lists the classes with their numbers, for people: all of up to ten, else the first three and the last.
 func numbering(folders []string) string {
 	var list []string
 	for k, name := range folders {
@@ -96,7 +97,7 @@ func fileImage(path string, label int) encoded {
 	}}
 }
 
-// withoutPath takes the name off an error that begins with it; the caller puts it on again.
+// withoutPath removes the path from the front of an error; the caller adds it again.
 func withoutPath(path string, err error) error {
 	if inner := errors.Unwrap(err); inner != nil && err.Error() == path+": "+inner.Error() {
 		return inner
@@ -144,11 +145,11 @@ func imagesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// classOrder is how folders are numbered.
+// classOrder numbers the class folders.
 type classOrder struct {
 	labels  []int // of each folder
-	counted int   // how many were counted; 0: their labels are given
-	warning string
+	counted int   // folders numbered in order; 0: names give the labels
+	warning *param.Text
 }
 
 func orderClasses(root string, folders []string, names *classNames) (o classOrder, err error) {
@@ -169,7 +170,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			o.warning = "folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): --class-names FILE gives that"
+			warning := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
+			o.warning = &warning
 		}
 		return o, nil
 	}
@@ -178,13 +180,14 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	o.counted = len(folders)
 	if a, b := unnatural(folders); a != "" {
-		o.warning = fmt.Sprintf("%s is numbered before %s, as torchvision does; if the model counts otherwise, --class-names FILE gives its order",
-			quote.Name(a), quote.Name(b))
+		warning := param.Textf("%s is numbered before %s, as torchvision does; if the model counts otherwise, %s FILE gives its order",
+			quote.Name(a), quote.Name(b), param.ClassNames)
+		o.warning = &warning
 	}
 	return o, nil
 }
 
-// unnatural returns neighbours that a reader would put the other way round: class10 and class2.
+// unnatural returns the first neighbours that people would order the other way: class10, class2; "" if there are none.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")
@@ -204,8 +207,8 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// openFlatImages reads a folder of images whose labels are in a file: a table of file names and labels, or a label a
-// line for the images in the order of their names, as ImageNet's validation labels are given.
+// openFlatImages reads a folder of images with a file of labels. The file is a table of file names and labels, or has one
+// label on each line for the images in the order of their names, like ImageNet's validation labels.
 func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	files, err := imagesIn(root)
 	if err != nil {
@@ -224,7 +227,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 			return nil, fmt.Errorf("%s: %d labels for the %d images of %s", opt.Labels, len(table.cells), len(files), root)
 		}
 		if table.devkit() {
-			return nil, fmt.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, whose order is not that of models; take a list of synsets (n01440764 …) and --class-names with the model's", opt.Labels)
+			return nil, param.Errorf("%s: numbers from 1 to 1000 are the ImageNet development kit's, not the models'; take a list of synsets (n01440764 …) and give the model's by %s", opt.Labels, param.ClassNames)
 		}
 		for _, path := range files {
 			images = append(images, fileImage(path, 0))
@@ -248,15 +251,15 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 	return whole, nil
 }
 
-// imageLabels are the labels of a flat folder.
+// imageLabels holds the labels of a flat folder.
 type imageLabels struct {
 	path  string
-	names []string // of the files; nil: in their order
+	names []string // of the files; nil: labels in the order of the files
 	cells []cell
 	lines []int
 }
 
-// devkit reports whether the labels are those of ILSVRC2012_validation_ground_truth.txt.
+// devkit reports whether the labels run from 1 to 1000, as in ILSVRC2012_validation_ground_truth.txt.
 func (l imageLabels) devkit() bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range l.cells {
@@ -265,7 +268,7 @@ func (l imageLabels) devkit() bool {
 	return low == 1 && high == 1000
 }
 
-// fileColumns are what a column of file names is called.
+// fileColumns lists the usual names of a column of file names.
 var fileColumns = []string{"file", "filename", "file_name", "image", "image_id", "imageid", "path", "name", "id", "img", "image_path"}
 
 // readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
@@ -309,7 +312,7 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell is a label as it is written. Kaggle's "n03995372 85 1 499 272" is a synset and a box.
+// textCell returns a label as written. It cuts Kaggle's "n03995372 85 1 499 272", a synset and a box, to the synset.
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {
@@ -323,7 +326,8 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns tells which columns of a labels file hold the names and the labels.
+// imageColumns finds the columns of file names and labels in the first line of a labels file; file is −1 if the line is
+// one label.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -354,7 +358,7 @@ func imageColumns(record []string, chosen string) (file, label int, header bool,
 	return file, label, true, nil
 }
 
-// twoColumns refuses a table without a header that is not a file's name and its label.
+// twoColumns refuses a table without header unless its columns are a file name and a label.
 func twoColumns(file int, record []string, chosen string) error {
 	if file != 0 || len(record) != 2 || chosen != "" {
 		return errors.New("want a file name and a label, or a header with the columns filename and label")
@@ -362,7 +366,7 @@ func twoColumns(file int, record []string, chosen string) error {
 	return nil
 }
 
-// match finds the files that a table names, with or without their suffix, in the table's order.
+// match returns the images that a table names, with or without suffix, in the table's order.
 func (l imageLabels) match(root string, files []string) ([]encoded, error) {
 	byName := map[string]string{}
 	for _, path := range files {

@@ -19,13 +19,15 @@ import (
 	_ "golang.org/x/image/bmp"
 	_ "golang.org/x/image/webp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
-// encoded is an image in its file's format, and what is known of it before it is decoded.
+// encoded is an image in its file's format, with the facts that its header gives.
 type encoded struct {
 	name  string
 	label int
-	// open opens the image's bytes, from their beginning. size is how many they are.
+	// open opens the image's bytes; size is their number.
 	open func() (r io.ReadCloser, size int64, err error)
 
 	width, height int
@@ -34,20 +36,20 @@ type encoded struct {
 	digest        [sha256.Size]byte // of the file
 }
 
-// The most that an image may have: a damaged header must not claim all memory. No encoder writes a file larger than
-// its pixels, of at most 8 bytes, and a little more.
+// Limits on an image, so that a damaged header cannot claim all memory. An encoder writes at most 8 bytes for a pixel and
+// a little more.
 const (
 	maxPixels    = 1 << 26
 	maxImageFile = 8*maxPixels + 1<<20
 )
 
-// imageSuffixes are those of the formats that are decoded, unreadSuffixes of some that are not.
+// imageSuffixes lists the suffixes of the formats that are decoded, unreadSuffixes common ones that are not.
 var (
 	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}
 )
 
-// isImage refuses an image of a format that is not decoded, and reports whether a name is that of an image.
+// isImage reports whether the name has an image's suffix. It returns an error for image formats that are not decoded.
 func isImage(name string) (bool, error) {
 	lower := strings.ToLower(filepath.Base(name))
 	if strings.HasPrefix(lower, ".") {
@@ -59,11 +61,11 @@ func isImage(name string) (bool, error) {
 	return hasSuffix(lower, imageSuffixes), nil
 }
 
-// assemble makes a dataset of images. If all are grey, they have one channel, otherwise three. As Pillow's
-// convert("RGB") does, grey is repeated and transparency dropped. Values are divided by 255, in 16-bit images by 65,535.
+// assemble makes a dataset of images: one channel if all are grey, else three. Like Pillow's convert("RGB") it repeats
+// grey and drops transparency. Values are divided by 255, in 16-bit images by 65,535.
 //
-// Files are read once to check their sizes and for the digest; an image is decoded each time it is asked for, from
-// bytes of the same digest.
+// It reads the files once, to check their sizes and for the digest. An image is decoded at each request, from bytes of
+// the same digest.
 func assemble(ctx context.Context, format string, images []encoded, opt Options) (*Dataset, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -102,8 +104,8 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 		if h, w, err := finalSize(f, opt); err != nil {
 			return nil, err
 		} else if h != height || w != width {
-			return nil, fmt.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained: --resize 256 --crop 224",
-				f.name, w, h, first.name, width, height)
+			return nil, param.Errorf("%s: %d×%d pixels, but %s has %d×%d; resize and crop the images as the model was trained: %s 256 %s 224",
+				f.name, w, h, first.name, width, height, param.Resize, param.Crop)
 		}
 		grey, deep = grey && f.grey, deep || f.deep
 		labels[i] = f.label
@@ -126,7 +128,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 		d.addNote("%s", opt.resizing())
 	}
 	d.sum = hex.EncodeToString(hash.Sum(nil))
-	channels := d.shape[0] // the dataset's own may change
+	channels := d.shape[0] // FitChannels may change d.shape
 	d.values = func(i int, dst []float32) error {
 		if err := images[i].decode(dst, channels, opt); err != nil {
 			return fmt.Errorf("%s: %w", images[i].name, err)
@@ -136,7 +138,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 	return d, nil
 }
 
-// finalSize is the size of an image after Resize and Crop.
+// finalSize returns the size of an image after Resize and Crop, in pixels.
 func finalSize(f *encoded, opt Options) (height, width int, err error) {
 	if opt.resizes() && f.deep {
 		return 0, 0, fmt.Errorf("%s: has more than 8 bits a channel; only images of bytes are resized and cropped", f.name)
@@ -148,7 +150,7 @@ func finalSize(f *encoded, opt Options) (height, width int, err error) {
 	return height, width, err
 }
 
-// inspect reads the image and fills in what its first bytes say.
+// inspect reads the image's bytes and sets width, height, grey, deep, size and digest.
 func (f *encoded) inspect() error {
 	r, size, err := f.open()
 	if err != nil {
@@ -184,7 +186,7 @@ func (f *encoded) inspect() error {
 	return nil
 }
 
-// read returns the image's bytes, which must be those that were inspected.
+// read returns the image's bytes, or errChanged if they differ from the bytes that inspect read.
 func (f *encoded) read() ([]byte, error) {
 	r, size, err := f.open()
 	if err != nil {
@@ -216,7 +218,7 @@ func (f *encoded) decode(dst []float32, channels int, opt Options) error {
 	}
 	b := img.Bounds()
 	if b.Dx() != f.width || b.Dy() != f.height {
-		return fmt.Errorf("has not the %d×%d pixels that its header says", f.width, f.height)
+		return fmt.Errorf("does not have the %d×%d pixels of its header", f.width, f.height)
 	}
 	if !opt.resizes() {
 		pixelValues(dst, img, format, channels)
@@ -255,8 +257,7 @@ func pixelValues(dst []float32, img image.Image, format string, channels int) {
 	}
 }
 
-// rgb returns a pixel's channels without regard to its transparency, which
-// color.Color's RGBA would multiply in.
+// rgb returns a pixel's channels without its transparency, which color.Color's RGBA would multiply in.
 func rgb(img image.Image, x, y int) (r, g, b float32) {
 	switch img := img.(type) {
 	case *image.Gray:

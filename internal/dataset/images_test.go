@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// pillow is what Pillow reads of testdata/formats and what it resizes testdata/resize to.
+// pillow holds the pixels that Pillow reads from testdata/formats, and its resized testdata/resize.
 type pillow struct {
 	Formats map[string][]int
 	Resize  []struct {
@@ -51,7 +51,7 @@ func compareLevels(t *testing.T, what string, values []float32, levels []int) {
 	}
 }
 
-// TestImageFormats compares BMP and WebP, lossy, lossless and with transparency, with what Pillow reads: every level.
+// TestImageFormats compares every level of BMP and WebP (lossy, lossless, with transparency) with Pillow.
 func TestImageFormats(t *testing.T) {
 	want := readPillow(t).Formats
 	n := 0
@@ -76,7 +76,7 @@ func TestImageFormats(t *testing.T) {
 	}
 }
 
-// TestResize compares with Pillow's resize and torchvision's crop: every level, for images in a folder and for arrays.
+// TestResize compares every level with Pillow's resize and torchvision's crop, for images in a folder and for arrays.
 func TestResize(t *testing.T) {
 	for _, c := range readPillow(t).Resize {
 		what := fmt.Sprintf("resize %s %s crop %d", c.Resize, c.Interpolation, c.Crop)
@@ -105,7 +105,7 @@ func TestResize(t *testing.T) {
 		}
 		plain := mustOpen(t, "testdata/resize")
 		if plain.SHA256() == d.SHA256() {
-			t.Errorf("%s: the digest is that of the images as they are", what)
+			t.Errorf("%s: the digest does not depend on the resizing", what)
 		}
 		if err := plain.resize(opt); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestChannels(t *testing.T) {
 	compareLevels(t, "colours", e.Values, []int{0, 9, 0, 9, 0, 9})
 }
 
-// TestDeepImages checks that images of 16 bits a channel are not said to be bytes.
+// TestDeepImages checks that Bytes is false for images of 16 bits a channel.
 func TestDeepImages(t *testing.T) {
 	dir := t.TempDir()
 	m := image.NewGray16(image.Rect(0, 0, 2, 1))
@@ -160,8 +160,8 @@ func TestDeepImages(t *testing.T) {
 	}
 }
 
-// TestPhotographs compares with Pillow on photographs, where RSCERT_PILLOW names a folder of them with the results of
-// Pillow beside them: NAME.png and NAME.SIZE.INTERPOLATION.png.
+// TestPhotographs compares with Pillow on photographs if RSCERT_PILLOW names a folder of them, with Pillow's results beside
+// each: NAME.png and NAME.SIZE.INTERPOLATION.png.
 func TestPhotographs(t *testing.T) {
 	dir := os.Getenv("RSCERT_PILLOW")
 	if dir == "" {

@@ -2,11 +2,9 @@ package dataset
 
 import "image"
 
-// Models are trained on images that Pillow or OpenCV decoded, which is to say
-// libjpeg, and JPEG leaves it to the decoder how colour planes of half the
-// resolution are enlarged. image/jpeg repeats each sample; libjpeg interpolates
-// ("fancy upsampling", a triangle filter in integers), which differs by tens of
-// levels at edges between colours. rscert does as libjpeg does.
+// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG leaves the enlargement of colour planes of
+// half the resolution to the decoder: image/jpeg repeats each sample, libjpeg interpolates ("fancy upsampling", a triangle
+// filter in integers). The two differ by tens of levels at edges between colours. rscert follows libjpeg.
 
 // jpegRGB fills dst, [3,H,W], with the colours of a decoded JPEG image.
 func jpegRGB(dst []float32, img *image.YCbCr) {
@@ -26,10 +24,9 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// enlarge returns a colour plane at the image's resolution, [H,W]. Planes of
-// half the width, and of half the width and height, are interpolated with
-// weights ¾ and ¼ a direction, with libjpeg's rounding, which alternates, and
-// its exception for the narrowest images; samples of rarer ratios are repeated.
+// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
+// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg it alternates the rounding
+// and repeats samples in the narrowest images and for rarer ratios.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)
@@ -43,7 +40,7 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 		}
 		return out
 	}
-	column := make([]int, half) // of weight 4 in 4:2:0, 1 in 4:2:2
+	column := make([]int, half) // samples times 4 in 4:2:0, times 1 in 4:2:2
 	for y := range h {
 		scale, down, up := enlargeColumn(column, img, plane, y)
 		for x := range w {
@@ -58,8 +55,8 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	return out
 }
 
-// enlargeColumn fills column with the samples of line y, and returns log₂ of the weight of the result and what rounds
-// x to the right and to the left.
+// enlargeColumn fills column with the samples of line y. It returns log₂ of the result's weight, and the terms that round
+// odd (down) and even (up) pixels.
 func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
 	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
 		for i := range column {

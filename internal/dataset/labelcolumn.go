@@ -10,24 +10,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Which column of a table holds the labels is told from its header or from --label-column. Without either it is the
-// first, if that looks like labels and the last does not: a wrong guess is not seen in the numbers that come of it.
+// The header or Options.LabelColumn tells the column of labels. Without either it is the first column, provided that it
+// looks like labels and the last does not. Other tables are refused, because nothing would reveal a wrong guess.
 
-// labelNames are what a column of labels is called.
+// labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
 
-// indexNames are what pandas and people call a column that counts the rows.
+// indexNames lists the names that pandas and people give to a column that counts the rows.
 var indexNames = []string{"", "unnamed: 0", "index", "idx", "id"}
 
 func named(header string, names []string) bool {
 	return slices.Contains(names, strings.ToLower(header))
 }
 
-// isHeader reports whether the first line names the columns. A line is not dropped because its label is damaged or is a
-// name: in a header no field is a number, or those that are count the columns, as pandas has them do.
+// isHeader reports whether the first line names the columns. In a header no field is a number, or the numbers count the
+// columns, as pandas writes them. So an example with a damaged label, or a name as label, is no header.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -48,7 +49,7 @@ func isHeader(record []string) (bool, error) {
 	}
 	first := next - numbers
 	counting = counting && (first == 0 || first == 1)
-	const clear = 8 // so many numbers in a row are no example
+	const clear = 8 // at least 8 values 0, 1, 2, … are a header, not an example
 	switch {
 	case numbers == 0:
 		return true, nil
@@ -60,7 +61,7 @@ func isHeader(record []string) (bool, error) {
 	return counting && first == 0 && numbers >= clear, nil
 }
 
-// watchedColumns are the columns that may hold the labels.
+// watchedColumns returns the columns that may hold the labels, ascending.
 func watchedColumns(header []string, columns int, chosen string) ([]int, error) {
 	last := columns - 1
 	switch {
@@ -84,8 +85,8 @@ func watchedColumns(header []string, columns int, chosen string) ([]int, error) 
 	case len(labels) == 1:
 		return labels, nil
 	case len(labels) > 1:
-		return nil, fmt.Errorf("columns %s and %s may both be the labels; choose by --label-column NAME",
-			quote.Field(header[labels[0]]), quote.Field(header[labels[1]]))
+		return nil, param.Errorf("columns %s and %s may both be the labels; choose by %s NAME",
+			quote.Field(header[labels[0]]), quote.Field(header[labels[1]]), param.LabelColumn)
 	case len(oneHot(header)) > 0:
 		return nil, nil
 	}
@@ -104,11 +105,11 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	case err == nil && k >= 0 && k < columns:
 		return k, nil
 	case err == nil:
-		return 0, fmt.Errorf("--label-column %d: the columns are 0 to %d", k, columns-1)
+		return 0, param.Errorf("%s %d: the columns are 0 to %d", param.LabelColumn, k, columns-1)
 	case header == nil:
-		return 0, fmt.Errorf("--label-column %s: the first line is no header; want first, last, none or an index from 0", quote.Name(chosen))
+		return 0, param.Errorf("%s %s: the first line is no header; want first, last, none or an index from 0", param.LabelColumn, quote.Name(chosen))
 	}
-	return 0, fmt.Errorf("--label-column %s: no column has this name", quote.Name(chosen))
+	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
 // oneHot returns the columns label_0, label_1, … (or class, target, y), as pandas.get_dummies writes labels.
@@ -129,7 +130,7 @@ func oneHot(header []string) (columns []int) {
 	return columns
 }
 
-// takeLabels gives d its labels and returns the columns that hold no values.
+// takeLabels sets d.labels and returns the columns that hold no values.
 func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err error) {
 	index, err := t.indexColumn()
 	if err != nil {
@@ -176,19 +177,19 @@ func (t *csvTable) columnName(k int) string {
 	return name
 }
 
-// takeOtherLabels reads the labels from a file of their own.
+// takeOtherLabels reads the labels from the file Options.Labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
-	labels, at, err := readLabels(ctx, t.opt.Labels)
+	labels, labelAt, err := readLabels(ctx, t.opt.Labels)
 	if err == nil && len(labels) != len(t.rows) {
 		err = fmt.Errorf("%s: %d labels for the %d rows of %s", t.opt.Labels, len(labels), len(t.rows), t.path)
 	}
-	d.labels, d.labelAt = labels, at
+	d.labels, d.labelAt = labels, labelAt
 	d.addNote("labels of %s", filepath.Base(t.opt.Labels))
 	return err
 }
 
-// indexColumn returns the column that counts the rows, as pandas writes it first, or −1. A column of that name that
-// does not count is refused: it would be taken for a value.
+// indexColumn returns the first column if it counts the rows, as pandas writes it, else −1. It refuses a first column
+// with an index's name that does not count: reading it as a value would be wrong.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -200,7 +201,7 @@ func (t *csvTable) indexColumn() (int, error) {
 		t.path, t.rows[0].line, quote.Field(t.header[0]))
 }
 
-// counts reports whether a column is 0, 1, 2, … or 1, 2, 3, ….
+// counts reports whether column k is 0, 1, 2, … or 1, 2, 3, ….
 func (t *csvTable) counts(k int) bool {
 	first := t.rows[0].values[k]
 	for i, row := range t.rows {
@@ -211,50 +212,51 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && len(t.rows) > 1
 }
 
-// fewRows may well be labelled 0, 1, 2, … in this order: one example of each class.
+// fewRows: a table of at most this many rows may hold one example of each class, labelled 0, 1, 2, … in order.
 const fewRows = 10
 
-// guess returns which of the first and the last column, t.watched, holds the labels. index is one that does not.
+// guess returns the position in t.watched, the first and the last column, of the labels. index is the column that counts
+// the rows, or −1.
 func (t *csvTable) guess(index int) (int, error) {
-	const settle = "; say which by --label-column first, last, NAME or INDEX"
+	settle := param.Textf("; say which by %s first, last, NAME or INDEX", param.LabelColumn)
 	first, last := t.candidate(0), t.candidate(1)
 	switch {
 	case index == 0:
-		return 0, fmt.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
+		return 0, param.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
 	case !first.whole && first.named && last.named && len(t.rows) > 1:
-		return 0, fmt.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
 	case !first.whole && (last.named || last.whole && last.distinct > 1):
-		return 0, fmt.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
+		return 0, param.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
 	case !first.whole && !first.named:
-		return 0, fmt.Errorf("%s: line %d: label %w; if the first column does not hold the labels, --label-column says which does",
-			t.path, t.rows[first.row].line, first.damaged)
+		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
+			t.path, t.rows[first.row].line, first.damaged, param.LabelColumn)
 	case first.named:
-		return 0, nil // labelsOf knows names
+		return 0, nil // labelsOf reads names
 	case last.named:
-		return 0, fmt.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
+		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
 	case t.header == nil && len(t.rows) > fewRows && t.counts(0):
-		return 0, fmt.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
+		return 0, param.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
 	case last.rivals(first):
-		return 0, fmt.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
+		return 0, param.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
 	}
 	return 0, nil
 }
 
-// candidate is what the cells of a watched column look like.
+// candidate describes the cells of a watched column.
 type candidate struct {
-	named    bool // not numbers
-	whole    bool // whole numbers from 0 up
-	damaged  error
-	row      int  // of damaged
-	dense    bool // these are at least two, and all from 0 or 1 to top
+	named    bool  // not numbers
+	whole    bool  // whole numbers from 0 up
+	damaged  error // the first cell that is not a whole number
+	row      int   // of damaged
+	dense    bool  // at least two values occur, and all from 0 or 1 to top
 	top      int
 	distinct int
 }
 
-// rivals reports whether the last column may be the labels as well as the first. Labels are dense where there are enough
-// rows, and far fewer than the bytes of a pixel, of which the last column of an image may be all.
+// rivals reports whether the last column looks as much like labels as the first. With enough rows labels are dense, and
+// they have far fewer values than a pixel's bytes, which the last column of an image may all take.
 func (c candidate) rivals(first candidate) bool {
-	const pixels = 20 // times as many values as labels: 256 of a byte to 10 classes
+	const pixels = 20 // a byte has about 20 times as many values as 10 classes
 	if !c.whole || c.distinct < 2 {
 		return false
 	}
@@ -295,7 +297,7 @@ func (t *csvTable) candidate(w int) candidate {
 
 func (c cell) String() string { return quote.Field(c.text) }
 
-// label is the field as a class number. It accepts 7 and, because numpy.savetxt writes it, 7.0e+00.
+// label returns the field as a class number. It accepts 7 and numpy.savetxt's 7.0e+00.
 func (c cell) label() (int, error) {
 	if math.IsNaN(c.number) {
 		return 0, fmt.Errorf("%s is not a number", c)
@@ -307,7 +309,7 @@ func (c cell) label() (int, error) {
 	return label, nil
 }
 
-// labelsOf gives d the labels of a watched column, by number or by name.
+// labelsOf sets d.labels from the w-th watched column, by number or by name.
 func (t *csvTable) labelsOf(d *Dataset, w int) error {
 	texts := make([]cell, len(t.rows))
 	for i, row := range t.rows {
@@ -316,8 +318,8 @@ func (t *csvTable) labelsOf(d *Dataset, w int) error {
 	return d.setLabels(texts, t.opt)
 }
 
-// setLabels turns labels as they are written into class numbers: by name if all are names that --class-names has, else
-// by number. d.labelAt is set.
+// setLabels sets d.labels from labels as written: by name if Options.ClassNames has all of them, else by number. d.labelAt
+// must be set before.
 func (d *Dataset) setLabels(cells []cell, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -343,7 +345,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 	}
 	if names != nil && unnamed == nil {
 		d.byName = true
-		d.addNote("classes in the order of %s", filepath.Base(names.from))
+		d.addNote("classes in the order of %s", filepath.Base(names.source))
 		return nil
 	}
 	for i, c := range cells {
@@ -352,7 +354,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 			return unnamed
 		case math.IsNaN(c.number):
 			_, err := c.label()
-			return fmt.Errorf("%s: label %w; if labels are names, --class-names FILE gives those of the model in its order", d.labelAt(i), err)
+			return param.Errorf("%s: label %w; if labels are names, %s FILE gives the model's classes in its order", d.labelAt(i), err, param.ClassNames)
 		}
 		label, err := c.label()
 		if err != nil {
@@ -363,7 +365,7 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 	return nil
 }
 
-// oneHotLabels are the positions of the 1 among the zeros of columns.
+// oneHotLabels returns, for every row, the position of the 1 among the columns.
 func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	labels := make([]int, len(t.rows))
 	for i, row := range t.rows {
@@ -376,19 +378,19 @@ func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	return labels, nil
 }
 
-// hot is the position of the only 1 among n values, the others of which are 0.
+// hot returns the position of the only 1 among n values. It returns an error unless all others are 0.
 func hot(n int, value func(int) float64) (int, error) {
-	at := -1
+	one := -1
 	for j := range n {
 		switch v := value(j); {
-		case v == 1 && at < 0:
-			at = j
+		case v == 1 && one < 0:
+			one = j
 		case v != 0:
 			return 0, fmt.Errorf("a label by columns is one 1 among zeros, and column %d of it has %v", j, v)
 		}
 	}
-	if at < 0 {
+	if one < 0 {
 		return 0, errors.New("a label by columns is one 1 among zeros, and this is all zeros")
 	}
-	return at, nil
+	return one, nil
 }

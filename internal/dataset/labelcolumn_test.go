@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
-// TestLabelColumn tells labels from values, or refuses to, in the tables that people have.
+// TestLabelColumn finds the labels in the tables that people have, or refuses unclear ones.
 func TestLabelColumn(t *testing.T) {
 	names := "cat\ndog\n"
 	for name, c := range map[string]struct {
@@ -23,11 +25,11 @@ func TestLabelColumn(t *testing.T) {
 		"named last":         {text: "p0,p1,label\n0,255,7\n0,3,1\n", labels: []int{7, 1}, first: []float32{0, 1}},
 		"named between":      {text: "a,Target,b\n0.5,7,2\n0.5,1,3\n", labels: []int{7, 1}, first: []float32{.5, 2}},
 		"numbers and label":  {text: "0,1,label\n0.5,2,7\n0.5,3,1\n", labels: []int{7, 1}, first: []float32{.5, 2}},
-		"two names":          {text: "class,label,a\n0,1,2\n", want: "line 1: columns \"class\" and \"label\" may both be the labels; choose by --label-column NAME"},
+		"two names":          {text: "class,label,a\n0,1,2\n", want: "line 1: columns \"class\" and \"label\" may both be the labels; choose by label-column NAME"},
 		"two names settled":  {text: "class,label,a\n0,1,.5\n", opt: Options{LabelColumn: "label"}, labels: []int{1}, first: []float32{0, .5}},
 		"first":              {text: "7,0.5,2.5\n1,0.5,3.5\n", labels: []int{7, 1}, first: []float32{.5, 2.5}},
 		"first, bytes":       {text: "7,0,255,200\n1,9,4,20\n", labels: []int{7, 1}, first: []float32{0, 1, 200. / 255}},
-		"last, floats":       {text: "0.5,2.5,7\n0.5,3.5,1\n", want: "line 1: label \"0.5\" is not an integer; the last column looks like the labels; say which by --label-column"},
+		"last, floats":       {text: "0.5,2.5,7\n0.5,3.5,1\n", want: "line 1: label \"0.5\" is not an integer; the last column looks like the labels; say which by label-column"},
 		"last, settled":      {text: "0.5,2.5,7\n0.5,3.5,1\n", opt: Options{LabelColumn: "last"}, labels: []int{7, 1}, first: []float32{.5, 2.5}},
 		"last by index":      {text: "0.5,2.5,7\n0.5,3.5,1\n", opt: Options{LabelColumn: "2"}, labels: []int{7, 1}, first: []float32{.5, 2.5}},
 		"last, dark pixels":  {text: "0,9,7\n0,8,1\n0,7,4\n", want: "the first and the last column both look like labels"},
@@ -43,7 +45,7 @@ func TestLabelColumn(t *testing.T) {
 		"index, no label":    {text: ",a,b\n0,.5,7\n1,.25,1\n", want: "no column is called label, class, target or y"},
 		"shuffled index":     {text: ",a,label\n5,.5,7\n1,.25,1\n", want: "line 2: column \"\" seems to be an index"},
 		"shuffled id":        {text: "id,a,label\n5,.5,7\n1,.25,1\n", want: "column \"id\" seems to be an index"},
-		"names":              {text: "label,a\ndog,.5\ncat,.25\n", want: "line 2: label \"dog\" is not a number; if labels are names, --class-names FILE"},
+		"names":              {text: "label,a\ndog,.5\ncat,.25\n", want: "line 2: label \"dog\" is not a number; if labels are names, class-names FILE"},
 		"names settled":      {text: "label,a\ndog,.5\ncat,.25\n", opt: Options{ClassNames: names}, labels: []int{1, 0}, first: []float32{.5}},
 		"names, no header":   {text: "dog,.5\ncat,.25\n", opt: Options{ClassNames: names}, labels: []int{1, 0}, first: []float32{.5}},
 		"an unknown name":    {text: "label,a\ndog,.5\ncow,.25\n", opt: Options{ClassNames: names}, want: "line 3: label \"cow\" is not among the 2 class names"},
@@ -53,7 +55,7 @@ func TestLabelColumn(t *testing.T) {
 		"one-hot, two":       {text: "a,y_0,y_1\n.5,1,1\n", want: "line 2: a label by columns is one 1 among zeros"},
 		"one-hot, none":      {text: "a,y_0,y_1\n.5,0,0\n", want: "this is all zeros"},
 		"from 1":             {text: "label,a\n2,.5\n1,.25\n", opt: Options{FirstLabel: 1}, labels: []int{1, 0}, first: []float32{.5}},
-		"from 1, but 0":      {text: "label,a\n2,.5\n0,.25\n", opt: Options{FirstLabel: 1}, want: "line 3: label 0, but --first-label is 1"},
+		"from 1, but 0":      {text: "label,a\n2,.5\n0,.25\n", opt: Options{FirstLabel: 1}, want: "line 3: label 0, but first-label is 1"},
 		"semicolons":         {text: "a;b;label\n0.5;2;7\n", labels: []int{7}, first: []float32{.5, 2}},
 		"decimal commas":     {text: "a;b;label\n0,5;2;7\n", want: "write decimal points, not commas"},
 		"tabs":               {file: "d.tsv", text: "a\tb\tlabel\n0.5\t2\t7\n", labels: []int{7}, first: []float32{.5, 2}},
@@ -82,7 +84,7 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns: the names of the values, without those of labels and indices.
+// TestColumns: Columns names the values, not labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},
@@ -127,20 +129,22 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne names the flag where labels run from 1 to the number of classes, and warns where they may.
+// TestLabelsFromOne: the error for labels from 1 to the number of classes names the parameter, as the front end spells it.
+// Labels that only may count from 1 give a warning.
 func TestLabelsFromOne(t *testing.T) {
+	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "d.csv"), []byte("label,a\n2,.5\n1,.25\n"))
 	d := mustOpen(t, path)
-	if err := d.CheckLabels(2); err == nil || !strings.Contains(err.Error(), "--first-label 1") {
+	if err := d.CheckLabels(2); err == nil || !strings.Contains(param.Spell(err, flag), "--first-label 1") {
 		t.Errorf("error %v", err)
 	}
-	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0], "--first-label 1") {
-		t.Errorf("warnings %q", w)
+	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Spell(flag), "--first-label 1") {
+		t.Errorf("warnings %v", w)
 	}
 }
 
-// TestClassNames reads the lists of names that are passed around.
+// TestClassNames reads the common forms of lists of names.
 func TestClassNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
@@ -191,14 +195,14 @@ func TestClassFolders(t *testing.T) {
 		write(t, filepath.Join(dir, "d", class, fmt.Sprintf("%d.png", k)), png)
 	}
 	d := mustOpen(t, filepath.Join(dir, "d"))
-	if err := d.CheckLabels(3); err == nil || !strings.Contains(err.Error(), "2 class folders, but the model has 3 classes") || !strings.Contains(err.Error(), "--class-names") {
+	if err := d.CheckLabels(3); err == nil || !strings.Contains(err.Error(), "2 class folders, but the model has 3 classes") || !strings.Contains(err.Error(), "class-names") {
 		t.Errorf("error %v", err)
 	}
 	if err := d.CheckLabels(2); err != nil {
 		t.Error(err)
 	}
-	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0], "class10 is numbered before class2") {
-		t.Errorf("warnings %q", w)
+	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Spell(param.Plain), "class10 is numbered before class2") {
+		t.Errorf("warnings %v", w)
 	}
 	if !d.SortedByLabel() || !strings.Contains(d.Note(), "0 class10, 1 class2") {
 		t.Errorf("note %q, sorted %v", d.Note(), d.SortedByLabel())
@@ -237,7 +241,7 @@ func TestFlatFolder(t *testing.T) {
 		"no header":      {text: "b.png,4\na.png,1\n", labels: []int{4, 1}},
 		"no suffix":      {text: "ImageId,PredictionString\nb,n01440764 85 1 499 272\na,n01443537 1 2 3 4 n01443537 5 6 7 8\n", names: names, labels: []int{0, 1}},
 		"lines":          {text: "n01443537\nn01440764\n", names: names, labels: []int{1, 0}},
-		"lines, names":   {text: "n01443537\nn01440764\n", want: "line 1: label \"n01443537\" is not a number; if labels are names, --class-names"},
+		"lines, names":   {text: "n01443537\nn01440764\n", want: "line 1: label \"n01443537\" is not a number; if labels are names, class-names"},
 		"column":         {text: "image,fine,coarse\na.png,5,1\nb.png,6,2\n", column: "fine", labels: []int{5, 6}},
 		"devkit":         {text: "1000\n1\n", want: "development kit's"},
 		"too few lines":  {text: "1\n", want: "1 labels for the 2 images"},
@@ -265,7 +269,7 @@ func TestFlatFolder(t *testing.T) {
 	}
 }
 
-// TestRemedies names what to do with formats that are not read.
+// TestRemedies: errors on unknown formats say how to convert the file.
 func TestRemedies(t *testing.T) {
 	for name, want := range map[string]string{
 		"data.pt": "numpy.savez", "data.h5": "h5py", "test.tar.gz": "unpack", "data.arrow": "to_parquet", "data.mat": "loadmat",

@@ -11,9 +11,10 @@ import (
 	"github.com/x448/float16"
 )
 
-// LatticeKind says of which lattice values are points, Step·k for integers k.
+// LatticeKind names a lattice Step·k, k an integer.
 type LatticeKind uint8
 
+// The kinds of lattices.
 const (
 	NoLattice     LatticeKind = iota // any floats
 	ByteLattice                      // k/255, k = 0 … 255
@@ -23,23 +24,22 @@ const (
 
 // Lattice describes the values of a dataset.
 //
-// For k/255 and k/65535 the values in the file are roundings of the lattice points, from which k is recovered without
-// doubt; what is certified is the real vector k/255 and the vectors k′/255 near it, that is images of bytes, and a
-// model is given values that come of k, never the file's. So the rounding in the file costs nothing. Whoever reads a
-// certificate as one about the distance of two such float32 files as real vectors must take
-// off the radius what both roundings can amount to: FileRounding.
+// For k/255 and k/65535 the file's values are roundings of the lattice points and determine k. The certificate is about
+// the real vector k/255 and its neighbours k′/255, that is images of bytes, and the model receives values computed from
+// k, never the file's. So the rounding in the file costs nothing. To read a certificate as a statement on the distance
+// between the float32 vectors of two such files, subtract FileRounding from the radius: it bounds both roundings.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
 	Low, High float32  // least and greatest value
 	exponent  int      // of BinaryLattice: Step = 2^exponent
-	rounding  float64  // the most by which the file's way of writing Step·k misses it
-	// Rounded says that the file holds float64 numbers that are no float32. They are on k/255 and k/65535 if their
-	// float32 are, since k is known; on a power of two only if all are names of their float32 (isNamed).
+	rounding  float64  // bound on |value in the file − Step·k|
+	// Rounded: the file holds float64 numbers that are not float32. They are on k/255 or k/65535 if their float32 are,
+	// since k is known; on k/2ᵉ only if all are usual spellings of their float32 (isNamed).
 	Rounded bool
 }
 
-// String is the line that is printed.
+// String describes the lattice in a few words, for people.
 func (l Lattice) String() string {
 	switch l.Kind {
 	case ByteLattice:
@@ -53,7 +53,7 @@ func (l Lattice) String() string {
 	}
 }
 
-// Index returns the k of a value on the lattice: x = Step·k, up to the file's rounding.
+// Index returns k for a value x = Step·k, up to the file's rounding. It panics for NoLattice.
 func (l Lattice) Index(x float32) int {
 	switch l.Kind {
 	case ByteLattice:
@@ -67,8 +67,8 @@ func (l Lattice) Index(x float32) int {
 	}
 }
 
-// FileRounding is how far apart, beyond their distance as lattice points, two vectors of n values can be that are
-// written as this file writes them. Rounded up; 0 where the file's values are the points.
+// FileRounding bounds ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file, and their lattice
+// points p, p′: 2√n times the rounding of a value, rounded up. It is 0 if the file's values are the points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -76,8 +76,8 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding is how far n values between Low and High can be from the float64 numbers in a file that they are the
-// nearest float32 of: √n·2⁻²⁴·max(|Low|, |High|), rounded up; 0 if the file holds float32.
+// ReadingRounding bounds the L2 distance between n float64 numbers in the file and their nearest float32 between Low and
+// High: √n·2⁻²⁴·max(|Low|, |High|), rounded up; 0 if the file holds float32.
 func (l Lattice) ReadingRounding(n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -86,11 +86,10 @@ func (l Lattice) ReadingRounding(n int) float64 {
 	return math.Sqrt(float64(n)) * span * 0x1p-24 * (1 + 0x1p-50)
 }
 
-// Lattice tells on which lattice the values are. Bytes are known to be on k/255; of other values all examples are
-// read, and they are on k/255 if they can be; else on k/65535, unless all are multiples of 2⁻¹⁵; else the coarsest k/2ᵉ, if the values are fewer than 2²⁰ steps from 0 and
-// the file's numbers are float32 or names of them. (0 and 1 alone are on
-// all of them, and then an adversary who can set any byte is the stronger one.) Values of float16 from 2⁻⁵ up are on
-// k/2¹⁵.
+// Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the first
+// lattice that holds all values: k/255; k/65535, unless all are multiples of 2⁻¹⁵; the coarsest k/2ᵉ, if the values are
+// less than 2²⁰ steps from 0 and the file's numbers are float32 or usual spellings of float32. (Zeros and ones are on all
+// three; k/255 allows the strongest adversary, who sets any byte.) Float16 values from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	if d.bytes && ctx.Err() == nil {
 		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
@@ -121,15 +120,15 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	return r.lattice(), nil
 }
 
-// recogniser looks at values one by one.
+// recogniser finds a lattice from values added one by one.
 type recogniser struct {
 	seen, notZero      bool
 	low, high          float32
 	notBytes, notWords bool
-	rounding           float64 // of the bytes
-	exponent           int     // of the lowest bit of the values that are not 0
-	missed             float64 // the farthest that a value is from the float64 in the file
-	odd                bool    // a float64 in the file is no name of its float32
+	rounding           float64 // largest rounding of bytes
+	exponent           int     // of the lowest bit set in any value
+	missed             float64 // largest |float64 in the file − value|
+	odd                bool    // a float64 in the file is not a usual spelling of its float32
 }
 
 func (r *recogniser) add(values []float32) {
@@ -151,8 +150,8 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps is how far from 0 the values of a binary lattice may be. Any float32 are multiples of some power of
-// two; with 2²³ steps or more it is their own grid, and one much finer than the noise is of no use.
+// maxBinarySteps bounds |k| on a binary lattice. All float32 are multiples of some power of two; with 2²³ steps or more
+// that lattice is only the grid of float32, and a lattice much finer than the noise is useless.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
@@ -171,9 +170,9 @@ func (r *recogniser) lattice() Lattice {
 	return l
 }
 
-// byteRounding reports whether x is how a program writes k/255 for a byte k, and by how much that may miss it: divided
-// in float32 (PyTorch, NumPy, rscert), half a unit of float32 below 1; multiplied by the float32 1/255 (JAX,
-// TensorFlow), which is off by 2⁻³² at most; or the quotient in float16.
+// byteRounding reports whether x is k/255, for a byte k, as programs compute it, and bounds |x − k/255|. They divide in
+// float32 (PyTorch, NumPy, rscert; error half a unit of float32 below 1), multiply by the float32 1/255 (JAX, TensorFlow;
+// that factor is off by at most 2⁻³²), or round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {
@@ -197,7 +196,7 @@ func isWord(x float32) bool {
 	return 0 <= k && k <= 65535 && x == k/65535
 }
 
-// lowestBit is the greatest e such that x ≠ 0 is a multiple of 2ᵉ.
+// lowestBit returns the greatest e such that 2ᵉ divides x ≠ 0.
 func lowestBit(x float32) int {
 	fraction, e := math.Frexp(float64(x)) // fraction·2⁵³ is an integer
 	return e - 53 + bits.TrailingZeros64(uint64(math.Abs(math.Ldexp(fraction, 53))))

@@ -17,7 +17,7 @@ func latticeOf(values ...float32) Lattice {
 	return r.lattice()
 }
 
-// All ways of writing bytes give back every byte, and miss it by no more than they say.
+// Every way of writing k/255 gives back k, and errs by at most the stated rounding.
 func TestBytesInFloats(t *testing.T) {
 	inverse := float32(1) / 255
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func TestBytesInFloats(t *testing.T) {
 	}
 }
 
-// A value that is one float away from how a lattice's point is written takes the data off that lattice.
+// A value one float away from a lattice point takes the data off that lattice.
 func TestLatticeKinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var words, halves, floats []float32

@@ -13,23 +13,24 @@ import (
 
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// array is a NumPy array whose data can be read at any place.
+// array is a NumPy array with random access to its data.
 type array struct {
 	name string // file, or file: member
 	*npy.Header
 	data io.ReaderAt
 }
 
-// place says where element e is written, in the order of the file.
-func (a *array) place(e int) string {
+// elementAt returns the place of element e, counted in the order of the file, for errors.
+func (a *array) elementAt(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
-// parseNPY reads the header of a .npy file at the beginning of r. length is that of
-// the whole file: the data must fill the rest of it.
+// parseNPY reads the header of a .npy file at the beginning of r. The data must fill the rest of the length, which counts
+// the whole file.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -41,16 +42,16 @@ func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	return &array{name: name, Header: h}, nil
 }
 
-// readAt reads the elements that dst takes, from element e on.
+// readAt fills dst with elements from e on, as bytes.
 func (a *array) readAt(dst []byte, e int) error {
 	n, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width))
 	if n == len(dst) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", a.place(e), err)
+	return fmt.Errorf("%s: %w", a.elementAt(e), err)
 }
 
-// labels reads the array as labels, [N] or [N,1], or by columns, [N,C] with a 1 among zeros in every row.
+// labels reads the array as labels: class numbers [N] or [N,1], or one-hot rows [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
 	if len(a.Shape) == 2 {
@@ -59,7 +60,7 @@ func (a *array) labels() ([]int, error) {
 	if n := len(a.Shape); n != 1 && n != 2 || a.Fortran && columns > 1 {
 		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
 	}
-	const bytes = 8 // of a label
+	const bytes = 8 // a label
 	if a.Shape[0] > math.MaxInt32 || columns > math.MaxInt32/(a.Width+8) {
 		return nil, fmt.Errorf("%s: %w", a.name, memory.Check(-1))
 	}
@@ -80,21 +81,21 @@ func (a *array) labels() ([]int, error) {
 			err = fmt.Errorf("label %v %w", values[0], err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.place(i*columns), err)
+			return nil, fmt.Errorf("%s: %w", a.elementAt(i*columns), err)
 		}
 	}
 	return labels, nil
 }
 
-// labelAt says where label i is written.
+// labelAt returns the place of label i, for errors.
 func (a *array) labelAt(i int) string {
 	if len(a.Shape) == 2 {
 		i *= a.Shape[1]
 	}
-	return a.place(i)
+	return a.elementAt(i)
 }
 
-// dataset joins inputs x and labels y. labelAt says where label i is.
+// dataset joins inputs x and labels. labelAt returns the place of label i.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
 	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
@@ -126,18 +127,17 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 	return d, nil
 }
 
-// arrayExamples are the inputs in an array, whose values are given in the order [C,H,W].
+// arrayExamples reads examples from an array and returns their values in the order [C,H,W].
 type arrayExamples struct {
 	*array
-	shape    []int // of one
-	stride   int   // elements of the file from one to the next
-	places   []int // of one's values, in elements of the file after its first
-	permuted bool  // the elements of one lie together in another order
+	shape    []int // of an example
+	stride   int   // elements of the file from one example to the next
+	places   []int // offset of each value from the example's first, in elements of the file
+	permuted bool  // an example's elements are contiguous, but in another order
 }
 
 func (x *array) examples() (e *arrayExamples, channelsLast bool) {
-	// strides[k] is how far apart, in elements of the file, neighbours in
-	// dimension k of the result are.
+	// strides[k] is the distance, in elements of the file, between neighbours in dimension k of the result.
 	strides, step := make([]int, len(x.Shape)), 1
 	for k := range x.Shape {
 		if !x.Fortran {
@@ -177,8 +177,8 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// roundings fills dst with what reading each element of example i, a float64, as a float32 changes, in the order of the
-// file. named says that each is named by its float32.
+// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the file. named
+// reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
 	if err != nil {
@@ -194,8 +194,8 @@ func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) 
 	return named, nil
 }
 
-// example reads the bytes of example i's elements. They lie together, in order or permuted. In Fortran order they are
-// spread over the whole array, which is in memory.
+// example reads the bytes of example i's elements. They are contiguous, except in Fortran order, where they are spread
+// over the whole array, which is held in memory.
 func (e *arrayExamples) example(i int) ([]byte, error) {
 	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
 	if !e.Fortran {
@@ -209,7 +209,7 @@ func (e *arrayExamples) example(i int) ([]byte, error) {
 	return data, nil
 }
 
-// convert turns an example's elements, as they are in the file from element first on, into values.
+// convert turns an example's elements, read from element first on, into values.
 func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 	elements := dst
 	if e.permuted {
@@ -227,7 +227,7 @@ func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 		} else if !finite(dst[j]) {
 			var v [1]float64
 			npy.Decode(e.Type, v[:], data[k*e.Width:])
-			return fmt.Errorf("%s: %v is not a finite float32", e.place(first+p), v[0])
+			return fmt.Errorf("%s: %v is not a finite float32", e.elementAt(first+p), v[0])
 		}
 	}
 	return nil
@@ -237,8 +237,8 @@ func channels(n int) bool { return n == 1 || n == 3 }
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// readArray reads the header of a .npy file. The data stay in it, those in Fortran order apart: an example's are all
-// over the file.
+// readArray reads the header of a .npy file. The data stay in the file, unless they are in Fortran order, which spreads an
+// example over the whole file.
 func readArray(ctx context.Context, path string) (_ *array, _ contents, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -246,7 +246,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	whole := io.NewSectionReader(f, 0, f.size())
@@ -264,7 +264,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	return a, f, nil
 }
 
-// hold reads a file of a promised length into memory.
+// hold reads at most length bytes of r into memory.
 func hold(r io.Reader, length int64) (pieces, error) {
 	if err := memory.Check(length); err != nil {
 		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)
@@ -282,7 +282,7 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor finds the labels beside x.npy, …_x.npy, x_….npy, …images….npy or another name of arrayNames.
+// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy or a name of arrayNames.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]
@@ -301,14 +301,14 @@ func npyLabelsFor(path string) (string, error) {
 	case strings.Contains(stem, "images"):
 		candidates = append(candidates, strings.Replace(stem, "images", "labels", 1)+".npy")
 	case len(candidates) == 0:
-		return "", fmt.Errorf("%s: cannot tell the labels file from this name; name it by --labels", path)
+		return "", param.Errorf("%s: cannot tell the labels file from this name; name it by %s", path, param.Labels)
 	}
 	for _, labels := range candidates {
 		if file := filepath.Join(dir, labels); exists(file) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("%s: no labels file %s beside it; name it by --labels", path, candidates[0])
+	return "", param.Errorf("%s: no labels file %s beside it; name it by %s", path, candidates[0], param.Labels)
 }
 
 func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
@@ -319,7 +319,7 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 			return nil, err
 		}
 	}
-	y, at, err := readLabels(ctx, labels)
+	y, labelAt, err := readLabels(ctx, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -327,17 +327,17 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := x.dataset("NumPy .npy", y, at)
+	d, err := x.dataset("NumPy .npy", y, labelAt)
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, err
 	}
 	d.closer = f
 	return d, nil
 }
 
-// arrayNames are the names by which inputs and labels go together, in the order in which they are looked for: as
-// documented here, then as keras, MedMNIST, scikit-learn, Hugging Face and people write them. Test data come before others.
+// arrayNames lists pairs of names of inputs and labels, in the order of search: rscert's own, then the names of Keras,
+// MedMNIST, scikit-learn, Hugging Face and people. Test data come first.
 var arrayNames = [][2]string{
 	{"x", "y"}, {"x_test", "y_test"}, {"X_test", "y_test"}, {"test_images", "test_labels"}, {"test_data", "test_labels"},
 	{"images_test", "labels_test"}, {"X", "y"}, {"X", "Y"}, {"images", "labels"}, {"data", "target"}, {"data", "labels"}, {"data", "label"},
@@ -352,7 +352,7 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	x, y, err := inputsAndLabels(path, f, opt.Labels != "")
@@ -360,14 +360,14 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 		return nil, err
 	}
 	var labels []int
-	var at func(int) string
+	var labelAt func(int) string
 	if opt.Labels != "" {
-		labels, at, err = readLabels(ctx, opt.Labels)
+		labels, labelAt, err = readLabels(ctx, opt.Labels)
 	} else {
 		var a *array
 		if a, err = readMember(ctx, path, f, y); err == nil {
 			labels, err = a.labels()
-			at = a.labelAt
+			labelAt = a.labelAt
 		}
 	}
 	if err != nil {
@@ -377,7 +377,7 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	if err != nil {
 		return nil, err
 	}
-	d, err := inputs.dataset("NumPy .npz", labels, at)
+	d, err := inputs.dataset("NumPy .npz", labels, labelAt)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	return d, nil
 }
 
-// inputsAndLabels finds the arrays of an archive by arrayNames; labels may be nil if they are apart.
+// inputsAndLabels finds the arrays of an archive by arrayNames. y may be nil if the labels are in another file.
 func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File, err error) {
 	archive, err := zip.NewReader(f, f.size())
 	if err != nil {
@@ -411,9 +411,8 @@ func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File,
 	return nil, nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
 }
 
-// readMember reads an array of an archive. The data of an array that is stored
-// uncompressed and in order are left in the file; others are kept in memory, in
-// their own type.
+// readMember reads an array of an archive. Data stored uncompressed and in C order stay in the file; others are held in
+// memory, in their own type.
 func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File) (*array, error) {
 	name := path + ": " + m.Name
 	if err := npy.CheckMember(m); err != nil {
@@ -439,7 +438,7 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 		a.data = held
 		return a, nil
 	}
-	// Going through the member once compares its checksum.
+	// Reading the whole member compares its checksum.
 	if n, err := io.Copy(io.Discard, whole); err != nil {
 		return nil, fmt.Errorf("%s: byte %d: %w", name, n, err)
 	}

@@ -6,22 +6,22 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/param"
 )
 
-// Options say what a path alone does not: the flags of certify that are about the data. Their zero value reads a
-// dataset as it is. They are recorded in run.json under these names.
+// Options control how a dataset is read. The zero value reads it as it is. run.json records them under the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that keep them apart (IDX, .npy, .npz without labels, a flat folder
-	// of images). Empty: looked for beside the data.
+	// of images). Empty: Open looks for it beside the data.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: first, last, none (they are in Labels), a name or an
-	// index from 0. Empty: told from the header, or refused where that is not clear.
+	// index from 0. Empty: the header decides, and an unclear table is refused.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
 	// ClassNames is a file with the names of the model's classes in its order.
 	ClassNames string `json:"class-names,omitzero"`
-	// Resize and Crop are done to images of bytes, in this order, as torchvision does them.
+	// Resize and Crop are applied to images of bytes, in this order, as by torchvision.
 	Resize        Size          `json:"resize,omitzero"`
 	Crop          Size          `json:"crop,omitzero"`
 	Interpolation Interpolation `json:"interpolation,omitzero"` // of Resize
@@ -30,14 +30,14 @@ type Options struct {
 func (o Options) validate() error {
 	switch {
 	case o.FirstLabel != 0 && o.FirstLabel != 1:
-		return fmt.Errorf("--first-label %d: want 0 or 1", o.FirstLabel)
+		return param.Errorf("%s %d: want 0 or 1", param.FirstLabel, o.FirstLabel)
 	case o.LabelColumn == "none" && o.Labels == "":
-		return fmt.Errorf("--label-column none: --labels FILE must hold the labels then")
+		return param.Errorf("%s none: %s FILE must hold the labels then", param.LabelColumn, param.Labels)
 	}
 	return nil
 }
 
-// Size is the size of an image: H×W, or one number, which is W = 0: for Resize the shorter side, for Crop both.
+// Size is the size of an image in pixels. If W is 0, H alone is given: the shorter side for Resize, both for Crop.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.
@@ -56,7 +56,7 @@ func (s Size) String() string {
 // MarshalText writes 256 or 256x192.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// maxSide is the greatest height or width that is asked for.
+// maxSide is the greatest height or width accepted.
 const maxSide = 1 << 13
 
 // UnmarshalText reads 256 or 256x192, the height first.
@@ -74,15 +74,16 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Interpolation is how Resize computes pixels.
+// Interpolation is the filter of Resize.
 type Interpolation uint8
 
+// The interpolations that Resize knows.
 const (
 	Bilinear Interpolation = iota // torchvision's default
 	Bicubic                       // timm's, mostly
 )
 
-// Interpolations are all of them.
+// Interpolations are the choices of Interpolation.
 var Interpolations = choice.Of("interpolation", Bilinear, Bicubic)
 
 func (i Interpolation) String() string {

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -24,14 +24,14 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 	return openParquets(ctx, []string{path}, opt)
 }
 
-// openParquets reads the Parquet files of a dataset as Hugging Face has it: a column of images, {bytes, path} or the
-// bytes themselves, and one of labels, numbers or names. Names of a ClassLabel, which the file holds, are matched with
-// --class-names. The images stay in the files.
+// openParquets reads the Parquet files of a Hugging Face dataset: a column of images, as {bytes, path} or bytes, and a
+// column of labels, numbers or names. If the file names its classes (ClassLabel), Options.ClassNames orders them. The
+// images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
 		if err != nil {
-			files.Close()
+			_ = files.Close()
 		}
 	}()
 	var images []encoded
@@ -74,7 +74,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	return d, nil
 }
 
-// noteBefore is the note so far, to stand before another.
+// noteBefore returns the note so far with a comma behind it, or "".
 func (d *Dataset) noteBefore() string {
 	if d.note == "" {
 		return ""
@@ -82,7 +82,7 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels is setLabels where the dataset itself may name the classes of its numbers.
+// setNumberedLabels is setLabels for numbers whose class names own gives; own may be nil.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -104,10 +104,10 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 	return d.setLabelsBy(cells, names)
 }
 
-// parquetTable is what is read of a Parquet file.
+// parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // of the opening
+	ctx  context.Context // ends Open, not later reads
 	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath may be −1
@@ -130,33 +130,13 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 		return fmt.Errorf("%d rows: %w", rows, memory.Check(-1))
 	}
 	columns := slices.DeleteFunc([]int{t.image, t.imagePath, t.label}, func(k int) bool { return k < 0 })
-	if err := t.refuseLZ4(columns); err != nil {
-		return err
-	}
 	if err := t.file.CheckPages(t.ctx, columns...); err != nil {
 		return err
 	}
 	return t.read()
 }
 
-// refuseLZ4 says what to do with a codec in which images are not read.
-func (t *parquetTable) refuseLZ4(columns []int) error {
-	for g, group := range t.file.Metadata().RowGroups {
-		for _, k := range columns {
-			if k >= len(group.Columns) {
-				continue // CheckPages says so
-			}
-			switch codec := group.Columns[k].MetaData.Codec; codec {
-			case meta.Lz4, meta.Lz4Raw, meta.LZO:
-				return fmt.Errorf(`row group %d, column %d: compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
-					`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, g, k, codec)
-			}
-		}
-	}
-	return nil
-}
-
-// imageColumnNames are looked for in this order, before any column that is a struct with bytes.
+// imageColumnNames are tried in this order, before any column that is a struct with bytes.
 var imageColumnNames = []string{"image", "img", "images", "pixels", "jpg", "png", "bytes", "image_bytes", "content"}
 
 func (t *parquetTable) chooseColumns(chosen string) error {
@@ -185,15 +165,15 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	}
 	switch {
 	case len(found) == 0 && chosen != "":
-		return fmt.Errorf("--label-column %s: no such column among %s", quote.Name(chosen), all)
+		return param.Errorf("%s %s: no such column among %s", param.LabelColumn, quote.Name(chosen), all)
 	case len(found) != 1:
-		return fmt.Errorf("cannot tell the column of the labels among %s; --label-column NAME says which", all)
+		return param.Errorf("cannot tell the column of the labels among %s; %s NAME says which", all, param.LabelColumn)
 	}
 	t.classes = t.classLabel(found[0])
 	return nil
 }
 
-// chooseImages takes the first column of images, and that of their paths beside it.
+// chooseImages sets the column of images and, if there is one, the column of their paths.
 func (t *parquetTable) chooseImages(byPath map[string]int, columns []string) {
 	t.image, t.imagePath = -1, -1
 	for _, name := range slices.Concat(imageColumnNames, columns) {
@@ -216,7 +196,7 @@ func (t *parquetTable) kind(column int) parquet.Kind {
 	return leaf.Node.Type().Kind()
 }
 
-// classLabel returns the names that Hugging Face's description of the columns gives to the numbers of one.
+// classLabel returns the class names that Hugging Face's metadata give for a column; nil without them.
 func (t *parquetTable) classLabel(column string) []string {
 	text, _ := t.file.Lookup("huggingface")
 	var description struct {
@@ -233,7 +213,7 @@ func (t *parquetTable) classLabel(column string) []string {
 	return feature.Names
 }
 
-// read goes through all rows once.
+// read reads all rows once.
 func (t *parquetTable) read() error {
 	for g := range t.file.RowGroups() {
 		rows := len(t.images)
@@ -259,7 +239,7 @@ func (t *parquetTable) read() error {
 	return nil
 }
 
-// rowOverhead is about what is held of a row beside its label's text.
+// rowOverhead is about the memory of a row in bytes, without its label's text.
 const rowOverhead = 256
 
 func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
@@ -292,7 +272,7 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
-// addPath takes the path of an image that has no bytes. It must lie beside the Parquet file or below.
+// addPath opens image i by its path if it has no bytes. The path must lead beside or below the Parquet file.
 func (t *parquetTable) addPath(i int, v parquet.Value) error {
 	if i >= len(t.images) {
 		return fmt.Errorf("row %d: a path without a row", i)

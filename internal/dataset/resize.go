@@ -5,14 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
-// Images are resized and cropped as torchvision does it with images of Pillow: bytes in, bytes out, to the bit, so that
-// the certified point is the image on which the model was trained and tested, and still on the lattice of bytes.
+// Images are resized and cropped exactly as torchvision does it with images of Pillow, from bytes to bytes. So the
+// certified point is the image that the model was trained and tested on, and stays on the lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
-// resizing says what is done, for people.
+// resizing describes Resize and Crop, for people.
 func (o Options) resizing() string {
 	text := ""
 	if !o.Resize.IsZero() {
@@ -27,7 +29,8 @@ func (o Options) resizing() string {
 	return text
 }
 
-// resized is the size after Resize: that, or the shorter side made Resize.H, the longer in proportion and rounded down.
+// resized returns the size after Resize: Resize itself or, if it is one number, that number for the shorter side and the
+// longer side in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {
 	case r.IsZero():
@@ -41,7 +44,7 @@ func (o Options) resized(h, w int) (int, int) {
 	}
 }
 
-// finalSize is the size after Resize and Crop.
+// finalSize returns the size after Resize and Crop.
 func (o Options) finalSize(h, w int) (int, int, error) {
 	h, w = o.resized(h, w)
 	if h > maxPixels/w {
@@ -55,7 +58,7 @@ func (o Options) finalSize(h, w int) (int, int, error) {
 		crop.W = crop.H
 	}
 	if crop.H > h || crop.W > w {
-		return 0, 0, fmt.Errorf("--crop %s: the image has only %d×%d pixels; --resize makes it larger", o.Crop, w, h)
+		return 0, 0, param.Errorf("%s %s: the image has only %d×%d pixels; %s makes it larger", param.Crop, o.Crop, w, h, param.Resize)
 	}
 	return crop.H, crop.W, nil
 }
@@ -84,13 +87,13 @@ func (o Options) apply(dst, values []float32, channels, h, w int) error {
 	return nil
 }
 
-// resize makes a dataset of images of one size resize and crop them.
+// resize applies Resize and Crop to a dataset whose images have one size.
 func (d *Dataset) resize(opt Options) error {
 	if !opt.resizes() {
 		return nil
 	}
 	if len(d.shape) != 3 || !d.bytes {
-		return fmt.Errorf("--resize and --crop are for images of bytes, not for examples of shape %v in %s", d.shape, d.format)
+		return param.Errorf("%s and %s are for images of bytes, not for examples of shape %v in %s", param.Resize, param.Crop, d.shape, d.format)
 	}
 	channels, h, w := d.shape[0], d.shape[1], d.shape[2]
 	finalH, finalW, err := opt.finalSize(h, w)
@@ -113,8 +116,8 @@ func (d *Dataset) resize(opt Options) error {
 	return nil
 }
 
-// FitChannels makes images of one channel those of three, or the other way round, if that is what the model takes: grey
-// is repeated, and colours become Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It returns whether it did.
+// FitChannels converts images of bytes between one and three channels to fit the model. It repeats grey, and turns
+// colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted them.
 func (d *Dataset) FitChannels(channels int) bool {
 	if len(d.shape) != 3 || d.shape[0] == channels || !d.bytes || !(d.shape[0] == 1 && channels == 3 || d.shape[0] == 3 && channels == 1) {
 		return false
@@ -148,9 +151,9 @@ func (d *Dataset) FitChannels(channels int) bool {
 	return true
 }
 
-// resizePlane resizes [h,w] to [height,width] as Pillow's ImagingResample does for bytes (src/libImaging/Resample.c): the
-// filter is stretched by the scale where the image shrinks, its weights are rounded to 22 bits, and lines come before columns,
-// each rounded to bytes.
+// resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). It
+// stretches the filter by the scale if the image shrinks, rounds its weights to 22 bits, and resizes lines, then columns,
+// rounding to bytes after each.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })
@@ -161,25 +164,26 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 	return in
 }
 
-// weightBits are the fractional bits of weights: 32 less 8 of the byte and 2 for the overshoot of bicubic.
+// weightBits is the number of fractional bits of a weight: 32 less 8 for the byte and 2 for the overshoot of bicubic.
 const weightBits = 32 - 8 - 2
 
-// resample computes each output of lines from its taps. from and to are where sample at of a line is.
-func resample(in []uint8, lines int, taps []tap, from, to func(line, at int) int) []uint8 {
+// resample computes each sample of each line from its tap. source and target map a line and a sample of it to an index
+// of the input and of the output.
+func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {
 		for line := range lines {
 			sum := 1 << (weightBits - 1)
 			for k, weight := range tap.weights {
-				sum += weight * int(in[from(line, tap.first+k)])
+				sum += weight * int(in[source(line, tap.first+k)])
 			}
-			out[to(line, at)] = clamp(sum >> weightBits)
+			out[target(line, at)] = clamp(sum >> weightBits)
 		}
 	}
 	return out
 }
 
-// tap is what one output sample is made of: inputs from first on.
+// tap holds the weights of one output sample, for inputs from first on.
 type tap struct {
 	first   int
 	weights []int

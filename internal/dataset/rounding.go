@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// rounding bounds ‖x − float32(x)‖₂ from above for the numbers x that the file holds of example i.
+// rounding returns an upper bound on ‖x − float32(x)‖₂ for the numbers x of example i in the file.
 func (d *Dataset) rounding(i int) (float64, error) {
 	if d.roundings == nil {
 		return 0, nil
@@ -22,11 +22,11 @@ func (d *Dataset) rounding(i int) (float64, error) {
 	if sum == 0 && slices.Max(misses) == 0 {
 		return 0, nil
 	}
-	// n products, n sums and one root are off by less than (n+2)·2⁻⁵²; 2⁻⁵⁰⁰ covers squares that underflow.
+	// The relative error of n products, n sums and one root is below (n+2)·2⁻⁵²; 2⁻⁵⁰⁰ covers squares that underflow.
 	return math.Sqrt(sum)*(1+float64(len(misses)+4)*0x1p-51) + 0x1p-500, nil
 }
 
-// isNamed reports whether x is how a program writes the float32 v: v itself, its shortest decimal or its nine digits.
+// isNamed reports whether x is a usual spelling of the float32 v: v itself, its shortest decimal or nine digits of it.
 func isNamed(x float64, v float32) bool {
 	for _, digits := range []int{-1, 9} {
 		if name, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', digits, 32), 64); x == name {
@@ -36,9 +36,9 @@ func isNamed(x float64, v float32) bool {
 	return x == float64(v)
 }
 
-// miss32 bounds |x − v| from above by a float32, for the float32 v nearest to x.
+// miss32 returns a float32 that is at least |x − v|, for the float32 v nearest to x.
 func miss32(x float64, v float32) float32 {
-	miss := math.Abs(x - float64(v)) // exact: the two are near each other
+	miss := math.Abs(x - float64(v)) // exact, since x and v are close (Sterbenz)
 	m := float32(miss)
 	if float64(m) < miss {
 		m = math.Nextafter32(m, math.MaxFloat32)

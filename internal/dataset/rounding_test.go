@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// csvOf writes rows of values as decimals, with labels 0, 1, ….
+// csvOf writes rows of decimals, with labels 0, 1, ….
 func csvOf(t *testing.T, format string, rows ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
@@ -57,7 +57,7 @@ func distance(row []float64) *big.Float {
 	return sum.Sqrt(sum)
 }
 
-// Two inputs that float32 makes one, 1e6 ± 0.03, are on no power of two, and each says how far it has been moved.
+// The inputs 1e6 ± 0.03 have one float32. They are on no lattice, and each states its rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}
@@ -87,7 +87,7 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	}
 }
 
-// Numbers that are written in float64 or decimals, and mean what a float32 or a byte does, cost nothing.
+// Float64 numbers and decimals that spell a float32 or a byte cost nothing.
 func TestFloat64OnALattice(t *testing.T) {
 	var bytes, words, powers []float64
 	for k := range 256 {
@@ -130,7 +130,7 @@ func TestFloat64OnALattice(t *testing.T) {
 	}
 }
 
-// The bound is above the distance, also of numbers that float32 takes for 0.
+// The bound is above the distance, also for numbers that float32 rounds to 0.
 func TestRoundingIsUpward(t *testing.T) {
 	for _, row := range [][]float64{{.1, .2, .3}, {1e-60, 1}, {1e-320, 0}, {1 + 0x1p-40}, {math.Pi * 1e30, -math.E * 1e-30, 5}} {
 		for name, path := range map[string]string{"npz": npzOf(t, "<f8", row, row), "csv": csvOf(t, "%v", row, row)} {

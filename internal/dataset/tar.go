@@ -21,14 +21,14 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return openTars(ctx, []string{path}, opt)
 }
 
-// openTars reads the archives of a WebDataset: an example is the members of one name up to the first point, an image
-// and its label: key.jpg and key.cls, a number or a name, or key.json with "label" (or "class", "target", "cls").
-// The images stay in the archives.
+// openTars reads the archives of a WebDataset. Members with the same name up to the first point make an example: the image
+// key.jpg, and its label in key.cls, a number or a name, or in key.json as "label" (or "class", "target", "cls"). The
+// images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
 		if err != nil {
-			files.Close()
+			_ = files.Close()
 		}
 	}()
 	var s tarSamples
@@ -62,7 +62,7 @@ func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err
 	return d, nil
 }
 
-// closers are closed together.
+// closers closes several files as one.
 type closers []io.Closer
 
 // Close closes all of them.
@@ -74,23 +74,23 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// tarSamples are the examples of archives. Image and label i belong together once both are there.
+// tarSamples holds the examples of archives; images[i] has the label cells[i].
 type tarSamples struct {
 	limit  int64
 	images []encoded
 	cells  []cell
 }
 
-// tarSample is what has been met of an example.
+// tarSample collects the members of an example; nil: not read yet.
 type tarSample struct {
 	image *encoded
 	label *cell
 }
 
-// maxLabelMember is the longest member that holds a label, in bytes.
+// maxLabelMember is the size limit of a member that holds a label, in bytes.
 const maxLabelMember = 1 << 20
 
-// read goes through an archive and joins the members of each example.
+// read reads an archive and joins the members of each example.
 func (s *tarSamples) read(ctx context.Context, archive string, file contents) error {
 	section := io.NewSectionReader(file, 0, file.size())
 	r := tar.NewReader(struct {
@@ -134,11 +134,11 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 	return s.join(archive, keys, samples)
 }
 
-// join appends the examples of which an image and a label were met.
+// join appends the complete examples and refuses an image or label without the other.
 func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {
-		case sample.image == nil && sample.label == nil: // nothing of an example
+		case sample.image == nil && sample.label == nil: // neither an image nor a label
 		case sample.image == nil:
 			return fmt.Errorf("%s: %s: a label without an image", archive, quote.Name(key))
 		case sample.label == nil:
@@ -150,7 +150,7 @@ func (s *tarSamples) join(archive string, keys []string, samples map[string]*tar
 	return nil
 }
 
-// add takes a member of an example, the data of which are at a place of the archive.
+// add adds a member to an example. at is the offset of its data in the archive.
 func (s *tarSample) add(archive string, header *tar.Header, at int64, suffix string, file contents, data io.Reader) error {
 	isImg, err := isImage(header.Name)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *tarSample) add(archive string, header *tar.Header, at int64, suffix str
 	return nil
 }
 
-// jsonLabel is the label in an example's JSON, or "" if it has none.
+// jsonLabel returns the label in an example's JSON, or "" if there is none.
 func jsonLabel(text []byte) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {

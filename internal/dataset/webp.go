@@ -2,9 +2,9 @@ package dataset
 
 import "image"
 
-// webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, to the bit as libwebp, which Pillow and
-// OpenCV use: colours in the studio range of BT.601, not the full one of JPEG that image.YCbCr converts from, and colour
-// planes enlarged by weights 9/16, 3/16, 3/16 and 1/16 with two roundings (src/dsp/yuv.h and upsampling.c).
+// webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, exactly like libwebp, which Pillow and
+// OpenCV use (src/dsp/yuv.h and upsampling.c). Colours have BT.601's studio range, not JPEG's full range that image.YCbCr
+// assumes. Colour planes are enlarged by weights 9/16, 3/16, 3/16 and 1/16, with two roundings.
 func webpRGB(dst []float32, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	clip := func(v int) float32 { return unit[clamp(v>>6)] }
@@ -20,7 +20,7 @@ func webpRGB(dst []float32, img *image.YCbCr) {
 	}
 }
 
-// webpColour is a plane of half the width and height at x, y: its nearest sample, and the next ones beside it.
+// webpColour interpolates a plane of half the width and height at x, y.
 func webpColour(plane []uint8, stride, w, h, x, y int) int {
 	column, line := x/2, y/2
 	nextLine := line + 2*(y%2) - 1
@@ -28,11 +28,11 @@ func webpColour(plane []uint8, stride, w, h, x, y int) int {
 		nextLine = line
 	}
 	nextColumn := column + 2*(x%2) - 1
-	at := func(line, column int) int { return int(plane[line*stride+column]) }
-	near, below := at(line, column), at(nextLine, column)
+	sample := func(line, column int) int { return int(plane[line*stride+column]) }
+	near, below := sample(line, column), sample(nextLine, column)
 	if nextColumn < 0 || nextColumn >= (w+1)/2 {
 		return (3*near + below + 2) >> 2
 	}
-	beside, across := at(line, nextColumn), at(nextLine, nextColumn)
+	beside, across := sample(line, nextColumn), sample(nextLine, nextColumn)
 	return ((near+3*beside+3*below+across+8)>>3 + near) >> 1
 }

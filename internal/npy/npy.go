@@ -1,10 +1,10 @@
-// Package npy reads the arrays that NumPy writes, in files of their own (.npy) and in archives (.npz). The format is
-// that of numpy.lib.format, versions 1 to 3. Every error about a header states the byte.
+// Package npy reads NumPy arrays from .npy files and .npz archives (numpy.lib.format, versions 1 to 3). Every error about
+// a header names the byte.
 //
-// ReadHeader reads shape and type from a file, and Decode decodes its elements. Open opens an array of an archive as a
-// Reader, of which Read reads elements in order; CheckMember says whether the sizes in the archive can be true.
+// For a .npy file, ReadHeader reads shape and type and Decode decodes elements. For an archive, CheckMember checks the
+// stated sizes, Open opens an array as a Reader, and Read reads its elements in order.
 //
-// sbinet/npyio lacks version 3 and positions, panics on bad headers and reads one element a call.
+// The alternative sbinet/npyio lacks version 3 and offsets, panics on bad headers and reads one element a call.
 package npy
 
 import (
@@ -25,38 +25,37 @@ import (
 	"github.com/x448/float16"
 )
 
-// Type is how an element is written.
+// Type is the type of an element in the file.
 type Type struct {
 	Kind  byte // NumPy's: 'f', 'i', 'u' or 'b'
 	Width int  // bytes
 	Big   bool // big-endian
 }
 
-// Header is what stands before the elements.
+// Header describes an array.
 type Header struct {
 	Type
 	Shape   []int // dimensions may be 0
 	Fortran bool  // the first index runs fastest
 	Offset  int64 // of the first element, in bytes from the beginning of the file
 
-	shape string // as written, to be printed
+	shape string // as written, for errors
 }
 
-// The header is a Python literal, always written by the same few lines of
-// numpy.lib.format.
+// The header is a Python literal. A few lines of numpy.lib.format write all of them, so expressions suffice to read it.
 var (
 	descrRE   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([a-zA-Z])(\d+)'`)
 	fortranRE = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
 	shapeRE   = regexp.MustCompile(`'shape'\s*:\s*\(([^()]*)\)`)
 )
 
-// maxHeader is far above what NumPy writes for plain arrays (128 bytes).
+// maxHeader is far above the headers that NumPy writes for plain arrays (128 bytes).
 const maxHeader = 1 << 16
 
 // MaxDims is NumPy's NPY_MAXDIMS since version 2.
 const MaxDims = 64
 
-// ReadHeader reads the header at the beginning of r, and nothing behind it.
+// ReadHeader reads the header at the beginning of r and no byte more.
 func ReadHeader(r io.Reader) (*Header, error) {
 	var start [12]byte
 	if n, err := io.ReadFull(r, start[:10]); err != nil {
@@ -77,7 +76,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		return nil, fmt.Errorf("byte 6: .npy version %d.%d is unknown", start[6], start[7])
 	}
 	if length > maxHeader {
-		return nil, fmt.Errorf("byte 8: a header of %d bytes is not that of a plain array", length)
+		return nil, fmt.Errorf("byte 8: a header of %d bytes is too long for a plain array", length)
 	}
 	text := make([]byte, length)
 	if n, err := io.ReadFull(r, text); err != nil {
@@ -85,7 +84,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	}
 	descr, fortran, shape := descrRE.FindSubmatch(text), fortranRE.FindSubmatch(text), shapeRE.FindSubmatch(text)
 	if descr == nil || fortran == nil || shape == nil {
-		return nil, fmt.Errorf("byte %d: the header is not that of an array of numbers; cannot read %s", offset, quote.Field(text))
+		return nil, fmt.Errorf("byte %d: the header does not describe an array of numbers; cannot read %s", offset, quote.Field(text))
 	}
 	h := &Header{Fortran: string(fortran[1]) == "True", Offset: int64(offset) + int64(length), shape: quote.Name(string(shape[1]))}
 	var ok bool
@@ -93,7 +92,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 		return nil, fmt.Errorf("byte %d: elements of type %s are not read: not numeric, complex or too wide", offset, quote.Name(string(descr[0])))
 	}
 	for field := range strings.SplitSeq(string(shape[1]), ",") {
-		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // of Python 2
+		field = strings.TrimSuffix(strings.TrimSpace(field), "L") // Python 2 writes 3L
 		if field == "" {
 			continue
 		}
@@ -108,8 +107,8 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	return h, nil
 }
 
-// ParseType returns the type of elements by NumPy's mark of their byte order (<, > or what is not big-endian) and their
-// name, as u1; ok is false for those that are no numbers, complex or too wide.
+// ParseType returns the type for NumPy's byte order and name, such as "<" and "f4". Orders other than ">" count as
+// little-endian. ok is false for types that are not numeric, complex or wider than 8 bytes.
 func ParseType(order, name string) (t Type, ok bool) {
 	switch name {
 	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
@@ -125,7 +124,7 @@ func endsWithin(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// Len is the number of elements. ok is false if there are more than any file can hold.
+// Len returns the number of elements. ok is false if no file can hold them.
 func (h *Header) Len() (n int, ok bool) {
 	n = 1
 	for _, d := range h.Shape {
@@ -137,8 +136,8 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check compares the length of a whole file with what its header promises. An array
-// without elements is an error.
+// Check returns an error unless a whole file of length bytes holds exactly the array. An array without elements is an
+// error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()
 	end := h.Offset + int64(n)*int64(h.Width)
@@ -155,11 +154,11 @@ func (h *Header) Check(length int64) error {
 	return nil
 }
 
-// Number is what elements are decoded to. Floats and integers alike become a float, to
-// its precision; only integers of at most 63 bits have an int64.
+// Number is a type that Decode can produce. Floats and integers are rounded to a float's precision. An int64 fits only
+// integers of at most 63 bits.
 type Number interface{ int64 | float32 | float64 }
 
-// Decode decodes the elements at the beginning of src, as many as dst takes.
+// Decode decodes len(dst) elements of type t from the beginning of src.
 func Decode[T Number](t Type, dst []T, src []byte) {
 	switch (Type{Kind: t.Kind, Width: t.Width}) {
 	case Type{Kind: 'f', Width: 2}:
@@ -189,7 +188,7 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each and the functions below are so small that they are compiled into the cases above.
+// each and the functions below are small, so that the compiler inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])
@@ -227,14 +226,14 @@ type Reader struct {
 	r    *bufio.Reader
 }
 
-// ArrayName is the name under which savez was given a member of an archive.
+// ArrayName returns the name of the array in a member of an archive, as given to numpy.savez.
 func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 
-// deflateRatio is the most that deflate unpacks a byte to (RFC 1951: a match of 258 bytes in 2 bits).
+// deflateRatio bounds the bytes that deflate unpacks from one byte (RFC 1951: a match of 258 bytes takes 2 bits).
 const deflateRatio = 1032
 
-// CheckMember returns an error if the sizes that an archive's directory gives of a member cannot be true, so that they
-// may be trusted before it is unpacked: stored data have one size, and deflated data do not unpack to any amount.
+// CheckMember returns an error if the sizes of a member in the archive's directory are impossible: stored data have one
+// size, and deflated data unpack to at most 1032 times theirs. Later code may reserve the stated size.
 func CheckMember(f *zip.File) error {
 	packed, size := f.CompressedSize64, f.UncompressedSize64
 	switch {
@@ -244,7 +243,7 @@ func CheckMember(f *zip.File) error {
 	case f.Method == zip.Deflate && size <= packed*deflateRatio:
 		return nil
 	case f.Method != zip.Store && f.Method != zip.Deflate:
-		return fmt.Errorf("compressed by method %d, which is not read: only stored and deflated data are", f.Method)
+		return fmt.Errorf("compressed by method %d; only stored and deflated data are read", f.Method)
 	}
 	return fmt.Errorf("%d bytes in an archive cannot hold %d", packed, size)
 }
@@ -266,15 +265,14 @@ func Open(f *zip.File) (*Reader, error) {
 	return r, nil
 }
 
-// Read reads the next elements, as many as dst takes. n are whole; less than all of
-// them with an error.
+// Read fills dst with the next elements. It returns the number n of elements read, and an error if n < len(dst).
 func Read[T Number](r *Reader, dst []T) (n int, err error) {
 	for n < len(dst) && err == nil {
 		var b []byte
 		b, err = r.r.Peek(min(len(dst)-n, r.r.Size()/r.Width) * r.Width)
 		k := len(b) / r.Width
 		Decode(r.Type, dst[n:n+k], b)
-		_, _ = r.r.Discard(k * r.Width) // never fails: it was there to peek at
+		_, _ = r.r.Discard(k * r.Width) // never fails after Peek
 		n += k
 	}
 	if errors.Is(err, io.EOF) {
@@ -283,8 +281,8 @@ func Read[T Number](r *Reader, dst []T) (n int, err error) {
 	return n, err
 }
 
-// End is to be called behind the last element. It returns an error if more follows, or
-// if the archive's checksum is not that of the data.
+// End checks the end of the array; call it after the last element. It returns an error if more data follow or the
+// archive's checksum does not match.
 func (r *Reader) End() error {
 	switch _, err := r.r.ReadByte(); {
 	case errors.Is(err, io.EOF):

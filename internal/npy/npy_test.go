@@ -84,11 +84,11 @@ func TestHeaderErrors(t *testing.T) {
 		{"other file", []byte("an empty zip file is of 22 bytes"), "byte 0: not a .npy file"},
 		{"version 0", file(0, dict("<f4", "False", "1,"), nil), "byte 6: .npy version 0.0 is unknown"},
 		{"version 4", file(4, dict("<f4", "False", "1,"), nil), "byte 6: .npy version 4.0 is unknown"},
-		{"huge header", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), "byte 8: a header of 4294967295 bytes is not that of a plain array"},
-		{"empty", file(1, "", nil), `byte 10: the header is not that of an array of numbers; cannot read ""`},
-		{"objects", file(3, dict("|O", "False", "1,"), nil), "byte 12: the header is not that of an array of numbers"},
-		{"records", file(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", nil), "byte 10: the header is not that of an array of numbers"},
-		{"order", file(1, dict("<f4", "Perhaps", "1,"), nil), "byte 10: the header is not that of an array of numbers"},
+		{"huge header", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), "byte 8: a header of 4294967295 bytes is too long for a plain array"},
+		{"empty", file(1, "", nil), `byte 10: the header does not describe an array of numbers; cannot read ""`},
+		{"objects", file(3, dict("|O", "False", "1,"), nil), "byte 12: the header does not describe an array of numbers"},
+		{"records", file(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", nil), "byte 10: the header does not describe an array of numbers"},
+		{"order", file(1, dict("<f4", "Perhaps", "1,"), nil), "byte 10: the header does not describe an array of numbers"},
 		{"text", file(1, dict("<U3", "False", "1,"), nil), "byte 10: elements of type 'descr': '<U3' are not read"},
 		{"complex", file(1, dict("<c8", "False", "1,"), nil), "byte 10: elements of type 'descr': '<c8' are not read"},
 		{"long double", file(1, dict("<f16", "False", "1,"), nil), "byte 10: elements of type 'descr': '<f16' are not read"},
@@ -222,8 +222,8 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// open opens the only member of an archive; change are pairs of bytes and what they are
-// replaced by in it, its checksum left as it was.
+// open opens the only member of an archive. change lists pairs of old and new bytes, replaced in the data; the checksum
+// stays.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()
 	var b bytes.Buffer
@@ -248,8 +248,7 @@ func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	return r
 }
 
-// Pieces of any size, from an array that fills the buffer several times and whose
-// elements lie across its ends, are the array.
+// Reading in pieces of any size gives the array, which fills the buffer several times with elements across its ends.
 func TestReader(t *testing.T) {
 	const n = 150_000
 	want := make([]float64, n)
@@ -314,9 +313,8 @@ func TestReaderEnd(t *testing.T) {
 	}
 }
 
-// FuzzReadHeader: a header is refused in one line that names a byte of the file, or
-// is read the same again when it is written as NumPy writes it; a file that passes
-// Check can be decoded to its last byte.
+// FuzzReadHeader: a header is refused in one line that names a byte of the file, or reads the same after it is written
+// again in NumPy's form. A file that passes Check can be decoded to its last byte.
 func FuzzReadHeader(f *testing.F) {
 	paths, err := filepath.Glob("../dataset/testdata/numpy/*.npy")
 	if err != nil || len(paths) == 0 {
@@ -396,7 +394,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// Sizes that a directory may give, and some that it may not.
+// Possible and impossible sizes in a directory.
 func TestCheckMember(t *testing.T) {
 	for _, c := range []struct {
 		method       uint16
@@ -420,7 +418,7 @@ func TestCheckMember(t *testing.T) {
 	}
 }
 
-// What flate makes of zeros, the most compressible data there is, is within the ratio.
+// Zeros, the most compressible data, packed by flate stay within the ratio.
 func TestDeflateRatio(t *testing.T) {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestCompression)

@@ -8,18 +8,18 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// function is one that a batch calls. None of them is run: each makes a value of this package.
+// function is a Python function that a batch calls. The machine runs none of them; each call makes a value of this package.
 type function int
 
 const (
-	reconstruct function = iota + 1 // an empty array, filled by BUILD
-	frombuffer                      // an array, of protocol 5
-	dtype                           // the type of an array's elements
-	encode                          // bytes of text, of protocol 2 by Python 3
+	reconstruct function = iota + 1 // makes an empty array, which BUILD fills
+	frombuffer                      // makes an array (protocol 5)
+	dtype                           // makes the type of an array's elements
+	encode                          // makes bytes from text (Python 3, protocol 2)
 	ndarray                         // only an argument
 )
 
-// functions are all that a pickle may name.
+// functions lists all functions that a pickle may name.
 var functions = map[[2]string]function{
 	{"numpy.core.multiarray", "_reconstruct"}:  reconstruct,
 	{"numpy._core.multiarray", "_reconstruct"}: reconstruct, // NumPy 2
@@ -40,7 +40,7 @@ type Array struct {
 // elements is the type of an array's elements.
 type elements struct {
 	name  string // as u1
-	order string // | < > or =, once it is known
+	order string // | < > or =; "": not known yet
 }
 
 func (m *machine) global(module, name string) {
@@ -51,14 +51,14 @@ func (m *machine) global(module, name string) {
 	m.push(f)
 }
 
-// reduce calls a function.
+// reduce makes the value of a function call: function and arguments.
 func (m *machine) reduce(call []any) {
 	f, _ := call[0].(function)
 	args, _ := call[1].(Tuple)
 	var v any
 	switch {
 	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
-		v = &Array{} // called with shape (0,) and type int8; BUILD brings those of the array
+		v = &Array{} // the call has shape (0,) and type int8; BUILD brings the real ones
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
 		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":
@@ -74,7 +74,7 @@ func (m *machine) reduce(call []any) {
 	m.push(v)
 }
 
-// encoded is the call codecs.encode(text, "latin1").
+// encoded makes the value of codecs.encode(text, "latin1"); nil for other arguments.
 func (m *machine) encoded(args Tuple) any {
 	t, ok := args[0].(Text)
 	if name := strings.ReplaceAll(m.text(args[1]), "-", ""); !ok || !t.UTF8 || name != "latin1" {
@@ -84,7 +84,7 @@ func (m *machine) encoded(args Tuple) any {
 	return t
 }
 
-// build gives an array or a type its state, once.
+// build sets the state of an array or a type, once.
 func (m *machine) build(state any) {
 	args, _ := state.(Tuple)
 	switch v := m.top().(type) {
@@ -93,7 +93,7 @@ func (m *machine) build(state any) {
 			m.fill(v, args[1], args[2], args[3], args[4])
 			return
 		}
-	case *elements: // version, byte order, and what types made of others have
+	case *elements: // version, byte order, and fields for structured types
 		if len(args) >= 8 && v.order == "" {
 			if v.order = m.text(args[1]); len(v.order) == 1 {
 				return
@@ -108,7 +108,7 @@ func isInt(v any, want int64) bool {
 	return ok && i.Value == want
 }
 
-// fill makes an array whole.
+// fill sets the shape, type, order and data of an array.
 func (m *machine) fill(a *Array, shape, kind, fortran, data any) *Array {
 	dims, ok1 := shape.(Tuple)
 	e, ok2 := kind.(*elements)

@@ -1,19 +1,19 @@
 package pickle
 
-// The instructions that are not in the table.
+// The first and the last instruction of a pickle.
 const (
 	stop  = '.'
 	proto = 0x80
 )
 
-// instructions are the machine's, by the names of Python's pickletools in its comments.
+// instructions holds the code of each instruction; comments give its name in Python's pickletools.
 var instructions = [256]func(*machine){
 	proto: func(m *machine) {
 		if m.protocol = byte(m.uint(1)); m.op != 0 || m.protocol < 2 || m.protocol > 5 {
 			m.other("protocol %d; protocols 2 to 5 are read", m.protocol)
 		}
 	},
-	0x95: func(m *machine) { // FRAME: what follows, for readers that read ahead
+	0x95: func(m *machine) { // FRAME: the length of the next bytes, for readers that read ahead
 		if n := m.uint(8); n > uint64(m.size-m.at) {
 			m.fail("damaged: a frame of %d bytes, %d of %d", n, m.size-m.at, m.size)
 		}
@@ -61,13 +61,13 @@ var instructions = [256]func(*machine){
 	'b': func(m *machine) { m.build(m.pop(1)[0]) },
 }
 
-// pushText pushes the text whose length is written in so many bytes.
+// pushText pushes a text. Its length comes first, in width bytes.
 func (m *machine) pushText(width int, utf8 bool) {
 	n := m.uint(width)
 	m.push(Text{At: m.skip(n), Len: int64(n), UTF8: utf8})
 }
 
-// pushTuple pushes values, which were on the stack, as a tuple.
+// pushTuple pushes values popped from the stack as a tuple.
 func (m *machine) pushTuple(values []any) { m.push(append(Tuple(nil), values...)) }
 
 // signed reads an integer of n ≤ 8 bytes in two's complement.

@@ -1,14 +1,13 @@
-// Package pickle reads the pickles of image batches (dictionaries of NumPy arrays, lists and names, as CIFAR is
-// published) and runs nothing: a pickle is a program for a stack machine that may call any function of Python. This
-// machine has the instructions that the picklers of Python 2 and 3 write for such batches, protocols 2 to 5, and calls
-// none but the four constructors of arrays, types and bytes that are written out in calls.go. It follows pickletools
-// of Python's library, where every instruction is described.
+// Package pickle reads the pickles of image batches, dictionaries of NumPy arrays, lists and names such as CIFAR's, and
+// runs no code. A pickle is a program for a stack machine that may call any Python function. The machine here knows only
+// the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and the four constructors of arrays,
+// types and bytes in calls.go. Python's pickletools describes every instruction.
 //
-// Strings and arrays stay in the file: what is returned says where they are. Memory grows with the number of
-// instructions, which is limited by the file's size, and never with a length that the file states.
+// Strings and arrays stay in the file: Read returns their offsets. Memory grows with the number of instructions, which
+// the file's size limits, and never with a length that the file states.
 //
-// nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on damaged ones. The
-// pass over the instructions that must come before it is nearly all of this package.
+// The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on damaged
+// ones. A check of the instructions before it would need nearly all of this package.
 package pickle
 
 import (
@@ -23,8 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ErrOther is the error of a pickle that asks for more than a batch of images does: another function, type or
-// instruction.
+// ErrOther reports that a pickle is not a batch of images: it uses another function, type or instruction.
 var ErrOther = errors.New("not the pickle of a batch of images")
 
 type otherError struct{ error }
@@ -37,17 +35,17 @@ type None struct{}
 // Int is an integer, or a truth value: False is 0 and True 1.
 type Int struct {
 	Value int64
-	At    int64 // byte of the file where it is written
+	At    int64 // offset in the file, in bytes
 }
 
 // Text is a string or bytes in the file.
 type Text struct {
-	At, Len int64
-	UTF8    bool // str of Python 3 and unicode of Python 2: in UTF-8
-	Latin1  bool // the text stands for bytes, one for each of its characters
+	At, Len int64 // offset and length in the file, in bytes
+	UTF8    bool  // str of Python 3 or unicode of Python 2, in UTF-8
+	Latin1  bool  // each character stands for a byte
 }
 
-// Tuple holds Values. So does a List.
+// Tuple is a tuple of values.
 type Tuple []any
 
 // List is a list; it may hold itself.
@@ -56,38 +54,38 @@ type List struct{ Items []any }
 // Dict is a dictionary whose keys are texts. It may hold itself.
 type Dict struct{ values map[string]any }
 
-// Get returns the value of a key: *Dict, *List, Tuple, *Array, Text, Int, None or what only constructors need; nil if
-// there is none.
+// Get returns the value of a key: a *Dict, *List, Tuple, *Array, Text, Int, None or a value of a type that is not exported;
+// nil if the key is missing.
 func (d *Dict) Get(key string) any { return d.values[key] }
 
-// maxKey is the longest key of a dictionary, module or name that is read, in bytes.
+// maxKey is the length limit of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. After a failure, which is in err, it reads zeros and pushes nothing.
+// machine is the stack machine. After the first failure, kept in err, it reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64
-	at       int64 // of the next byte
-	op       int64 // byte at which the current instruction stands
+	at       int64 // offset of the next byte
+	op       int64 // offset of the current instruction
 	protocol byte
 	stack    []any
 	marks    []int // heights of the stack
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // the text that was asked for last, as "latin1" is for all bytes of a file, far from where it stands
-	lastText string // what it is
+	last     Text   // argument of the last call of text: all bytes of a file share one distant "latin1"
+	lastText string // its result
 }
 
-// A file may have freeSteps instructions, and one for every bytesAStep of it: a batch has about ten for an image of
-// 3,072 bytes. What an instruction takes of memory (a value on the stack, in a list and in the memo) is below stepMemory.
+// A file may have freeSteps instructions and one more for every bytesAStep bytes; a batch has about ten for each image of
+// 3,072 bytes. An instruction takes less than stepMemory (a value on the stack, in a list and in the memo).
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
 	stepMemory = 256 // bytes
 )
 
-// Read reads the pickle that r holds, of size bytes, and returns its value. Every error says at which byte.
+// Read reads the pickle in r, of size bytes, and returns its value, of the types that Get lists. Errors name the byte.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep
@@ -128,7 +126,7 @@ func (m *machine) step(code byte) {
 	}
 }
 
-// end returns the value that is left when the machine stops.
+// end returns the pickle's value: the only one left on the stack.
 func (m *machine) end() (any, error) {
 	switch {
 	case len(m.stack) != 1 || len(m.marks) > 0:
@@ -153,7 +151,7 @@ func (m *machine) other(format string, args ...any) {
 	m.fail("%w", otherError{fmt.Errorf(format, args...)})
 }
 
-// skip returns where the next n bytes begin.
+// skip moves over the next n bytes and returns their offset.
 func (m *machine) skip(n uint64) (at int64) {
 	if n > uint64(m.size-m.at) {
 		m.fail("ends within an instruction: it promises %d bytes, and %d follow", n, m.size-m.at)
@@ -164,7 +162,7 @@ func (m *machine) skip(n uint64) (at int64) {
 	return at
 }
 
-// read returns n ≤ maxKey + 1 bytes at a place of the file, until it is called again.
+// read returns n ≤ maxKey + 1 bytes at an offset, valid until the next call.
 func (m *machine) read(at int64, n int) []byte {
 	b := m.buffer[:n]
 	if m.err == nil {
@@ -199,7 +197,7 @@ func (m *machine) line() string {
 
 func (m *machine) push(v any) { m.stack = append(m.stack, v) }
 
-// floor is how far down the stack the values behind the last mark reach.
+// floor returns the height of the stack at the last mark.
 func (m *machine) floor() int {
 	if len(m.marks) == 0 {
 		return 0
@@ -218,7 +216,7 @@ func (m *machine) pop(n int) []any {
 	return top
 }
 
-// popMark takes the values behind the last mark.
+// popMark takes the values above the last mark, and the mark.
 func (m *machine) popMark() []any {
 	if len(m.marks) == 0 {
 		m.fail("damaged: no mark on the stack")
@@ -236,7 +234,7 @@ func (m *machine) top() any {
 	return v
 }
 
-// recall pushes what an instruction has put into the memo.
+// recall pushes a value from the memo.
 func (m *machine) recall(index uint64) {
 	v, ok := m.memo[index]
 	if !ok {
@@ -255,7 +253,7 @@ func (m *machine) append(items []any) {
 	list.Items = append(list.Items, items...)
 }
 
-// set puts keys and values, which alternate, into the dictionary that is on the stack.
+// set adds items, alternately keys and values, to the dictionary on top of the stack.
 func (m *machine) set(items []any) {
 	dict, ok := m.top().(*Dict)
 	if !ok || len(items)%2 != 0 {
@@ -271,7 +269,7 @@ func (m *machine) set(items []any) {
 	}
 }
 
-// text returns a short text itself.
+// text returns the characters of a text of at most maxKey bytes.
 func (m *machine) text(v any) string {
 	t, ok := v.(Text)
 	if !ok || t.Len > maxKey {

@@ -17,7 +17,7 @@ func read(t testing.TB, data string) (any, error) {
 	return Read(context.Background(), strings.NewReader(data), int64(len(data)))
 }
 
-// TestRead runs programs of one instruction or a few; pickletools.dis says the same of them.
+// TestRead runs programs of a few instructions. The oracle is pickletools.dis.
 func TestRead(t *testing.T) {
 	for program, want := range map[string]any{
 		"N.":                    None{},
@@ -125,7 +125,7 @@ func TestArray(t *testing.T) {
 	}
 }
 
-// TestRefusals ends programs that are damaged, or that ask for anything else than a batch does, without doing it.
+// TestRefusals refuses programs that are damaged or do anything that a batch does not, without running it.
 func TestRefusals(t *testing.T) {
 	const damaged, other = false, true
 	for program, c := range map[string]struct {
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// broken is a file that cannot be read behind some byte.
+// broken is a file that cannot be read after some byte.
 type broken int
 
 func (b broken) ReadAt(p []byte, at int64) (int, error) {
@@ -233,7 +233,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestInstructionsAreLimited ends programs of many instructions, whatever they do, before they take much memory.
+// TestInstructionsAreLimited refuses programs of many instructions before they take much memory.
 func TestInstructionsAreLimited(t *testing.T) {
 	const (
 		size = 8 << 20
@@ -264,7 +264,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 			if !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), " instructions before this byte") {
 				t.Error(err)
 			}
-			// Of all that is allocated, what is read of the file included.
+			// Counts all allocations, including the bytes read.
 			if total := after.TotalAlloc - before.TotalAlloc; total > most*stepMemory {
 				t.Errorf("%d MiB, %d bytes an instruction", total>>20, total/most)
 			}
@@ -272,7 +272,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 	}
 }
 
-// FuzzRead runs arbitrary programs: they end with an error that says where, or with a value that lies in the file.
+// FuzzRead runs arbitrary programs: they end with an error that names a byte, or with a value inside the file.
 // internal/dataset has real batches.
 func FuzzRead(f *testing.F) {
 	for _, program := range []string{
@@ -294,7 +294,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// check looks some levels into a value, which may hold itself.
+// check checks some levels of a value, which may contain itself.
 func check(t *testing.T, v any, size int64, levels int) {
 	var parts []any
 	switch v := v.(type) {

@@ -8,18 +8,18 @@ import (
 	"math/bits"
 )
 
-// The CRCs of an archive cover the data, not what says where they are and what they mean. But a Writer's file is
-// determined by its shape and its data, so that every byte of it can be checked.
+// The CRCs of an archive cover the data, but not the headers and the directory. The shape and the data determine all bytes
+// of a Writer's file, so the rest can be compared with the bytes that a Writer would write.
 
-// endLen is the length of the end of central directory record, maxSizeAt the place in it where a Writer writes
-// 0xffffffff for the directory's size, as nobody else does whose directory is smaller.
+// endLen is the length of the end of central directory record. At maxSizeAt in it a Writer writes 0xffffffff for the
+// directory's size; other programs do so only for directories above 4 GiB.
 const (
 	endLen    = 22
 	maxSizeAt = 12
 )
 
-// madeHere reports whether a file is a Writer's, though some bits of it may have flipped: it says 0xffffffff
-// there, and begins as a Writer's file begins.
+// madeHere reports whether a Writer wrote the file, judging by its beginning and the directory size 0xffffffff. It
+// tolerates two flipped bits in each.
 func madeHere(file io.ReaderAt, size int64) bool {
 	members, _ := Shape{Examples: 1, N: 1, Classes: 2}.layout()
 	begin := members[0].localHeader(0)[:crcInLocal]
@@ -36,7 +36,7 @@ func madeHere(file io.ReaderAt, size int64) bool {
 	return different(got, begin) <= 2 && different(end[maxSizeAt:maxSizeAt+4], []byte{0xff, 0xff, 0xff, 0xff}) <= 2
 }
 
-// different counts the bits in which a and b, of one length, differ.
+// different returns the number of bits in which a and b differ. Their lengths must be equal.
 func different(a, b []byte) int {
 	n := 0
 	for i := range a {
@@ -47,8 +47,7 @@ func different(a, b []byte) int {
 
 var errDamaged = errors.New("has changed since it was written")
 
-// checkCanonical compares all of a Writer's file but the members, which the CRCs cover, with what the shape that was
-// read determines.
+// checkCanonical checks the headers and the directory of a Writer's file against its shape. The CRCs cover the rest.
 func checkCanonical(file io.ReaderAt, shape Shape, archive []*zip.File) error {
 	members, end := shape.layout()
 	if len(archive) != len(members) {

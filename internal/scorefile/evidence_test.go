@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// readDigests is readAll for files that may be damaged, and gives the digests too.
+// readDigests is readAll for files that may be damaged; it also returns the digests.
 func readDigests(path string) (examples []example, digests []string, err error) {
 	r, err := Open(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func readDigests(path string) (examples []example, digests []string, err error) 
 		if err := r.Estimation(func(p []float32) error { e.scores = append(e.scores, p...); return nil }); err != nil {
 			return nil, nil, err
 		}
-		// The selection samples are behind the estimation samples, or never asked for.
+		// Selection samples are read after the estimation samples, or not at all.
 		if len(examples)%2 == 0 {
 			if err := r.Selection(func(p []float32) error { e.scores0 = append(e.scores0, p...); return nil }); err != nil {
 				return nil, nil, err
@@ -85,7 +85,7 @@ func flipEach(t *testing.T, path string, file []byte, read func(at, bit int)) {
 	}
 }
 
-// Every bit of a finished file counts: with any of them flipped, reading it ends with an error.
+// Reading a finished file with any bit flipped ends with an error.
 func TestEveryFlipIsFound(t *testing.T) {
 	for _, s := range []Shape{{2, 2, 3, 2}, {1, 0, 1, 2}} {
 		path, file := finished(t, s)
@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// A file from elsewhere has bytes that mean nothing and bytes that only its directory has. Flips in its data and in the
-// data's headers are found; flips that are not found leave every score as it was.
+// A file of another program has bytes without meaning, and bytes that only its directory has. Flips in its data and in the
+// data's headers are errors; other flips leave every score unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -181,7 +181,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Every bit of an example's data, and none of another example's, is in its digest.
+// A digest depends on every bit of its example's data, and on no other example.
 func TestDigestCovers(t *testing.T) {
 	s := Shape{2, 2, 3, 2}
 	path := filepath.Join(t.TempDir(), "scores.npz")
@@ -218,8 +218,7 @@ func TestDigestCovers(t *testing.T) {
 	}
 }
 
-// A finished file can be opened for one example to be written again, and is the same file afterwards; also if the power
-// is cut at any place in between.
+// Reopening a finished file and rewriting one example gives the same file, also after a power cut at any point.
 func TestReopen(t *testing.T) {
 	s := Shape{3, 2, 4, 3}
 	path, want := finished(t, s)
@@ -273,7 +272,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// lying is an archive of one member whose directory gives sizes that are not there.
+// lying makes an archive of one member whose directory states false sizes.
 func lying(t *testing.T, method uint16, header string, packed, size uint64) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -288,7 +287,7 @@ func lying(t *testing.T, method uint16, header string, packed, size uint64) stri
 	return closed(t, z, &b)
 }
 
-// What a small file promises takes no memory.
+// A small file that claims a huge size takes no memory.
 func TestHostile(t *testing.T) {
 	array := func(shape string) string {
 		return npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': ("+shape+"), }", "")
@@ -327,7 +326,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzDamaged: whatever is done to a finished file, it is read as it was or not at all.
+// FuzzDamaged: after any change, a finished file reads as before or is an error.
 func FuzzDamaged(f *testing.F) {
 	s := Shape{2, 2, 3, 2}
 	path := filepath.Join(f.TempDir(), "scores.npz")

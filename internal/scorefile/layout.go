@@ -1,13 +1,12 @@
-// Package scorefile writes and reads scores.npz: the scores of every sample of
-// every example, an archive of arrays as NumPy's savez makes it.
+// Package scorefile writes and reads scores.npz, the scores of every sample of every example. The file is an archive of
+// arrays as numpy.savez writes it:
 //
 //	index    int64   [N]        the example's index in its dataset; optional
 //	labels   int64   [N]        the true class
 //	scores0  float32 [N, n0, m] probabilities, selection samples; optional
 //	scores   float32 [N, n, m]  probabilities, estimation samples
 //
-// Such files are far larger than memory, so neither side holds more than a few
-// rows of them.
+// m is the number of classes. Such files are far larger than memory, so Writer and Reader hold only a few rows.
 package scorefile
 
 import (
@@ -24,12 +23,12 @@ type Shape struct {
 	Classes  int   // m
 }
 
-// maxClasses is far above what classifiers have: a row of scores is held in memory.
+// maxClasses is far above the classes of real models; a row of scores is held in memory.
 const maxClasses = 1 << 20
 
 func (s Shape) validate() error {
 	bad := s.Examples < 1 || s.N0 < 0 || s.N < 1 || s.Classes < 2 || s.Classes > maxClasses
-	// The samples of an example, and all examples, must have a place in a file.
+	// Offsets of samples and examples must fit in an int64.
 	if most := int64(math.MaxInt64 / 8 / maxClasses); bad || s.N > most || s.N0 > most || int64(s.Examples) > most/(s.N+s.N0) {
 		return fmt.Errorf("scores of %d examples, n0 = %d, n = %d, %d classes (at least 1, 0, 1 and 2, at most %d classes)",
 			s.Examples, s.N0, s.N, s.Classes, maxClasses)
@@ -37,14 +36,14 @@ func (s Shape) validate() error {
 	return nil
 }
 
-// member is an array's place in the archive. Arrays are stored, not compressed, so
-// all places are known before the first sample.
+// member is the position of an array in the archive. Arrays are stored uncompressed, so all positions are known before the
+// first sample.
 type member struct {
 	name   string
-	header []byte // of npy
-	start  int64  // of the local file header
-	data   int64  // of the first number
-	size   int64  // of header and numbers
+	header []byte // npy header
+	start  int64  // offset of the local file header
+	data   int64  // offset of the first number
+	size   int64  // bytes of npy header and numbers
 }
 
 const (
@@ -53,12 +52,12 @@ const (
 	crcInLocal     = 14 // offset of the CRC in a local file header
 )
 
-// layout returns the members and the offset behind the last.
+// layout returns the members and the offset after the last.
 func (s Shape) layout() ([]member, int64) {
 	N, classes := int64(s.Examples), int64(s.Classes)
 	vector, tensor := fmt.Sprintf("%d,", N), func(n int64) string { return fmt.Sprintf("%d, %d, %d", N, n, classes) }
 	var members []member
-	var at int64
+	var offset int64
 	for _, a := range []struct {
 		name, descr, shape string
 		bytes              int64
@@ -71,24 +70,23 @@ func (s Shape) layout() ([]member, int64) {
 		if a.bytes == 0 {
 			continue
 		}
-		m := member{name: a.name + ".npy", start: at}
+		m := member{name: a.name + ".npy", start: offset}
 		m.header = npyHeader(fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.descr, a.shape))
 		m.size = int64(len(m.header)) + a.bytes
-		m.data = at + localHeaderLen + int64(len(m.name)) + zip64ExtraLen + int64(len(m.header))
-		at = m.data + a.bytes
+		m.data = offset + localHeaderLen + int64(len(m.name)) + zip64ExtraLen + int64(len(m.header))
+		offset = m.data + a.bytes
 		members = append(members, m)
 	}
-	return members, at
+	return members, offset
 }
 
-// fileSize is the length of a whole file.
+// fileSize returns the length of a finished file in bytes.
 func (s Shape) fileSize() int64 {
 	members, end := s.layout()
 	return end + int64(len(directory(members, make([]uint32, len(members)), end)))
 }
 
-// npyHeader is the header of an array file, format 1.0: a Python dictionary padded
-// with blanks to a multiple of 64.
+// npyHeader returns the header of an array, format 1.0: a Python dictionary padded with blanks to a multiple of 64 bytes.
 func npyHeader(dict string) []byte {
 	const before = 10 // magic, version and length
 	length := (before+len(dict)+1+63)/64*64 - before
@@ -96,9 +94,8 @@ func npyHeader(dict string) []byte {
 	return fmt.Appendf(h, "%-*s\n", length-1, dict)
 }
 
-// The parts of the zip format (PKWARE APPNOTE 6.3, §4.3) that are written. Every
-// member has the 64-bit sizes, needed or not: one form, one set of tests. The time is
-// the format's first, so that equal scores make equal files.
+// Constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, needed or not, so that there is
+// one form to test. The time is the earliest of the format, so that equal scores make equal files.
 const (
 	zipVersion64 = 45
 	zipFirstDate = 1<<5 | 1 // 1980-01-01
@@ -115,8 +112,8 @@ func (m member) localHeader(crc uint32) []byte {
 	return le.AppendUint64(b, uint64(m.size))
 }
 
-// appendCommon appends what local and central headers share, from the version needed
-// to the length of the extra field.
+// appendCommon appends the fields that local and central headers share: from the version needed to the length of the
+// extra field.
 func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, zipVersion64)
@@ -131,8 +128,7 @@ func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	return le.AppendUint16(b, extra)
 }
 
-// directory is the end of the archive, behind the members: the central directory and
-// the records that say where it is.
+// directory returns the end of the archive, after the members: the central directory and the records that locate it.
 func directory(members []member, crcs []uint32, at int64) []byte {
 	le := binary.LittleEndian
 	var b []byte

@@ -13,9 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Reader reads a file of scores, an example after the other. Members may be stored or
-// deflated, scores float32 or float64 (rounded to float32), labels and index of any
-// integer type of 4 or 8 bytes.
+// Reader reads a file of scores, one example after the other. Members may be stored or deflated, scores float32 or float64
+// (rounded to float32), labels and index any integer type of 4 or 8 bytes.
 type Reader struct {
 	Shape
 	HasIndex bool
@@ -25,9 +24,9 @@ type Reader struct {
 	zip            *zip.Reader
 	labels, index  *array
 	scores0, score *array
-	arrays         []*array // those that there are
+	arrays         []*array // in the file
 	next           int
-	left           [2]int64 // samples of the example not read yet, by array
+	left           [2]int64 // unread samples of the example, by array
 	row            []float32
 
 	// For the digest of the example: its index and label, the CRCs of its scores so far.
@@ -36,16 +35,16 @@ type Reader struct {
 	bytes   []byte
 }
 
-// array is a member that is being read.
+// array reads a member.
 type array struct {
 	name string
 	*npy.Reader
 }
 
-// Open opens a file of scores. The caller must Close it. Of a Writer's file it checks every byte but the data, whose
-// checksums are compared when they have been read: what is read counts once Next has returned io.EOF.
+// Open opens a file of scores. The caller must Close it. In a file of a Writer, Open checks every byte but the data. The
+// data's checksums are compared at the end: trust the scores only after Next has returned io.EOF.
 func Open(path string) (*Reader, error) {
-	info, err := os.Stat(path) // before it is opened, which does not return for a pipe
+	info, err := os.Stat(path) // first: opening a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: is not a file: scores are read from the end of an archive first", path)
 	}
@@ -85,7 +84,7 @@ func (r *Reader) open(size int64) (err error) {
 func (r *Reader) openArrays() error {
 	for _, a := range []struct {
 		name     string
-		to       **array
+		into     **array
 		dims     int
 		float    bool
 		required bool
@@ -96,13 +95,13 @@ func (r *Reader) openArrays() error {
 		{"scores0", &r.scores0, 3, true, false},
 	} {
 		var err error
-		if *a.to, err = r.openArray(a.name, a.dims, a.float); *a.to != nil {
-			r.arrays = append(r.arrays, *a.to)
+		if *a.into, err = r.openArray(a.name, a.dims, a.float); *a.into != nil {
+			r.arrays = append(r.arrays, *a.into)
 		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", a.name, err)
-		case *a.to == nil && a.required:
+		case *a.into == nil && a.required:
 			return fmt.Errorf("no array %q (a file of scores has scores [N,n,m] and labels [N])", a.name)
 		}
 	}
@@ -123,7 +122,7 @@ func (r *Reader) openArrays() error {
 	return nil
 }
 
-// openArray opens a member; nil if there is none.
+// openArray opens the member with this name; nil if there is none.
 func (r *Reader) openArray(name string, dims int, float bool) (opened *array, err error) {
 	for _, f := range r.zip.File {
 		if npy.ArrayName(f) != name {
@@ -145,7 +144,7 @@ func (r *Reader) openArray(name string, dims int, float bool) (opened *array, er
 	return opened, nil
 }
 
-// check tells whether an array of size bytes, header included, can be used.
+// check returns an error unless an array of size bytes, header included, can be used.
 func check(h *npy.Header, size uint64, dims int, float bool) error {
 	switch {
 	case len(h.Shape) != dims:
@@ -160,9 +159,9 @@ func check(h *npy.Header, size uint64, dims int, float bool) error {
 	return h.Check(int64(min(size, math.MaxInt64)))
 }
 
-// read reads the next numbers.
-func read[T npy.Number](a *array, to []T) error {
-	if _, err := npy.Read(a.Reader, to); err != nil {
+// read fills dst with the next numbers.
+func read[T npy.Number](a *array, dst []T) error {
+	if _, err := npy.Read(a.Reader, dst); err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)
 	}
 	return nil
@@ -174,8 +173,8 @@ func (a *array) integer() (int, error) {
 	return int(n[0]), err
 }
 
-// Next goes to the next example and returns its index (its place, if the file has no
-// index) and its label; io.EOF behind the last.
+// Next moves to the next example and returns its index (its position, if the file has no index) and its label. After the
+// last example it returns io.EOF.
 func (r *Reader) Next() (index, label int, err error) {
 	if err := r.skip(); err != nil {
 		return 0, 0, err
@@ -198,7 +197,7 @@ func (r *Reader) Next() (index, label int, err error) {
 	return index, label, nil
 }
 
-// skip reads what is left of the example.
+// skip reads the unread samples of the example.
 func (r *Reader) skip() error {
 	for i := range r.left {
 		if err := r.scores(i, func([]float32) error { return nil }); err != nil {
@@ -208,7 +207,7 @@ func (r *Reader) skip() error {
 	return nil
 }
 
-// Digest is the Writer's of the example that Next went to. What has not been read of its scores is read over.
+// Digest returns the current example's digest, as Writer.Digest defines it. It skips the example's unread scores.
 func (r *Reader) Digest() (string, error) {
 	if err := r.skip(); err != nil {
 		return "", err
@@ -216,8 +215,7 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish reads the ends of the arrays, where the archive's checksums are compared, and
-// returns io.EOF if all is well.
+// finish reads the ends of the arrays, which compares the archive's checksums, and returns io.EOF if they match.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {
@@ -227,14 +225,14 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection gives the selection samples of the example to take, a few rows at a time.
-// The slice is used again.
+// Selection calls take with the example's selection samples, probabilities [k·m], a few rows k at a time. It reuses the
+// slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation is Selection for the estimation samples.
 func (r *Reader) Estimation(take func(probs []float32) error) error { return r.scores(1, take) }
 
-// chunk is about how many numbers are read at once.
+// chunk is about the number of scores read at once.
 const chunk = 1 << 14
 
 func (r *Reader) scores(which int, take func([]float32) error) error {

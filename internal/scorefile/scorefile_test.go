@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 )
 
-// example is an example's row of every array.
+// example holds an example's row of every array.
 type example struct {
 	index, label    int
 	scores0, scores []float32
@@ -160,8 +160,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A file is the same bytes however it was written: in other pieces, and by a run that
-// was killed in the middle of an example or of Finish and went on.
+// The bytes of a file do not depend on the pieces written, nor on a kill in the middle of an example or of Finish.
 func TestSameBytes(t *testing.T) {
 	s := Shape{4, 3, 50, 3}
 	examples := randomExamples(s)
@@ -293,7 +292,7 @@ func TestReadNumpy(t *testing.T) {
 	}
 }
 
-// Data that the archive's CRC does not match is an error, not scores.
+// Data that do not match the archive's CRC are an error.
 func TestDamaged(t *testing.T) {
 	s := Shape{2, 0, 100, 3}
 	path := filepath.Join(t.TempDir(), "scores.npz")

@@ -16,12 +16,11 @@ import (
 	"github.com/rscert/rscert/internal/durable"
 )
 
-// Writer writes a file of scores. Its methods but Finish and Close may be called from
-// several goroutines, and samples may come in any order: each has its place in the
-// file from the start.
+// Writer writes a file of scores. Several goroutines may call its methods, except Finish and Close. Samples may come in
+// any order: each has a fixed position in the file.
 //
-// Until Finish the file is path + ".part". A run that was killed opens it again with
-// the same shape and writes every example again that it does not know to be whole.
+// Until Finish the file is path + ".part". After a kill, Create opens it again with the same shape; the run then rewrites
+// every example that is not known to be whole.
 type Writer struct {
 	path    string
 	shape   Shape
@@ -32,14 +31,14 @@ type Writer struct {
 	buffers sync.Pool
 }
 
-// partSuffix is what a file of scores has behind its name until it is whole.
+// partSuffix ends the name of an unfinished file.
 const partSuffix = ".part"
 
 // StatPart is os.Stat of the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
 
-// Create opens the part file of path for writing, with what an earlier run left in it. When it returns, the file
-// survives a power cut, so that nothing else is ever ahead of it.
+// Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
+// a power cut, so that no other file of the run is ever ahead of it.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -51,8 +50,7 @@ func Create(path string, shape Shape) (*Writer, error) {
 		return nil, err
 	}
 	w.file = file
-	// The end is cut off in case the directory was being written; what is missing
-	// before it reads as 0 and takes no space yet.
+	// Truncate removes a half-written directory and extends a shorter file by zeros that take no space yet.
 	if err = file.Truncate(w.end); err == nil {
 		err = w.writeHeaders()
 	}
@@ -77,8 +75,8 @@ func (w *Writer) writeHeaders() error {
 	return nil
 }
 
-// Reopen turns the finished file back into the part file, for examples to be written again. It must be as long as a
-// file of this shape is. What is in it is not checked: Digest tells whether an example is whole.
+// Reopen turns the finished file back into the part file, to write some examples again. It refuses a file whose length
+// does not fit the shape. It does not check the data: Digest tells whether an example is whole.
 func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -131,8 +129,7 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th
-// example, from sample first on.
+// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, from sample first on.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
@@ -162,7 +159,7 @@ func (w *Writer) writeScores(name string, n int64, i int, first int64, probs []f
 	return err
 }
 
-// appendScores appends scores as they are stored.
+// appendScores appends scores in the form of the file.
 func appendScores(b []byte, probs []float32) []byte {
 	for _, p := range probs {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
@@ -170,8 +167,8 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest is the CRC-32C of the i-th example as it is stored, of eight hexadecimal digits: of its index, its label
-// (int64), and the CRC-32C of its scores in scores0 and in scores (uint32), all little-endian.
+// Digest returns eight hexadecimal digits: the CRC-32C over the index and the label (int64) of the i-th example and the
+// CRC-32C of its scores in scores0 and in scores (uint32), all little-endian, as stored.
 func (w *Writer) Digest(i int) (string, error) {
 	if i < 0 || i >= w.shape.Examples {
 		return "", fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)
@@ -204,7 +201,7 @@ func (w *Writer) Digest(i int) (string, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// digest is made of the CRCs of the blocks, not of the blocks, which a Reader may be asked for in any order.
+// digest covers the CRCs of the two blocks, not the blocks themselves: a Reader's caller may read these in any order.
 func digest(numbers [2]int64, blocks [2]uint32) string {
 	var b []byte
 	for _, n := range numbers {
@@ -216,7 +213,7 @@ func digest(numbers [2]int64, blocks [2]uint32) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
-// Sync makes what was written survive a power cut, in a file that still has its name.
+// Sync makes written data survive a power cut. It returns an error if the part file has lost its name.
 func (w *Writer) Sync() error {
 	if err := w.file.Sync(); err != nil {
 		return err
@@ -224,14 +221,13 @@ func (w *Writer) Sync() error {
 	return durable.CheckName(w.path+partSuffix, w.file)
 }
 
-// Close ends the writing before all is there; Create goes on.
+// Close syncs and closes an unfinished file; Create continues it.
 func (w *Writer) Close() error {
 	return errors.Join(w.file.Sync(), w.file.Close())
 }
 
-// Finish makes the file whole, under its own name, and closes it. All examples must have been written, and whatever
-// else a run needs to be finished must be synced before: a power cut at any time leaves either the part file, which
-// Create goes on with, or the whole file.
+// Finish completes the file under its own name and closes it. Write all examples, and sync all other files of the run,
+// before. A power cut at any time leaves either the part file, which Create continues, or the whole file.
 func (w *Writer) Finish() error {
 	if err := errors.Join(w.writeDirectory(), w.file.Close()); err != nil {
 		return err
@@ -242,7 +238,7 @@ func (w *Writer) Finish() error {
 	return durable.SyncFolder(filepath.Dir(w.path))
 }
 
-// writeDirectory writes what makes the file an archive, after the data are safe, and syncs it.
+// writeDirectory syncs the data, then writes the CRCs and the directory of the archive and syncs again.
 func (w *Writer) writeDirectory() error {
 	if err := w.file.Sync(); err != nil {
 		return err

@@ -10,19 +10,19 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxColumns is far above what tables have; splitting a line takes tens of bytes a column.
+// maxColumns is far above the columns of real tables; splitting a line takes tens of bytes a column.
 const maxColumns = 1 << 20
 
-// csvRows adds the lines after the header.
+// csvRows reads the header and adds the lines after it.
 type csvRows struct {
 	*reader
-	first  []byte // the header's line
+	first  []byte // the header line
 	comma  byte
-	fields []*column // nil where the field is not wanted
+	fields []*column // nil: field not wanted
 }
 
 func (r *csvRows) readHeader(line []byte) error {
-	r.first = bytes.Clone(line) // the next line takes its place
+	r.first = bytes.Clone(line) // the next line overwrites it
 	r.comma = separator(line)
 	if n := bytes.Count(line, []byte{r.comma}) + 1; n > maxColumns {
 		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
@@ -43,7 +43,7 @@ func (r *csvRows) readHeader(line []byte) error {
 	return r.require("no column %q in the header (%s)", names)
 }
 
-// separator is the first of comma, semicolon and tab, in this order, that the header has.
+// separator returns the first of comma, semicolon and tab that occurs in the header.
 func separator(header []byte) byte {
 	for _, c := range []byte{',', ';', '\t'} {
 		if bytes.IndexByte(header, c) >= 0 {
@@ -84,9 +84,9 @@ func (r *csvRows) checkFields(n int) error {
 	return nil
 }
 
-// addQuoted is add for a line with quotes in it.
+// addQuoted adds a line with quotes in it.
 func (r *csvRows) addQuoted(line []byte) error {
-	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // some may be quoted
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // some commas may be quoted
 		return r.checkFields(n)
 	}
 	fields, err := splitQuoted(line, r.comma)
@@ -101,8 +101,7 @@ func (r *csvRows) addQuoted(line []byte) error {
 	return err
 }
 
-// splitQuoted splits one line by the rules of RFC 4180. A quoted field cannot
-// run over the end of its line.
+// splitQuoted splits one line by the rules of RFC 4180. A quoted field must end on its line.
 func splitQuoted(line []byte, comma byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
 	r.Comma = rune(comma)

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// jsonRows adds lines of one object each. The first line says which of the wanted columns there are; every other line
-// must have the same.
+// jsonRows adds lines of one object each. The first line fixes which of the wanted columns the file has; every other line
+// must have the same columns.
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {
@@ -42,7 +42,7 @@ func (r *jsonRows) add(line []byte) error {
 	return r.require("no %q (known here: %s)", known)
 }
 
-// addValue adds a value to the row, if its column is wanted.
+// addValue adds a value to the row if its column is wanted.
 func (r *jsonRows) addValue(key, value []byte) error {
 	c := r.index[string(key)]
 	switch {
@@ -59,8 +59,7 @@ func (r *jsonRows) addValue(key, value []byte) error {
 	return r.addField(c, value)
 }
 
-// object calls put for each key of a JSON object. A number or boolean is passed
-// as it stands; other values, which no column can hold, as their JSON text.
+// object calls put with each key of a JSON object and the JSON text of its value.
 func object(line []byte, put func(key, value []byte) error) error {
 	if pairs, ok := flatObject(line); ok {
 		for rest := pairs; len(rest) > 0; {
@@ -110,9 +109,8 @@ func jsonError(err error) error {
 	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
-// flatObject checks that line is an object of plain keys with numbers or
-// booleans, which is what big files hold, and returns what is inside the
-// braces. Everything else, valid or not, is left to encoding/json.
+// flatObject recognises objects of plain keys with numbers or booleans, as in big files, and returns the text inside the
+// braces. It leaves all other lines, valid or not, to encoding/json.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false
@@ -136,7 +134,7 @@ func flatObject(line []byte) ([]byte, bool) {
 	return in, true
 }
 
-// plainKey reports whether a key is written as it is, in printable ASCII.
+// plainKey reports whether a key is printable ASCII without escapes.
 func plainKey(key []byte) bool {
 	for _, c := range key {
 		if c == '\\' || c < ' ' || c >= 0x7f {
@@ -146,7 +144,7 @@ func plainKey(key []byte) bool {
 	return true
 }
 
-// nextPair takes the first "key": value off what flatObject accepted.
+// nextPair splits the first "key": value off the text that flatObject returned.
 func nextPair(rest []byte) (key, value, after []byte) {
 	end := bytes.IndexByte(rest[1:], '"') + 1
 	key = rest[1:end]
@@ -154,7 +152,7 @@ func nextPair(rest []byte) (key, value, after []byte) {
 	return key, trimJSON(value), trimLeft(after)
 }
 
-// jsonSpace is what JSON calls white space.
+// jsonSpace is the white space of JSON.
 const jsonSpace = " \t\r\n"
 
 func trimLeft(b []byte) []byte { return bytes.TrimLeft(b, jsonSpace) }

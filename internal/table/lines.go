@@ -10,20 +10,19 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxLine is how long a line may be, in bytes: a file without ends of lines must not claim all memory.
+// maxLine is the length limit of a line in bytes, so that a file without newlines cannot claim all memory.
 const maxLine = 64 << 20
 
 var errLineTooLong = fmt.Errorf("line longer than %d MiB", maxLine>>20)
 
-// lineReader yields the lines that hold something, without surrounding space,
-// and counts all.
+// lineReader yields the lines that are not blank, without surrounding space, and counts all lines.
 type lineReader struct {
 	in   *bufio.Reader
 	line int // of the last line returned, from 1
 	long []byte
 }
 
-// next returns a line that is valid until the following call, or io.EOF.
+// next returns the next line, valid until the following call, or io.EOF.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.in.ReadSlice('\n')
@@ -57,7 +56,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// check takes a row's checksum for granted only if the rows before had one, too.
+// check refuses a wrong checksum, and files in which only some rows have one.
 func (t *Table) check(state checksum.State) error {
 	switch {
 	case state == checksum.Bad:
@@ -74,16 +73,15 @@ func (t *Table) check(state checksum.State) error {
 
 const acceptEdited = `deleting "` + checksum.Column + `" from every line, header included, accepts the edited file`
 
-// lineMap gives the line of a row. Rows on consecutive lines cost nothing; each
-// gap (header, blank line) costs one entry.
+// lineMap maps rows to lines. It needs one entry for each gap between rows (header, blank lines).
 type lineMap struct {
-	rows, at []int // from row rows[k] on, line = row + at[k]
+	rows, shifts []int // from row rows[k] on, line = row + shifts[k]
 }
 
 func (m *lineMap) add(row, line int) {
-	if k := len(m.at); k == 0 || m.at[k-1] != line-row {
+	if k := len(m.shifts); k == 0 || m.shifts[k-1] != line-row {
 		m.rows = append(m.rows, row)
-		m.at = append(m.at, line-row)
+		m.shifts = append(m.shifts, line-row)
 	}
 }
 
@@ -92,5 +90,5 @@ func (m *lineMap) line(row int) int {
 	if k < 0 {
 		return 0
 	}
-	return row + m.at[k]
+	return row + m.shifts[k]
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// readNpz reads the wanted arrays of an archive. A zip is read from its end, so
-// it is taken into memory first.
+// readNpz reads the wanted arrays of an archive, which it first holds in memory: a zip is read from its end.
 func (r *reader) readNpz(src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -43,7 +42,7 @@ func (r *reader) readNpz(src io.Reader) error {
 	return r.require("no array %q (arrays: %s)", r.header)
 }
 
-// addArray adds an array of as many rows as those before.
+// addArray adds an array, which must have as many rows as the arrays before.
 func (r *reader) addArray(c *column, f *zip.File) (err error) {
 	if r.index[c.name] != nil {
 		return errors.New("array appears twice")
@@ -64,7 +63,7 @@ func (r *reader) addArray(c *column, f *zip.File) (err error) {
 	return nil
 }
 
-// checkFinite returns an error for NaN and ±Inf where they are not allowed.
+// checkFinite returns an error for NaN and ±Inf unless Options.AllowNonFinite is set.
 func (r *reader) checkFinite(x float64) error {
 	if !r.opt.AllowNonFinite && (math.IsNaN(x) || math.IsInf(x, 0)) {
 		return fmt.Errorf("%v %w", x, errNonFinite)
@@ -72,8 +71,8 @@ func (r *reader) checkFinite(x float64) error {
 	return nil
 }
 
-// readArray reads a 1-D array or, as a matrix, a 2-D one. The shape that is claimed must fit the sizes in the archive's
-// directory, which npy.Open compares with the bytes that are there.
+// readArray reads a 1-D array, or a 2-D array if matrix is set. The array's shape must fit the sizes in the archive's
+// directory, which npy.Open compares with the bytes of the archive.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)
 	if err != nil {

@@ -13,21 +13,20 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Parquet is a Parquet file that stays where it is: its leaf columns are streamed, one page in memory at a time, and a
-// value can be read again by its row. Its methods are to be called within Guard, and a column is read only after
-// CheckPages.
+// Parquet streams the leaf columns of a Parquet file, one page in memory at a time, and can read a value again by its row.
+// Call its methods within Guard, and CheckPages before reading a column.
 type Parquet struct {
 	*parquet.File
 	src io.ReaderAt
 }
 
-// OpenParquet reads the description of the columns at the end of a file.
+// OpenParquet reads the footer of a Parquet file of size bytes. src must stay open.
 func OpenParquet(src io.ReaderAt, size int64) (*Parquet, error) {
 	file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	return &Parquet{file, src}, err
 }
 
-// Guard turns a panic, which the Parquet library has on some damaged files, into an error.
+// Guard calls f and turns a panic into an error: the Parquet library panics on some damaged files.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -37,8 +36,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Each gives a leaf column's values of a row group to f, in the order of the rows. A value's bytes are valid until f
-// returns.
+// Each calls f with the values of a leaf column in a row group, in the order of the rows. A value's bytes are valid until
+// f returns. A row with several values is an error.
 func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v parquet.Value) error) error {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
@@ -60,7 +59,7 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf gives the values of a page to f, and returns the row after the last.
+// eachOf calls f with the values of a page and returns the row after the last.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
 	values := page.Values()
@@ -86,7 +85,7 @@ func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parq
 	}
 }
 
-// Value reads one value of a leaf column again.
+// Value reads one value of a leaf column. row counts from the first of the row group.
 func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
@@ -105,8 +104,8 @@ func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	return one[0].Clone(), nil
 }
 
-// readParquet reads the wanted columns: flat ones of numbers or booleans. The file is read from its end, so it is taken
-// into memory first.
+// readParquet reads the wanted columns, flat ones of numbers or booleans, of a file that it first holds in memory: Parquet
+// is read from its end.
 func (r *reader) readParquet(ctx context.Context, src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -142,7 +141,7 @@ func (r *reader) addColumns(ctx context.Context, file *Parquet) error {
 	return r.require("no column %q (columns: %s)", r.header)
 }
 
-// addLeaf reads the values of a column.
+// addLeaf reads the values of a column and counts them.
 func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parquet.Field) error {
 	name := quote.Name(c.name)
 	if !f.Leaf() || f.Repeated() {
@@ -155,7 +154,7 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	if err := file.CheckPages(ctx, leaf.ColumnIndex); err != nil {
 		return err
 	}
-	c.Data = make([]float64, 0, min(r.N, 1<<20)) // the number of rows is a claim
+	c.Data = make([]float64, 0, min(r.N, 1<<20)) // the file only claims this number of rows
 	add := func(_ int, v parquet.Value) error {
 		x, ok := Number(v)
 		err := r.checkFinite(x)
@@ -182,7 +181,7 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	return nil
 }
 
-// Number is a value as a number, 1 for true; ok is false for what is none.
+// Number returns a value as a float64, 1 for true and 0 for false; ok is false for values that are not numbers.
 func Number(v parquet.Value) (x float64, ok bool) {
 	switch v.Kind() {
 	case parquet.Boolean:

@@ -18,9 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// CheckPages goes through the headers of all pages of the given leaf columns. It is to be called before they are read:
-// the Parquet library reserves what a header promises, up to 2 GiB, be the file ever so small, and takes the first row
-// group's codec for all.
+// CheckPages checks the headers of all pages of the given leaf columns. Call it before reading them: the Parquet library
+// reserves the size that a header states, up to 2 GiB even for a tiny file, and uses the first row group's codec for all.
 func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 	groups := p.Metadata().RowGroups
 	for g, group := range groups {
@@ -29,6 +28,10 @@ func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 				return fmt.Errorf("damaged: row group %d has no column %d", g, column)
 			}
 			chunk := group.Columns[column].MetaData
+			if chunk.Codec == meta.Lz4 || chunk.Codec == meta.LZO {
+				return fmt.Errorf(`row group %d, column %d: compressed by %v, which is not read; in Python: t = pyarrow.parquet.read_table(FILE); `+
+					`pyarrow.parquet.write_table(t, "data.parquet", compression="zstd")`, g, column, chunk.Codec)
+			}
 			if first := groups[0].Columns[column].MetaData.Codec; chunk.Codec != first {
 				return fmt.Errorf("row group %d, column %d: compressed by %v, but in row group 0 by %v", g, column, chunk.Codec, first)
 			}
@@ -40,7 +43,7 @@ func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 	return nil
 }
 
-// checkChunk walks over the pages of one column of a row group.
+// checkChunk checks the pages of one column of a row group.
 func (p *Parquet) checkChunk(ctx context.Context, chunk meta.ColumnMetaData, rows int64) error {
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset != 0 {
@@ -69,7 +72,7 @@ func (p *Parquet) checkChunk(ctx context.Context, chunk meta.ColumnMetaData, row
 	return nil
 }
 
-// pageHeader decodes the header at an offset and returns its length.
+// pageHeader decodes the page header at an offset and returns its length in bytes.
 func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, err error) {
 	var protocol thrift.CompactProtocol
 	for window := int64(4 << 10); ; window *= 16 {
@@ -78,7 +81,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // takes no more than there is, unlike a reader of a stream
+		reader := protocol.NewReaderFromBytes(bytes) // never allocates beyond its input, unlike a stream reader
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
@@ -87,25 +90,28 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 	}
 }
 
-// mostHeader is more than a page's header takes, the statistics in it included.
+// mostHeader exceeds the length of a page's header with its statistics.
 const mostHeader = 1 << 20
 
-// mostUnpacked is the most that so many bytes can stand for. The factors are those of the formats: Snappy copies 64 bytes
-// by 3, Deflate 258 by 2 bits; Zstandard repeats a byte 128 KiB often by 4. Brotli has no such limit.
+// mostUnpacked bounds the size to which packed bytes unpack. The factors follow from the formats: Snappy copies 64 bytes
+// by 3, LZ4 255 more by each byte of a length, Deflate 258 by 2 bits; Zstandard repeats a byte 131,072 times by 4 bytes.
+// Brotli has no limit and gets Zstandard's.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // copies need something to copy
+	const start = 64 // copies need bytes to copy
 	switch codec {
 	case meta.Uncompressed:
 		return packed
 	case meta.Snappy:
 		return start + 22*packed
+	case meta.Lz4Raw:
+		return start + 255*packed
 	case meta.Gzip:
 		return start + 1032*packed
 	}
 	return start + 1<<15*packed
 }
 
-// checkPage refuses a page that promises more than follows its header, than fits into memory, or than its rows.
+// checkPage refuses a page whose header states more bytes than the file or memory has, or more values than rows.
 func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if size < 0 || size > mostUnpacked(codec, packed) {
@@ -121,14 +127,14 @@ func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64)
 	return memory.Check(size)
 }
 
-// checkUnpacked goes through the compressed bytes of a page and refuses more than its header promises: the Parquet
-// library unpacks to the end, whatever the header says. Nothing of it is kept.
+// checkUnpacked unpacks a page, keeping nothing, and refuses more bytes than its header states: the Parquet library
+// unpacks to the end, whatever the header says.
 func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
 	if codec == meta.Uncompressed {
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	// The levels before the values are not compressed. A dictionary is read whatever the type is.
+	// In version 2 the levels before the values are not compressed. The library reads a dictionary whatever the type says.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
@@ -147,20 +153,23 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 	return nil
 }
 
-// unpackedLength counts the bytes that a page's compressed bytes stand for, up to one more than most.
+// unpackedLength returns the unpacked length of a page, or most + 1 if it is longer.
 func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (n int64, err error) {
 	in := bufio.NewReader(packed)
 	var out io.Reader
 	switch codec {
-	case meta.Snappy: // says it first, and the library holds it to that
+	case meta.Snappy: // the length comes first, and the library enforces it
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
-	case meta.Lz4Raw: // of what is no LZ4 the library makes ever larger buffers
+	case meta.Lz4Raw: // for a damaged block the library would grow its buffer for ever
 		data, err := io.ReadAll(in)
 		if err != nil {
 			return 0, err
 		}
 		n, err := lz4.UncompressBlock(data, make([]byte, most+1))
+		if err != nil {
+			err = fmt.Errorf("damaged, or unpacks to more than the promised %d bytes", most)
+		}
 		return int64(n), err
 	case meta.Gzip:
 		out, err = gzip.NewReader(in)
@@ -182,6 +191,5 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	return io.Copy(io.Discard, io.LimitReader(out, most+1))
 }
 
-// zstdWindow is how far back copies may reach in bytes: 8 MiB, as RFC 8878 asks of every decoder, or what a page of that
-// size may have.
+// zstdWindow returns the largest window allowed, in bytes: 8 MiB, which RFC 8878 asks of every decoder, or twice the page.
 func zstdWindow(size int64) uint64 { return max(8<<20, 2*uint64(size)) }

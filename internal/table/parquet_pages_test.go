@@ -9,11 +9,11 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// The factors of mostUnpacked are reached by no encoder that the Parquet library has, on what packs best.
+// No encoder of the Parquet library exceeds mostUnpacked on the data that pack best.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{
-		meta.Snappy: &parquet.Snappy, meta.Gzip: &parquet.Gzip, meta.Zstd: &parquet.Zstd,
+		meta.Snappy: &parquet.Snappy, meta.Gzip: &parquet.Gzip, meta.Zstd: &parquet.Zstd, meta.Lz4Raw: &parquet.Lz4Raw,
 	} {
 		packed, err := c.Encode(nil, zeros)
 		if err != nil {
@@ -26,8 +26,7 @@ func TestMostUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackedLength: of every codec, whole pages have the length that was packed, and damaged or longer ones are
-// refused without more memory than is promised.
+// TestUnpackedLength: for every codec, whole pages have the packed length; damaged or longer pages are refused.
 func TestUnpackedLength(t *testing.T) {
 	plain := bytes.Repeat([]byte("0123456789abcdef"), 1000)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetRow is a row of the test files, with columns of every type that is read and of some that are not.
+// parquetRow is a row of the test files, with columns of every readable type and of some others.
 type parquetRow struct {
 	Name   string   `parquet:"name"`
 	Score  float64  `parquet:"Score"`
@@ -93,7 +93,7 @@ func TestParquetErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
-	// Cut or changed anywhere, a file is read or refused; nothing else happens.
+	// A file cut or changed anywhere is read or refused, without a panic.
 	path := writeParquet(t, slices.Repeat([]parquetRow{good}, 50))
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestSeparatorAndCase(t *testing.T) {
 		"a;Score\nx,y;0.5\n":      {0.5},
 		"a\tSCORE\nx\t0.5\n":      {0.5},
 		" sCore ,b;c\n0.5,1\n":    {0.5},
-		"SCORE,score\n0.25,0.5\n": {0.5}, // the exact name is taken
+		"SCORE,score\n0.25,0.5\n": {0.5}, // the exact name wins
 	} {
 		table, err := Read(t.Context(), Stdin, Options{Required: []string{"score"}, Input: strings.NewReader(text)})
 		if err != nil {

@@ -9,15 +9,14 @@ import (
 	"io"
 )
 
-// Records are the rows of a CSV file as text, by RFC 4180: fields separated by commas, semicolons or tabs, of which
-// quoted ones may run over the ends of lines. FieldPos says where a field is. Set the options of the csv.Reader before
-// the first Next.
+// Records reads the rows of a CSV file as text (RFC 4180). Commas, semicolons or tabs separate the fields; quoted fields
+// may hold newlines. FieldPos gives the place of a field. Set the options of the csv.Reader before the first Next.
 type Records struct {
 	*csv.Reader
 	text lineLimit
 }
 
-// NewRecords reads src, which may be compressed with gzip and begin with a byte order mark.
+// NewRecords returns the rows of src, which may be compressed with gzip and begin with a byte order mark.
 func NewRecords(src io.Reader) (*Records, error) {
 	in, err := uncompressed(src, 1<<16)
 	if err != nil {
@@ -33,8 +32,8 @@ func NewRecords(src io.Reader) (*Records, error) {
 	return r, err
 }
 
-// Next returns the fields of the next row, valid until the following call, and the line on which it begins; io.EOF
-// after the last. What is wrong with the text is a *csv.ParseError.
+// Next returns the fields of the next row, valid until the following call, and the line on which it begins. The error is
+// io.EOF after the last row, and a *csv.ParseError for malformed text.
 func (r *Records) Next() (fields []string, line int, err error) {
 	fields, err = r.Read()
 	r.text.through = r.InputOffset()
@@ -45,10 +44,10 @@ func (r *Records) Next() (fields []string, line int, err error) {
 	return fields, line, nil
 }
 
-// Bytes is how many bytes have been read of the text.
+// Bytes returns the number of bytes of text read so far.
 func (r *Records) Bytes() int64 { return r.text.n }
 
-// lineLimit passes on what it reads while nobody waits for the end of a line, or of quotes, for more than maxLine.
+// lineLimit reads from r until a line or a quoted field is longer than maxLine.
 type lineLimit struct {
 	r       io.Reader
 	n       int64 // bytes passed on
@@ -66,8 +65,8 @@ func (l *lineLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unquotedSeparator tells from the first line what separates the fields: tabs, semicolons (a spreadsheet's, where the
-// comma is the decimal point) or commas.
+// unquotedSeparator finds the separator in the first line, outside quotes: tab, semicolon (spreadsheets with a decimal
+// comma write it) or comma.
 func unquotedSeparator(in *bufio.Reader) (rune, error) {
 	line, _ := in.Peek(in.Size())
 	line, _, _ = bytes.Cut(line, []byte("\n"))

@@ -17,7 +17,7 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Read reads the table in the file at path.
+// Read reads the table in the file at path, or from standard input if path is Stdin. Errors about content name the place.
 func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	src, err := openSource(ctx, path, opt.Input)
 	if err != nil {
@@ -38,7 +38,7 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	return nil, quote.Error(err)
 }
 
-// openSource opens the file at path, or standard input, which is in where that is not nil.
+// openSource opens the file at path. For Stdin it reads in, or os.Stdin if in is nil.
 func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, error) {
 	if path == Stdin {
 		if in == nil {
@@ -51,25 +51,25 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 		return nil, err
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("%s: is a folder, not a file", path)
 	}
 	return f, nil
 }
 
-// interruptible returns a reader of r whose reads end when ctx does, also while r
-// waits for someone to write or type. One read of r may outlive it.
+// interruptible returns a reader of r whose reads end with ctx, even while r waits for input. One read of r may outlive
+// it.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {
 		_, err := io.Copy(in, r)
-		in.CloseWithError(err) // nil reads as the end of the file
+		in.CloseWithError(err) // nil: the reader gets io.EOF
 	}()
 	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
 	return out
 }
 
-// countingReader reports progress and ends the read when the context does.
+// countingReader reports progress and stops when the context ends.
 type countingReader struct {
 	ctx      context.Context
 	r        io.Reader
@@ -89,7 +89,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 const bufferSize = 1 << 18
 
-// uncompressed returns what src holds, unpacked if it begins as gzip does.
+// uncompressed returns a reader of src, unpacked if it is gzip.
 func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(src, size)
 	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -102,7 +102,7 @@ func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(z, size), nil
 }
 
-// read tells the format from the first bytes.
+// read finds the format by the first bytes and fills the table.
 func (r *reader) read(ctx context.Context, src io.Reader) error {
 	in, err := uncompressed(src, bufferSize)
 	if err == nil {
@@ -133,7 +133,7 @@ func (r *reader) read(ctx context.Context, src io.Reader) error {
 	return nil
 }
 
-// readLines reads a header and rows of CSV, or rows of JSON.
+// readLines reads a CSV header and rows, or rows of JSON.
 func (r *reader) readLines(lines *lineReader) error {
 	line, err := lines.next()
 	if err == io.EOF {
@@ -160,7 +160,7 @@ func (r *reader) readLines(lines *lineReader) error {
 	return nil
 }
 
-// addField adds the value that is written in a field to a column.
+// addField parses a field and adds its value to a column.
 func (r *reader) addField(c *column, field []byte) error {
 	x, ok := parseDecimal(field)
 	if !ok {

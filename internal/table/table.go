@@ -1,14 +1,13 @@
-// Package table reads columns of numbers from the files in which people keep tables: CSV with a header (columns in any
-// order; comma, semicolon or tab), JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read
-// tells the format from the content, so standard input works like a file. A column is matched by its exact name or, in
-// CSV and Parquet where no other column has that name, by its name in lower case.
+// Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or tab),
+// JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the content, so
+// standard input works like a file. It matches a column by its exact name or, in CSV and Parquet if no other column has
+// that name, by its name in lower case.
 //
-// All formats are streamed, by row or by column. Read keeps the columns that are asked for, 8 bytes a value, at most
-// memory.Limit in all; lines that carry a checksum (package checksum) must match it. Every error about content says
-// where: "scores.csv:17: score: …".
+// Read streams all formats and keeps the wanted columns, 8 bytes a value, at most memory.Limit in all. Lines with a
+// checksum (package checksum) must match it. Every error about content names the place: "scores.csv:17: score: …".
 //
-// Readers that keep other things than float64 columns stream from the same sources: Records are the rows of a CSV file
-// as text, Parquet is a file whose leaf columns are given value by value and row by row. Neither converts a value.
+// Callers that need more than float64 columns stream the same files: Records yields the rows of a CSV file as text, and
+// Parquet the values of a Parquet file's leaf columns, row by row. Neither converts a value. Writer writes CSV.
 package table
 
 import (
@@ -21,23 +20,19 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Options say which columns of a file are wanted. Columns that are not asked
-// for may hold anything, text included.
+// Options selects the columns of a file. Other columns may hold anything, text included.
 type Options struct {
 	Required []string // an error when missing
 	Optional []string // read when there
-	// Match, when not nil, asks for further columns by name. In an npz archive
-	// it is not consulted.
+	// Match, when not nil, selects further columns by name; not in npz archives.
 	Match func(name string) bool
-	// Matrices are names that may be 2-D arrays in an npz archive. They are not
-	// looked for in text.
+	// Matrices names arrays of an npz archive that may be 2-D; ignored in text.
 	Matrices []string
 	// AllowNonFinite lets NaN and ±Inf through; otherwise they are errors.
 	AllowNonFinite bool
-	// Progress, when not nil, is called with the bytes of the file read since
-	// its last call (compressed bytes, if the file is compressed).
+	// Progress, when not nil, gets the number of bytes read since its last call (before unpacking).
 	Progress func(bytes int64)
-	// Input is what "-" reads; os.Stdin when nil.
+	// Input is read for the path "-"; os.Stdin when nil.
 	Input io.Reader
 }
 
@@ -46,8 +41,8 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName is the name under which a column of the file is asked for: its own or, where no other column of the file has
-// it, its own in lower case. It is empty for a column that is not wanted.
+// knownName returns the wanted name that a column of the file matches: its own, or its lower-case name if no other column
+// of the file has that. It returns "" for a column that is not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -68,14 +63,14 @@ type Table struct {
 	index   map[string]*column
 	lines   lineMap
 	binary  bool // rows have no lines
-	checked bool
+	checked bool // rows have checksums
 }
 
-// column is a column that was asked for, or a 2-D array.
+// column is a wanted column or 2-D array.
 type column struct {
 	name string
 	Matrix
-	matrix bool // asked for as a 2-D array, whatever it is
+	matrix bool // wanted as a 2-D array, whatever its dimensions
 }
 
 // Matrix is a 2-D array, row-major.
@@ -103,7 +98,7 @@ func (t *Table) Matrix(name string) (Matrix, bool) {
 	return Matrix{}, false
 }
 
-// Names are the columns that were read, in the order of the file.
+// Names returns the names of the columns that were read, in the order of the file.
 func (t *Table) Names() []string {
 	var names []string
 	for _, c := range t.columns {
@@ -112,15 +107,14 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Header are all columns or arrays of the file, also those that were not asked for; nil for JSON lines.
+// Header returns the names of all columns or arrays of the file, wanted or not; nil for JSON lines.
 func (t *Table) Header() []string { return t.header }
 
-// Checked reports whether the rows carried checksums (package checksum), which were
-// right. A file of which some rows have one and others have none is refused.
+// Checked reports whether the rows have checksums (package checksum). Read has verified them, and refuses a file in which
+// only some rows have one.
 func (t *Table) Checked() bool { return t.checked }
 
-// Line is the line of the file on which row i (from 0) stands; 0 in an npz
-// archive or a Parquet file, which have no lines.
+// Line returns the line of row i (from 0) in the file; 0 for npz archives and Parquet files, which have no lines.
 func (t *Table) Line(i int) int {
 	if t.binary {
 		return 0
@@ -128,11 +122,11 @@ func (t *Table) Line(i int) int {
 	return t.lines.line(i)
 }
 
-// Errorf returns an error about row i that says where it is.
+// Errorf returns an error about row i, with its place in front.
 func (t *Table) Errorf(i int, format string, args ...any) error {
 	msg := fmt.Sprintf(format, args...)
 	if t.binary {
-		return fmt.Errorf("%s: row %d: %s", t.Path, t.place(i), msg)
+		return fmt.Errorf("%s: row %d: %s", t.Path, t.origin(i), msg)
 	}
 	return fmt.Errorf("%s:%d: %s", t.Path, t.Line(i), msg)
 }
@@ -142,12 +136,12 @@ func (t *Table) add(c *column) {
 	t.index[c.name] = c
 }
 
-// reader fills a table. A format tells it the columns that the file has and gives it their values.
+// reader fills a table with the columns and values that a format finds.
 type reader struct {
 	*Table
 	opt   Options
-	held  int64 // bytes of the columns, and of a file that is held whole
-	limit int64 // what they may be
+	held  int64 // bytes of the columns, and of a file held whole
+	limit int64 // of held
 }
 
 // choose returns the column for a name in the header; nil if it is not wanted.
@@ -164,18 +158,17 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// require returns an error about the first required column that the file has not; format takes its name and those that
-// the file has.
+// require returns an error about the first required column that is missing. format gets its name and the names in has.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
-		if r.index[name] == nil { // listed on one line, whatever the names hold, and not too long
+		if r.index[name] == nil { // quote.Name: printable, on one line and not too long
 			return fmt.Errorf(format, name, quote.Name(strings.Join(has, ", ")))
 		}
 	}
 	return nil
 }
 
-// hold counts values that are about to be kept.
+// hold reserves memory for values, or returns an error beyond the limit.
 func (r *reader) hold(values int64) error {
 	const bytes = 8
 	if values > (r.limit-r.held)/bytes {
@@ -185,10 +178,10 @@ func (r *reader) hold(values int64) error {
 	return nil
 }
 
-// holdFile takes a file of a binary format into memory.
+// holdFile reads a file of a binary format into memory.
 func (r *reader) holdFile(src io.Reader) ([]byte, error) {
 	r.binary = true
-	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // which takes up to twice that to grow
+	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // ReadAll needs up to twice the size while it grows
 	if err == nil && int64(len(data)) >= r.limit/2 {
 		err = memory.Check(-1)
 	}

@@ -333,12 +333,12 @@ func TestChecked(t *testing.T) {
 			t.Errorf("%s: %v, checked %v", name, lower, tab.Checked())
 		}
 	}
-	// A column of that name, with something else in it, is left alone.
+	// A column of that name with other content is no checksum.
 	if tab, err := readString("lower,upper,check\n0,1,yes\n0,1,\n", boundsOptions); err != nil || tab.Checked() {
 		t.Error(err)
 	}
 
-	// The header is still known when its buffer has long been used again.
+	// The header survives the reuse of its buffer.
 	long, header := "lower,upper,check\n", []byte("lower,upper,check")
 	for i := range 30_000 {
 		long += string(checksum.AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"
@@ -372,7 +372,7 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// Every flipped bit of a file with checksums is an error, in the header and in the ends of lines too.
+// Every flipped bit of a file with checksums is an error, also in the header and in newlines.
 func TestFlips(t *testing.T) {
 	for name, text := range map[string]string{"csv": checkedCSV(), "json": checkedJSON(),
 		"one row": "lower,upper,check\n" + string(checksum.AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
@@ -392,7 +392,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// FuzzChecked: whatever is done to a file with checksums, what is read of it are whole rows of it.
+// FuzzChecked: after any change of a file with checksums, Read returns only whole rows of the original.
 func FuzzChecked(f *testing.F) {
 	csv, jsonLines := checkedCSV(), checkedJSON()
 	rows := map[string]bool{}
@@ -429,7 +429,7 @@ func rowOf(tab *Table, i int) string {
 	return text
 }
 
-// Text of unknown origin is printed at most a line of, and nothing of it moves the cursor.
+// Errors print at most a line of foreign text, without control characters.
 func TestErrorsArePrintable(t *testing.T) {
 	long := strings.Repeat("\x1b[2J", 10_000)
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb.csv")
@@ -455,7 +455,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads with a limit of memory of its own, which is half of GOMEMLIMIT.
+// limited reads with this memory limit: it sets GOMEMLIMIT to twice the limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))
@@ -470,7 +470,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	matrix := Options{Required: []string{"a"}, Matrices: []string{"a"}}
 	for name, c := range map[string]struct {
 		in  string
-		fit int64 // a limit that is enough
+		fit int64 // a sufficient limit
 	}{
 		"csv":         {"a\n" + rows, 1_600_000},
 		"json":        {objects, 1_600_008},

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Writer writes CSV that Read takes: a header, then rows of numbers, each the shortest decimal that reads back as it.
-// Errors stay with it until Flush.
+// Writer writes CSV for Read: a header, then rows of numbers, each as the shortest decimal that reads back exactly. Flush
+// returns the first error.
 //
 //	w := table.NewWriter(f)
 //	w.Header("index", "lower", "upper")
@@ -20,16 +20,16 @@ import (
 //	w.EndRow()
 //	err := w.Flush()
 //
-// Rows without a header go on with a file that has one.
+// Rows without a header continue a file that has one.
 type Writer struct {
 	out     *bufio.Writer
 	line    []byte // the row so far, a comma after each field
-	fields  int    // of the row so far
-	columns int    // of the header, or of the first row; 0 before
+	fields  int    // in the row so far
+	columns int    // of the header or the first row; 0 before
 	err     error
 }
 
-// NewWriter returns a writer of rows to w.
+// NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 
 // Header names the columns; names are quoted where RFC 4180 asks for it.
@@ -40,16 +40,16 @@ func (w *Writer) Header(names ...string) {
 	header.Flush()
 }
 
-// Float ends a field with x.
+// Float adds the field x.
 func (w *Writer) Float(x float64) { w.add(strconv.AppendFloat(w.line, x, 'g', -1, 64)) }
 
-// Int ends a field with x.
+// Int adds the field x.
 func (w *Writer) Int(x int) { w.add(strconv.AppendInt(w.line, int64(x), 10)) }
 
-// Uint ends a field with x.
+// Uint adds the field x.
 func (w *Writer) Uint(x uint64) { w.add(strconv.AppendUint(w.line, x, 10)) }
 
-// Bool ends a field with 1 for true and 0 for false.
+// Bool adds the field 1 for true and 0 for false.
 func (w *Writer) Bool(x bool) {
 	digit := byte('0')
 	if x {
@@ -58,24 +58,25 @@ func (w *Writer) Bool(x bool) {
 	w.add(append(w.line, digit))
 }
 
-// Text ends a field with s, quoted where RFC 4180 asks for it.
+// Text adds the field s, quoted where RFC 4180 asks for it.
 func (w *Writer) Text(s string) {
 	var field strings.Builder
 	quoted := csv.NewWriter(&field)
-	_ = quoted.Write([]string{s}) // a Builder takes everything
+	_ = quoted.Write([]string{s}) // a Builder never fails
 	quoted.Flush()
 	w.add(append(w.line, strings.TrimSuffix(field.String(), "\n")...))
 }
 
-// Empty ends a field without a value.
+// Empty adds an empty field.
 func (w *Writer) Empty() { w.add(w.line) }
 
 func (w *Writer) add(line []byte) {
-	w.line = append(line, ',')
+	line = append(line, ',')
+	w.line = line
 	w.fields++
 }
 
-// EndRow ends the row. All rows have a field for each column.
+// EndRow ends the row. A row without a field for each column is an error.
 func (w *Writer) EndRow() {
 	if w.columns == 0 {
 		w.columns = w.fields
@@ -90,7 +91,7 @@ func (w *Writer) EndRow() {
 	w.line, w.fields = w.line[:0], 0
 }
 
-// Flush writes what is held back and returns the first error.
+// Flush writes buffered rows and returns the first error.
 func (w *Writer) Flush() error {
 	if err := w.out.Flush(); w.err == nil {
 		w.err = err

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is written reads back as the same float64s.
+// Written float64s read back exactly.
 func TestWriterRoundTrip(t *testing.T) {
 	values := []float64{0.1, 1.0 / 3, 5e-324, -1e300, 0, math.MaxFloat64}
 	var b bytes.Buffer

@@ -1,4 +1,4 @@
-"""The Python blocks of the pages that are marked `run by: make wheel`, with the installed wheel."""
+"""Runs the Python blocks marked `run by: make wheel` in the pages, with the installed wheel."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def test_there_are_blocks() -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pages' readers have made before."""
+    """Files that the pages' readers have from earlier steps."""
     folder = tmp_path_factory.mktemp("files")
 
     def rscert(*arguments: object) -> None:

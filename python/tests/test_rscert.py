@@ -1,4 +1,4 @@
-"""The installed wheel, beside the program that it holds."""
+"""Tests the installed wheel against the program in it."""
 
 import json
 import subprocess
@@ -110,7 +110,7 @@ def test_torch_module_is_exported() -> None:
     labels = (x.reshape(4, -1) / 255.0) @ weights[0].T + weights[1]
     data = torch.utils.data.TensorDataset(torch.tensor(x / np.float32(255)), torch.tensor(labels.argmax(1)))
     run = rscert.certify(model, data, sigma=0.001, n=200, seed=1)
-    # With next to no noise the predictions are those of the weights, without the dropout.
+    # With almost no noise the predictions follow from the weights, without dropout.
     assert list(run.certificates.prediction) == list(labels.argmax(1))
     assert model.training
 

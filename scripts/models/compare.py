@@ -29,21 +29,21 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(floa
 
 
 def still(graph):
-    """Flags of so little noise that an example stays as it is: a byte's next step is never taken, a float's last digit too large."""
+    """Flags for noise too small to change an example: below a byte's step and a float's last digit."""
     if graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8:
         return ["--sigma", "1e-5"]
     return ["--sigma", "1e-20", "--noise", "float"]
 
 
 def tolerance(graph):
-    """How far scores may be apart. Where two conversions to half precision and back meet, ONNX Runtime leaves both out: that
-    depends on what stands in front of the model."""
+    """The tolerance between scores. ONNX Runtime drops opposite conversions to half precision that meet, which depends on
+    the nodes in front of the model."""
     half = any(t.data_type == onnx.TensorProto.FLOAT16 for t in graph.initializer)
     return 4e-3 if half else 1e-5
 
 
 def reference(path, data, batch=None):
-    """ONNX Runtime's scores of the examples of an npz file, fed by hand as the model wants them: all at once, or by batches."""
+    """ONNX Runtime's scores for the examples of an npz file, at once or in batches, in the model's form of input."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -69,7 +69,7 @@ def reference(path, data, batch=None):
 
 
 def rows(outputs):
-    """The scores of each example: of an array or a zipmap, behind the label where there is one."""
+    """The scores of each example, from an array or a zipmap; a label output may come first."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
         return [[row[k] for k in sorted(row)] for row in scores]
@@ -85,12 +85,12 @@ def rscert(program, arguments):
 
 
 def compare(program, folder, e):
-    """What rscert and Python say of one model."""
+    """The results of rscert and Python for one model."""
     path, data = folder / f"{e.name}.onnx", folder / e.data
     row = {"bytes": sum(p.stat().st_size for p in folder.glob(f"{e.name}.onnx*")), "rscert": None, "problem": ""}
     try:
         scores, labels = reference(path, data)
-    except Exception as error:  # there is no kernel of some types
+    except Exception as error:  # ONNX Runtime lacks kernels for some types
         scores, labels = None, np.load(data)["y"]
         row["problem"] = "in Python: " + str(error).splitlines()[0]
     votes = None if scores is None else scores.argmax(1)
@@ -125,15 +125,15 @@ def compare(program, folder, e):
     row["differ"] = int((own != votes).sum())
     if not e.split_at_zero:
         row["scores"] = distance(quiet, scores)
-    # That a model which was trained for a moment is near chance is no news.
+    # A model trained for a moment is near chance: ignore that warning.
     row["warnings"] = [line[9:] for line in done.stderr.splitlines() if line.startswith("warning: ") and "is right on" not in line and "in the same units" not in line]
     return row
 
 
 def distance(run, scores):
-    """The largest difference between what rscert saved of an example and Python's scores, relative to its largest score.
+    """The largest difference between rscert's saved scores and Python's, relative to an example's largest score.
 
-    rscert saves probabilities. Of logits, their logarithms are compared, which are the logits less what they have in common."""
+    rscert saves probabilities. For logits, compares their logarithms: the logits up to a common constant."""
     own = np.load(run / "scores.npz")["scores"][:, 0].astype(np.float64)
     if json.loads((run / "run.json").read_text())["parameters"]["outputs"] == "logits":
         scores = scores - scores.max(1, keepdims=True)

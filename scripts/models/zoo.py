@@ -1,7 +1,7 @@
-"""The models of docs/models.md: families, exporters and opsets that people have, small, and trained for a moment on digits.
+"""The models of docs/models.md: the usual families, exporters and opsets, small and trained for a moment on digits.
 
-Each entry of ZOO has a name, what it is, how it is exported, and a function that writes NAME.onnx into a folder. The
-digits are scikit-learn's: 8×8 pixels, here enlarged to 32×32 in three channels, as bytes.
+Each entry of ZOO has a name, a description, an exporter and a function that writes NAME.onnx into a folder. The digits are
+scikit-learn's: 8×8 pixels, here enlarged to 32×32 in three channels, as bytes.
 """
 
 import os
@@ -32,7 +32,7 @@ cancer_x = ((cancer_x - cancer_x.mean(0)) / cancer_x.std(0)).astype(np.float32)
 
 
 def write_data(folder):
-    """The examples that the models are compared on."""
+    """The examples for the comparison."""
     np.savez(folder / "images.npz", x=images[:TEST], y=labels[:TEST])
     np.savez(folder / "rows.npz", x=rows[:TEST], y=labels[:TEST])
     np.savez(folder / "cancer.npz", x=cancer_x[:TEST], y=cancer_y[:TEST])
@@ -50,11 +50,11 @@ def entry(name, family, exporter, opset, data, flags=(), split_at_zero=False):
 trained = {}
 
 
-FEW = 320  # examples that larger models are trained on
+FEW = 320  # training examples of larger models
 
 
 def trained_model(key, make, epochs=1, rate=1e-3):
-    """The model of a constructor, trained for a moment, once for all its exports: one epoch of FEW examples, or more of all."""
+    """The model of a constructor, trained once for all its exports: one epoch of FEW examples, or more of all."""
     if key not in trained:
         torch.manual_seed(1)
         model = make()
@@ -77,7 +77,7 @@ def trained_model(key, make, epochs=1, rate=1e-3):
 
 
 def settle(model, x):
-    """The means and variances of batch normalisation, which a few steps have not moved far."""
+    """Sets the means and variances of batch normalisation, which a few steps of training barely move."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         m.momentum = None
@@ -96,7 +96,7 @@ def legacy(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.floa
 
 
 def dynamo(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.float32, **options):
-    """The default of torch from 2.9 on. Weights are kept beside the model unless options say otherwise."""
+    """Exports with torch's default since 2.9. Weights go beside the model unless options say otherwise."""
     if batch == "free":
         options["dynamic_shapes"] = ({0: torch.export.Dim("batch")},)
     torch.onnx.export(model, (torch.zeros(1 if batch == 1 else 2, *shape, dtype=dtype),), str(path), dynamo=True,
@@ -185,7 +185,7 @@ class Einsum(nn.Module):
 
 
 class Heads(nn.Module):
-    """Attention as one operator, of opset 23."""
+    """Attention as one operator (opset 23)."""
 
     def __init__(self):
         super().__init__()
@@ -387,7 +387,7 @@ def _(path):
 
 
 def export(folder, names):
-    """Writes what is not there yet; returns the failures by name."""
+    """Exports the models that are missing and returns the failures by name."""
     folder.mkdir(parents=True, exist_ok=True)
     write_data(folder)
     failed = {}
@@ -399,7 +399,7 @@ def export(folder, names):
         try:
             e.write(path)
             print(f"{e.name}: {path.stat().st_size} bytes", flush=True)
-        except Exception as error:  # an exporter may not have the model in its reach
+        except Exception as error:  # an exporter may not support the model
             failed[e.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:80] if str(error) else ''}"
             print(f"{e.name}: {failed[e.name]}", flush=True)
             path.unlink(missing_ok=True)

@@ -4,9 +4,9 @@
     python3 newcomers.py WORK [pip] [go] [git]  >tables.md
 
 It needs root, debootstrap, git, Go, and the wheel in out/wheel (make wheel). The roots are folders of WORK and are kept.
-What is not published yet stands in for what will be: the wheel's folder for the package index, a folder of HEAD for the
-module proxy, a clone of HEAD for the repository. Commands are typed as the docs have them. The steps that a newcomer
-stumbles over are walked too, and have to say what they are expected to.
+Stand-ins replace everything not published yet: the wheel's folder the package index, a folder of HEAD the module proxy, a
+clone of HEAD the repository. Commands are typed as in the docs. Steps over which a newcomer stumbles must fail with the
+expected message.
 """
 
 import datetime
@@ -43,7 +43,7 @@ def call(*command, **options):
 
 
 def given(work):
-    """A minimal Debian, and what stands in for what is not published."""
+    """A minimal Debian, with stand-ins for everything not published yet."""
     if not (work / "base/ok").exists():
         shutil.rmtree(work / "base", ignore_errors=True)
         call("debootstrap", "--variant=minbase", SUITE, work / "base")
@@ -57,7 +57,7 @@ def given(work):
 
 
 class Root:
-    """A fresh Debian with a user, in which steps are timed."""
+    """A fresh Debian with a user; it times the steps."""
 
     def __init__(self, work, name):
         self.folder, self.name, self.work = work / name, name, work
@@ -69,7 +69,7 @@ class Root:
         shutil.rmtree(self.folder, ignore_errors=True)
         call("cp", "-a", self.work / "base", self.folder)
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        # Authorities that this machine trusts besides: an office's proxy, say.
+        # Further certificates that this machine trusts, such as an office proxy's.
         for authority in Path("/usr/local/share/ca-certificates").glob("*.crt"):
             (self.folder / "usr/local/share/ca-certificates").mkdir(parents=True, exist_ok=True)
             shutil.copy(authority, self.folder / "usr/local/share/ca-certificates")
@@ -87,7 +87,7 @@ class Root:
                 call("umount", "--lazy", self.folder / mounted)
 
     def run(self, command, user):
-        """Runs a command as root or as the user, and returns its exit code and what it said."""
+        """Runs a command as root or as the user and returns its exit code and output."""
         place = ["--userspec=1000:1000"] if user == "me" else []
         home = "/home/me" if user == "me" else "/root"
         path = "/usr/local/bin:/usr/bin:/bin" + (":/usr/local/sbin:/usr/sbin:/sbin" if user == "root" else "")
@@ -101,7 +101,7 @@ class Root:
         return done.returncode, done.stdout
 
     def step(self, command, shown="", user="me"):
-        """A step of the way: what it took is a row of the table."""
+        """Runs a step of the way and adds its time to the table."""
         before, start = usage(), time.monotonic()
         code, said = self.run(command, user)
         if code:
@@ -113,7 +113,7 @@ class Root:
         self.step(f"apt-get install -y -qq {packages}", f"apt-get install {packages}", "root")
 
     def stumble(self, without, command, says, then, user="me"):
-        """A step that has to fail, and to say why."""
+        """Runs a step that must fail and say why."""
         code, said = self.run(command, user)
         if not code or not re.search(says, said):
             sys.exit(f"newcomers.py: {self.name}: {command}: exit code {code}, want a failure that says {says!r}:\n{said[-3000:]}")
@@ -141,7 +141,7 @@ def by_pip(root):
     shutil.copytree(REPOSITORY / "out/wheel", root.folder / "srv/wheel")
     shutil.copy(REPOSITORY / "docs/first-model.md", root.folder / "srv")
     shutil.copy(REPOSITORY / "scripts/newcomers/run_page.py", root.folder / "srv")
-    # pip keeps no second copy of 3 GB in a folder that is thrown away.
+    # Without a cache pip keeps no second copy of 3 GB in a folder that is deleted anyway.
     root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1", "PIP_NO_CACHE_DIR": "1"}
     root.apt("--no-install-recommends python3 python3-pip")
     root.stumble("a virtual environment", "pip install rscert", "error: externally-managed-environment",
@@ -195,14 +195,14 @@ EXAMPLE = "rscert certify --model mnist-cnn.onnx --data mnist --sigma 0.5 --n 10
 
 
 def examples(root):
-    """A model and data of the user's own: the repository is not there."""
+    """Gives the user a model and data, since the repository is not there."""
     home = root.folder / "home/me"
     shutil.copy(REPOSITORY / "testdata/mnist-cnn.onnx", home)
     shutil.copytree(REPOSITORY / "testdata/mnist", home / "mnist")
 
 
 def fetch(root):
-    """pip, where the releases of ONNX Runtime on GitHub cannot be reached: rscert setup takes the wheel."""
+    """pip without access to ONNX Runtime's releases on GitHub: rscert setup takes the wheel."""
     root.run("apt-get install -y -qq --no-install-recommends python3-pip", "root")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every block of a page of docs, in order, as a reader who copies them would, and times each.
+"""Runs every block of a page of docs in order, like a reader who copies them, and times each.
 
     python3 run_page.py PAGE >rows.md
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```python\n(?P<python>(?:.*\n)*?)^```$|(?P<shell>(?:^ {4}.*\n)+)|^## (?P<title>.*)$", re.M)
 
-# Reads programs as JSON strings, a line each, runs them in one namespace, and tells the processor time so far.
+# Reads programs as JSON strings, one a line, runs them in one namespace and prints the processor time so far.
 SESSION = r"""
 import json, sys, time
 known = {"__name__": "__main__"}
@@ -35,13 +35,13 @@ def spent():
 
 
 class Reader:
-    """The two sessions. Both ways of running a block return its processor time in seconds."""
+    """A shell and a Python session. Running a block returns its processor time in seconds."""
 
     def __init__(self):
         self.env, self.session, self.used = dict(os.environ), None, 0.0
 
     def shell(self, command):
-        # What the line exports stays: python3 prints the environment at its end.
+        # python3 prints the environment at the end, so that later blocks see the exports of this one.
         ask = f"\n{sys.executable} -c 'import json, os; print(\"\\n\" + json.dumps(dict(os.environ)))'\n"
         before = spent()
         done = subprocess.run(["bash", "-e"], input=command + ask, env=self.env, stdout=subprocess.PIPE, text=True)

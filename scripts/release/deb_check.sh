@@ -11,7 +11,7 @@ package=$(ls out/release/*_"$(go env GOARCH)".deb)
 lintian --fail-on error "$package"
 
 root=$(mktemp -d)
-chmod 755 "$root" # for the user inside
+chmod 755 "$root" # so that the user inside can enter
 trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
 debootstrap --variant=minbase --include=man-db,bash-completion "${SUITE:-trixie}" "$root" >"$root.log" ||
 	{ cat "$root.log" >&2; exit 1; }
@@ -19,7 +19,7 @@ rm "$root.log"
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"; }
 user() { chroot --userspec=1000:1000 "$root" env -i HOME=/home/user PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"; }
-# What dpkg notes about a removal, man's index of all pages and what ONNX Runtime leaves in /tmp are not the package's.
+# Not the package's: dpkg's log of the removal, man's index of pages, and files that ONNX Runtime leaves in /tmp.
 files() { inside find / -xdev -path /proc -prune -o -path /home -prune -o -path /tmp -prune -o -path /var/lib/dpkg -prune \
 	-o -path /var/log -prune -o -path /var/cache/man -prune -o -print | sort; }
 inside useradd --create-home --uid 1000 user

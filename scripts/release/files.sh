@@ -1,18 +1,18 @@
 #!/bin/sh
-# Makes what goes into packages besides the program, for a version, in out/package.
+# Makes the files of a package besides the program, for a version, in out/package.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=out/package
 rm -rf "$folder"
 mkdir -p "$folder/completions"
-# As goreleaser builds it, so that Go compiles each package once.
+# The same flags as goreleaser's, so that Go compiles each package once.
 CC=${LINUX_CC:?"is not set: run 'make release-snapshot'"} GOFLAGS="${GOFLAGS-} -trimpath" make --no-print-directory build "VERSION=$1"
 bin/rscert man "$folder/man"
 gzip -9nk "$folder"/man/*.1
 bin/rscert completion bash >"$folder/completions/rscert.bash"
 bin/rscert completion fish >"$folder/completions/rscert.fish"
 bin/rscert completion zsh >"$folder/completions/_rscert"
-# Debian wants a changelog in its own form; what changed is in CHANGELOG.md.
+# Debian wants a changelog in its own form; it refers to CHANGELOG.md.
 cat >"$folder/changelog" <<END
 rscert ($(echo "$1" | tr - '~')) unstable; urgency=medium
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds packaging/docker/Dockerfile with buildah and certifies bundled digits in the image, not as root. Where no
 # registry can be reached, debootstrap makes stand-ins of the base images (as root). DEVICE=cuda builds the image for
-# CUDA, and looks only for its libraries. IMAGE_STORE keeps the images between runs.
+# CUDA and only checks that its libraries are there. IMAGE_STORE keeps the images between runs.
 set -eu
 cd "$(dirname "$0")/../.."
 device=${DEVICE:-cpu}
@@ -12,13 +12,13 @@ base=docker.io/library/debian:trixie-slim
 [ "$device" = cpu ] || base=docker.io/$(sed -n 's/.*--build-arg BASE=\([^ ]*\) .*/\1/p' packaging/docker/Dockerfile)
 compiler=docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' packaging/docker/Dockerfile)
 
-store() { # a command of buildah, with storage that asks nothing of the kernel
+store() { # runs buildah with storage that needs no support from the kernel
 	command=$1
 	shift
 	buildah --storage-driver vfs --root "$store" --runroot "$work/run" "$command" "$@"
 }
 
-stand_in() { # NAME SUITE PACKAGES: an image with the certificates of this machine
+stand_in() { # NAME SUITE PACKAGES: makes an image with this machine's certificates
 	echo "image_check.sh: $1 cannot be had: a Debian of the suite $2 stands in for it" >&2
 	debootstrap --variant=minbase --include="ca-certificates,libstdc++6$3" "$2" "$work/root" >"$work/debootstrap.log" ||
 		{ cat "$work/debootstrap.log" >&2; exit 1; }
@@ -70,6 +70,6 @@ if [ "$device" = cpu ]; then
 	cmp "$work/runs/digits/certificates.jsonl" "$work/here/certificates.jsonl"
 	[ "$(stat -c %u "$work/runs/digits/votes.jsonl")" = 65532 ]
 else
-	# Where there is no GPU: the libraries are there as published, and loading them says what is missing.
+	# Without a GPU: checks that the libraries are there as published, and that loading them names the missing driver.
 	inside "$container" -- rscert setup --device "$device" --json
 fi

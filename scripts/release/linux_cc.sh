@@ -1,5 +1,5 @@
 #!/bin/sh
-# A C compiler for Linux on $GOARCH, which Go sets, on any system: zig, which links against the symbols of an old glibc.
+# Runs zig as a C compiler for Linux on $GOARCH, which Go sets. It runs on any system and links against an old glibc.
 case $GOARCH in
 amd64) machine=x86_64 ;;
 arm64) machine=aarch64 ;;

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Runs goreleaser: 'release.sh snapshot' builds a release of HEAD into out/release and publishes nothing, 'release.sh
-# publish' publishes that of the tag at HEAD. $RSCERT_TARGETS are the platforms; those of macOS need $RSCERT_PREBUILT.
+# publish' publishes the release of the tag at HEAD. $RSCERT_TARGETS lists the platforms; macOS needs $RSCERT_PREBUILT.
 set -eu
 cd "$(dirname "$0")/../.."
 PATH=${RELEASE_TOOLS:?"is not set: run 'make release-snapshot'"}:$PATH
 LINUX_CC=$PWD/scripts/release/linux_cc.sh
 RSCERT_TARGETS=${RSCERT_TARGETS:-linux-amd64 linux-arm64}
-# 0.1.0.dev0 is Python's way to write 0.1.0-dev0.
+# Python writes 0.1.0-dev0 as 0.1.0.dev0.
 RSCERT_VERSION=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py | sed 's/\.dev/-dev/')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-# goreleaser takes the commit and its time from git only where there is a remote.
+# goreleaser takes the commit and its time from git only if there is a remote.
 if ! git remote | grep -q .; then
 	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/rscert/rscert
 	export GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0

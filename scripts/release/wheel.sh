@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the wheel of this platform into out/wheel and tests it in a fresh virtual environment.
-# WHEEL_ARCH=arm64 builds that of Linux on arm64, and tries it by emulation. RSCERT_WHEEL_TESTS=no leaves the tests out.
+# WHEEL_ARCH=arm64 builds the wheel for Linux on arm64 and tests it by emulation. RSCERT_WHEEL_TESTS=no skips the tests.
 set -eu
 cd "$(dirname "$0")/../.."
 tools=${WHEEL_TOOLS:?"is not set: run 'make wheel'"}
@@ -12,7 +12,7 @@ if [ "$(go env GOOS)" = linux ]; then
 	case $arch in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; *) echo "wheel.sh: no wheel for $arch" >&2; exit 2 ;; esac
 	CC=$PWD/scripts/release/linux_cc.sh
 	RSCERT_WHEEL_PLATFORM=linux_$machine
-	strip=-extldflags=-Wl,-s # of what the C linker adds
+	strip=-extldflags=-Wl,-s # strips symbols that the C linker adds
 	export CC RSCERT_WHEEL_PLATFORM
 fi
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py)
@@ -51,5 +51,5 @@ if [ "$arch" != "$(go env GOHOSTARCH)" ]; then
 fi
 "$python" -m venv "$fresh/venv"
 "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/release/requirements-wheel-test.txt
-# An empty home: no library in the cache, so that the one among Python's packages is used.
+# With an empty home there is no library in the cache, so that the program uses the one among Python's packages.
 HOME=$fresh TMPDIR=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests

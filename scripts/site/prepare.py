@@ -3,8 +3,8 @@
 
     python3 prepare.py FOLDER
 
-Links that leave docs/ lead to the repository. A link that says a page's file name says its title. Blank lines go before
-lists, which GitHub does not need and mkdocs does.
+Links that leave docs/ lead to the repository. A link whose text is a page's file name gets the page's title. Lists get a
+blank line in front, which mkdocs needs and GitHub does not.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ def main():
 
 
 def page(path, root):
-    """The text of a page whose links that stay in docs/ are relative to the page, from the root of the site."""
+    """The text of a page, with links inside docs/ made relative to the page's place in the site."""
     here = path.parent.relative_to(ROOT).as_posix()
 
     def link(m):

@@ -1,7 +1,7 @@
 """Certify classifiers by randomized smoothing.
 
-These functions run the program ``rscert`` that this package holds, and read the files that it writes. They compute
-nothing themselves: their numbers are the program's.
+These functions run the program ``rscert``, which is part of this package, and read its files. They compute nothing
+themselves: all numbers come from the program.
 """
 
 from rscert._certify import CertifyOptions, Run, certify

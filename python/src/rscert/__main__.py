@@ -1,4 +1,4 @@
-"""The command ``rscert``: the program, with ONNX Runtime of this Python."""
+"""The command ``rscert``: runs the program with this Python's ONNX Runtime."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CertifyOptions(TypedDict, total=False):
-    """Flags of ``rscert certify`` (``rscert certify --help`` says what they mean); ``-`` is ``_`` here."""
+    """Flags of ``rscert certify``, with ``_`` for ``-``; ``rscert certify --help`` explains them."""
 
     n: int
     n0: int
@@ -72,13 +72,13 @@ class CertifyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder: run.json, votes.jsonl and certificates.jsonl, and what was asked for beside them."""
+    """A run folder: run.json, votes.jsonl, certificates.jsonl and optional files such as bounds.csv."""
 
     folder: Path
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Run:
-        """Opens the folder of a run that was made before, here or by the command ``rscert``."""
+        """Opens the folder of an earlier run, by this package or by the command ``rscert``."""
         if not Path(folder, "run.json").is_file():
             raise FileNotFoundError(f"{folder}: no run folder (it has no run.json)")
         return cls(Path(folder))
@@ -87,7 +87,7 @@ class Run:
     def certificates(self) -> pd.DataFrame:
         """A row for each example: index, label, prediction, correct, radius (L2, units of the data), margin, …
 
-        The bounds that a certificate rests on are the columns ``p_a``, ``p_b`` and the like.
+        The columns ``p_a``, ``p_b`` and the like are the bounds behind a certificate.
         """
         return read_certificates(self.folder / "certificates.jsonl")
 
@@ -98,7 +98,7 @@ class Run:
 
     @cached_property
     def bounds(self) -> pd.DataFrame:
-        """The bounds on the confidence under attack, of a run with ``confidence_radii``."""
+        """Bounds on the confidence under attack; only for a run with ``confidence_radii``."""
         return pd.read_csv(self.folder / "bounds.csv")
 
     @cached_property
@@ -109,7 +109,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Certified accuracy by radius, average radius and the like, as ``rscert radius RUN --json`` computes them."""
+        """Certified accuracy by radius, average radius and the like, from ``rscert radius RUN --json``."""
         summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
         return summary
 
@@ -125,12 +125,12 @@ def certify(
 ) -> Run:
     """Certifies a classifier under Gaussian noise N(0, σ²I).
 
-    model is the path of an ONNX file or a ``torch.nn.Module``, which is exported (in evaluation mode, on the CPU) for
-    inputs of the data's shape. data is a path of any format that ``rscert certify --data`` reads, a pair of arrays
-    (x [N, …], y [N]) or a torch Dataset of pairs (x, y). Bytes are divided by 255, floats are taken as they are; sigma
-    and the radii are in these units. out is the run folder; without it, a new temporary folder.
+    model is the path of an ONNX file or a ``torch.nn.Module``. A module is exported for inputs of the data's shape, in
+    evaluation mode, on the CPU. data is a path of any format that ``rscert certify --data`` reads, a pair of arrays
+    (x [N, …], y [N]) or a torch Dataset of pairs (x, y). Bytes are divided by 255 and floats stay as they are; sigma
+    and the radii are in these units. out is the run folder; the default is a new temporary folder.
 
-    Raises InputError for wrong options or input, Failed where the work fails, both with the program's hint.
+    Raises InputError for wrong options or input and Failed if the work fails, both with the program's hint.
     """
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="rscert-")) / "run"
@@ -144,7 +144,7 @@ def certify(
 
 
 def read_certificates(path: Path) -> pd.DataFrame:
-    """The lines of a certificates.jsonl, with their bounds as columns."""
+    """Reads a certificates.jsonl; the bounds become columns."""
     frame = _read_lines(path)
     if "bounds" not in frame:
         return frame
@@ -154,13 +154,13 @@ def read_certificates(path: Path) -> pd.DataFrame:
 
 
 def _read_lines(path: Path) -> pd.DataFrame:
-    # Not pandas.read_json, which reads floats to fewer digits than they have.
+    # pandas.read_json would lose digits of floats.
     with path.open(encoding="utf-8") as lines:
         return pd.DataFrame([json.loads(line) for line in lines]).drop(columns="check", errors="ignore")
 
 
 def _data_file(data: Data, scratch: Path) -> tuple[str, tuple[int, ...] | None]:
-    """The path of the data and, where they are in memory, the shape of an example."""
+    """The path of the data, and the shape of an example if the data are in memory."""
     if isinstance(data, (str, os.PathLike)):
         return os.fspath(data), None
     if isinstance(data, tuple) and len(data) == 2:
@@ -183,7 +183,7 @@ def _stack(data: Dataset[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _examples(data: Any) -> Iterator[tuple[Any, Any]]:
-    # A torch Dataset by index does not end by itself.
+    # Iterating over a torch Dataset by index does not end by itself.
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         return (data[i] for i in range(len(data)))
     return iter(data)
@@ -193,7 +193,7 @@ def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> s
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if shape is None:
-        raise TypeError("a torch model needs data in memory, which tell the shape of its input: arrays or a Dataset")
+        raise TypeError("a torch model needs data in memory, arrays or a Dataset: they give the shape of its input")
     import copy
 
     import torch
@@ -213,7 +213,7 @@ def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> s
 
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a torch model's input: the program feeds images of bytes [H, W] and [H, W, C] as [C, H, W]."""
+    """The shape of a torch model's input: the program turns images [H, W] and [H, W, C] into [C, H, W]."""
     if len(shape) == 2:
         return (1, *shape)
     if len(shape) == 3 and shape[-1] in (1, 3) and shape[0] not in (1, 3):

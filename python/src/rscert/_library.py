@@ -8,7 +8,7 @@ from pathlib import Path
 # The oldest ONNX Runtime with the API that the program calls.
 OLDEST = (1, 24)
 
-# Where the program looks for the library of a Python package, after --onnxruntime and $RSCERT_ONNXRUNTIME.
+# The program takes the library from this variable if neither --onnxruntime nor $RSCERT_ONNXRUNTIME names one.
 VARIABLE = "RSCERT_ONNXRUNTIME_PYTHON"
 
 
@@ -17,11 +17,11 @@ class Unusable(Exception):
 
 
 def environment() -> dict[str, str]:
-    """The environment that the program runs in: this one, and where ONNX Runtime lies."""
+    """The environment for the program: this process's, with the path of ONNX Runtime."""
     env = dict(os.environ)
     if env.get("RSCERT_ONNXRUNTIME"):
         return env
-    # Of two packages the one for GPUs comes first.
+    # The package for GPUs wins.
     for name in ("onnxruntime-gpu", "onnxruntime"):
         try:
             library = find(name)
@@ -35,10 +35,10 @@ def environment() -> dict[str, str]:
 
 
 def find(name: str) -> Path | None:
-    """The library of an installed package, or None where the package is not installed.
+    """The library of an installed package, or None if the package is not installed.
 
-    The file must have the size that the package's list of files states: onnxruntime and onnxruntime-gpu write to one
-    folder, and the later of them may have replaced it.
+    The file must have the size in the package's list of files: onnxruntime and onnxruntime-gpu share a folder, and the
+    package installed later may have replaced the file.
     """
     try:
         package = metadata.distribution(name)
@@ -58,11 +58,11 @@ def find(name: str) -> Path | None:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Major and minor number; (0,) for a version that does not begin with them."""
+    """Major and minor number; (0,) for a version without them."""
     parts = version.split(".")[:2]
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else (0,)
 
 
 def is_library(name: str) -> bool:
-    """libonnxruntime.so.1.29.0 or libonnxruntime.1.29.0.dylib, and not a provider's."""
+    """True for libonnxruntime.so.1.29.0 and libonnxruntime.1.29.0.dylib, not for a provider's library."""
     return name.startswith(("libonnxruntime.so", "libonnxruntime.1.")) or name == "libonnxruntime.dylib"

@@ -1,4 +1,4 @@
-"""Runs the program, and makes exceptions of its errors."""
+"""Runs the program and turns its errors into exceptions."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ from rscert import _library
 
 
 class RscertError(Exception):
-    """What the program reported. ``message`` is its line, ``hint`` what to do about it (or None)."""
+    """An error of the program: its line (``message``) and its advice (``hint``, may be None)."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
@@ -43,8 +43,8 @@ def program() -> str:
 
 
 def run(arguments: Sequence[str], *, progress: bool = False) -> str:
-    """Runs the program and returns what it prints. With progress, its lines on stderr are shown as they come."""
-    # In a process group of its own, an interrupt reaches the program once, by us: a second one would end it at once.
+    """Runs the program and returns its output. With progress, shows its lines on stderr as they come."""
+    # The program has its own process group, so that it gets an interrupt once, from us: a second would kill it.
     with subprocess.Popen(
         [program(), *arguments],
         stdin=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
 
 
 def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str]]:
-    """What the program prints on stdout, and its lines on stderr."""
+    """The program's output, and its lines on stderr."""
     if not progress:
         printed, messages = child.communicate()
         return printed, messages.splitlines()
@@ -102,7 +102,7 @@ def run_json(arguments: Sequence[str], *, progress: bool = False) -> dict[str, A
 
 
 def flags(options: dict[str, Any]) -> list[str]:
-    """Command-line flags of keyword arguments: n=100, quiet=True, radii=[0.25, 0.5]; None is left out."""
+    """Command-line flags for keyword arguments such as n=100, quiet=True, radii=[0.25, 0.5]; skips None."""
     out = []
     for key, value in options.items():
         name = "--" + key.rstrip("_").replace("_", "-")

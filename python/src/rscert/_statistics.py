@@ -1,4 +1,4 @@
-"""Statistics of votes, bounds and predictions that the program computes."""
+"""Statistics of votes, bounds and predictions, computed by the program."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def radius(
     counts0: npt.ArrayLike | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Certifies votes: the frame that ``Run.certificates`` is.
+    """Certifies votes and returns a frame like ``Run.certificates``.
 
-    counts [N, m], or [m] for one example, are the votes for each class under noise of standard deviation sigma. The
-    class to certify is chosen by other votes, counts0 [N, m], or given as labels [N]. options are those of
+    counts [N, m], or [m] for one example, are the votes for each class under noise of standard deviation sigma. Votes of
+    other samples, counts0 [N, m], choose the class to certify, or labels [N] give it. options are flags of
     ``rscert radius``: method, alpha, margin, lipschitz.
     """
     votes = np.atleast_2d(np.asarray(counts))
@@ -62,8 +62,8 @@ def cce(
 ) -> Calibration:
     """Calibration under attack: certified Brier score and calibration error.
 
-    lower and upper [N] bound each confidence under attack, correct [N] says whether the answer is right. options are
-    those of ``rscert acce``: bins, delta, alpha, examples, solver. Returns its JSON document.
+    lower and upper [N] bound each confidence under attack; correct [N] tells whether the answer is right. options are
+    flags of ``rscert acce``: bins, delta, alpha, examples, solver. Returns the JSON document of ``rscert acce``.
     """
     columns = {"lower": lower, "upper": upper, "correct": np.asarray(correct).astype(int)}
     with _scratch() as folder:
@@ -82,7 +82,7 @@ def metrics(
     """ECE, Brier score, NLL and the like, with confidence intervals: the JSON document of ``rscert metrics``.
 
     Give a file of predictions or a Run; or confidence and correct, both [N]; or probabilities [N, m] and labels [N].
-    options are those of ``rscert metrics``: bins, level, seed, quantity, plot.
+    options are flags of ``rscert metrics``: bins, level, seed, quantity, plot.
     """
     pairs = {"correct": (confidence, correct), "labels": (probabilities, labels)}
     given = [predictions is not None, *(any(v is not None for v in pair) for pair in pairs.values())]
@@ -108,7 +108,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _table(folder: Path, columns: dict[str, Any]) -> str:
-    """Writes a CSV table; its floats are read back to the bit."""
+    """Writes a CSV table whose floats read back exactly."""
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len({a.shape for a in arrays.values()}) != 1 or next(iter(arrays.values())).ndim != 1:
         raise ValueError("one value an example each: " + ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items()))
