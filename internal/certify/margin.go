@@ -6,28 +6,24 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactMargin is the exact margin search, Buehler's optimal lower bound for the order
-// of outcomes by their bonferroni margin T:
+// exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni
+// margin T,
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
 //
-// Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the
-// probabilities of the class, the true runner-up and the rest. It comes down to
-// one number: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other
-// count stands for that of the unknown true runner-up, which is at most that;
-// the bound falls in it.
+// Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
+// runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
+// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other count replaces the count of the unknown
+// true runner-up. It is at least as large, and the bound falls in it.
 //
-// The bound of an order is never below any other lower bound that is a function
-// of the order (Buehler 1957), so not below the bonferroni margin itself. What is
-// returned is the larger of two numbers that are both at most the exact bound:
-// the margin proved below and the rounded bonferroni margin. So it stays a
-// 1−α bound, which the larger of two such bounds in general is not.
+// Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957),
+// so it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved
+// below and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
+// larger of two arbitrary 1−α bounds is not.)
 //
-// With two classes p_B ≤ 1−p_A (less where the model has outputs that vote for
-// nobody), T orders outcomes by x1 alone, and the bound is Clopper–Pearson's at level
-// 1−α. With more than mostOthers votes
-// for other classes the bonferroni margin is returned.
+// With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
+// is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
+// bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
@@ -47,11 +43,11 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	return b
 }
 
-// mostOthers is the largest number of votes for other classes with which the
-// margin is searched for: the time grows like it, to 10 s and more here.
+// mostOthers is the largest number of votes for other classes that the search accepts. Its time grows linearly with
+// them and reaches 10 s and more at this number.
 const mostOthers = 1 << 19
 
-// order returns the order of outcomes that all examples of one ranking share.
+// order returns the order that all examples of one ranking share.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,15 +59,15 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	return o
 }
 
-// A frontier is the curve g(q) = margin > 0 in the simplex, by y = √q2 from 0 to
-// its end, where q3 = 0: q1 = F(margin + Q(q2)). On it q1 is a concave function of q2.
+// A frontier is the curve g(q) = margin > 0 in the simplex, q1 = F(margin + Q(q2)), parametrised by y = √q2 from 0 to
+// its end, where q3 = 0. q1 is a concave function of q2 on it.
 type frontier struct {
 	scale  scale
 	margin float64
 }
 
-// lift raises a q1 by more than the roundings it was computed with (those of F
-// and of its argument, of Φ at |z| < 40); a larger q1 only raises P_q.
+// lift raises a q1 by more than its rounding errors (in F and its argument, and in Φ at |z| < 40). A larger q1 only
+// raises P_q.
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -80,14 +76,13 @@ func (f frontier) point(y float64) (q1, q2, slope float64) { return f.scale.poin
 
 func (f frontier) reach(q1 float64) float64 { return f.scale.reach(f.margin, q1) }
 
-// A node is a distribution (q1, q2, q3) with an upper bound on the log of its
-// probability of the event.
+// A node is a distribution (q1, q2, q3) with an upper bound on the log probability of the event.
 type node struct {
 	q    [3]float64
 	logP float64
 }
 
-// search looks for the margin of one observation.
+// search finds the margin of one observation.
 type search struct {
 	event    *event
 	scale    scale
@@ -99,9 +94,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). Where a crude bound shows it
-// far below α, that is returned: the sums far from what was observed would cost
-// the most and say the least.
+// logP returns an upper bound on ln P_q(event). It returns a crude bound if that is far below α: the exact sums far
+// from the observation cost the most and matter the least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -113,8 +107,8 @@ func (s *search) node(q1, q2 float64) node {
 	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
 }
 
-// crude is an upper bound on ln P_q(event) that costs a few binomial tails:
-// P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1)) for any k.
+// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
+// for any k.
 func (e *event) crude(q1, q2 float64) float64 {
 	n := float64(e.order.n)
 	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))
@@ -143,11 +137,11 @@ func (e *event) crude(q1, q2 float64) float64 {
 	return math.Log(best)
 }
 
-// margin returns a proved lower bound on the margin, or a number ≤ 0 if none
-// above 0 was found. floor is the bonferroni margin, where the search begins.
+// margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
+// floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// How far under α the worst probability is left, relatively: the price of
-	// an affordable proof. It costs about 1e-5/3 standard deviations of margin.
+	// leave is the relative gap kept between the worst probability and α, so that the proof stays affordable. It
+	// costs about 1e-5/3 standard deviations of margin.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -165,19 +159,18 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The worst point was another one than the one found: look from there.
+		// The proof failed at another point: restart there.
 	}
 	return 0
 }
 
-// leastMargin is the least margin searched for: smaller ones are not certified.
+// leastMargin is the least margin searched for; smaller ones are not certified.
 const leastMargin = 1e-6
 
-// locate finds, with no promise, the margin L at which the worst probability on
-// the frontier is α, and d ln P/dL there. It begins at L; at, if not 0, is the y
-// of a point to try besides those of the grid.
+// locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
+// P/dL there. It starts at L. If at is not 0, it also tries the point with this y besides the grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
-	u := 0.0 // where the worst point is, as a part of the frontier's y
+	u := 0.0 // worst point, as a part of the frontier's y
 	width := 0.0
 	checked := false
 	for range 40 {
@@ -204,7 +197,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// Settled, unless the grid now shows a worse point.
+		// Settled, unless the grid now has a worse point.
 		if checked {
 			return L, slope
 		}
@@ -218,20 +211,20 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value is ln P at the part u of f's range of y.
+// value returns ln P at the part u of f's range of y.
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
 }
 
-// last is the y of the end of the frontier, or a little under it.
+// last returns the y of the end of the frontier, or slightly less.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the u that a scan tries: even in y, in which the sampling
-// distribution of x2 has one width everywhere, and some more at the beginning.
+// grid holds the u that a scan tries: even in y, where the sampling distribution of x2 has the same width everywhere,
+// with some more at the beginning.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)
@@ -243,8 +236,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan returns the u of the grid, or of the point at, with the largest
-// probability, and how far its neighbours are.
+// scan returns the u with the largest probability, among the grid and the point at, and the distance to its
+// neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {
@@ -258,9 +251,8 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum of the probability on f within width of u by
-// golden section, its value, and the width in which to look for it when f moves
-// a little.
+// climb finds a local maximum x of the probability on f within width of u by golden section. It also returns the
+// value v at x and the search width next for a slightly moved f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949
@@ -287,7 +279,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	if vb > v {
 		x, v = b, vb
 	}
-	// The end is a common place for the maximum.
+	// The maximum is often at the end.
 	if hi == 1 {
 		if ve := s.value(f, 1); ve >= v {
 			x, v = 1, ve
@@ -296,7 +288,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	return x, v, math.Max(width/4, 4*(hi-lo))
 }
 
-// marginSD is about the standard deviation of the observed margin at u of f.
+// marginSD approximates the standard deviation of the observed margin at u of f.
 func (s *search) marginSD(f frontier, u float64) float64 {
 	n := float64(s.event.order.n)
 	q1, q2, _ := f.point(u * f.last())
@@ -305,20 +297,19 @@ func (s *search) marginSD(f frontier, u float64) float64 {
 	return v1/s.scale.density(q1) + v2/s.scale.density(q2)
 }
 
-// prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
-// proved, else a y near which it may not hold.
+// prove checks whether P_q(event) ≤ α on all of the frontier f. It returns −1 if this is proved, otherwise a y near
+// which it may not hold.
 //
-// Two tools cover the frontier. By monotonicity, all its points with q2 ≥ a and
-// q1 ≤ b have at most the probability of the corner (b, a): this settles its two
-// ends. In between, points c_0, c_1, … on the frontier and, between each two, a
-// point V above their tangents form a polygon above it (q1 is concave in q2): over
-// each point of the frontier lies one of an edge, with the same q2, a larger q1 and
-// so a larger probability. Along an edge q1 = a + b·q2 with a, b ≥ 0, which in the
-// natural parameters u_i = ln(q_i/q3) reads e^u1 = ((a+b)e^u2 + a)/(1−a): convex. So
-// at the same u2 the straight line of the natural parameters between the ends has
-// u1 as large or larger, thus more q1, less q2 and q3, and a larger probability. And
-// on that line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by those
-// of the ends: see bridge.
+// It covers the frontier by two means. First, by monotonicity all points with q2 ≥ a and q1 ≤ b have at most the
+// probability of the corner (b, a). This settles the two ends. Second, in between, a polygon lies above the frontier.
+// Its vertices are points c_0, c_1, … on the frontier and, between each two, a point V above both tangents (q1 is
+// concave in q2). Each point of the frontier lies below a point of an edge with the same q2 and a larger q1, so with
+// a larger probability.
+//
+// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this reads e^u1 = ((a+b)e^u2
+// + a)/(1−a), which is convex. So the straight line in natural parameters between the ends has, at the same u2, at
+// least as large a u1. Its point has more q1, less q2 and q3, and a larger probability. On this line, q ∝
+// A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -341,7 +332,7 @@ func (s *search) prove(f frontier) (bad float64) {
 		if !(gap > 0) {
 			return p.y
 		}
-		// How far the rest of q1 moves ln P, roughly; then try the corner.
+		// Estimate how the rest of q1 moves ln P, then try the corner.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
@@ -355,16 +346,16 @@ func (s *search) prove(f frontier) (bad float64) {
 	return p.y
 }
 
-// position is a point c_i of the frontier, up to which prove has come.
+// position is the point c_i of the frontier that prove has reached.
 type position struct {
 	node
 	y, slope float64
-	stride   float64 // in y, of the last step
+	stride   float64 // in y, length of the last step
 	trend    float64 // change of ln P over a unit of distance
 }
 
-// advance returns the next point of the frontier, up to which the polygon proves the event improbable; or nil, and a y
-// near which it may not be.
+// advance returns the next point of the frontier up to which the polygon bounds P by α; or nil and a y near which the
+// bound may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -380,7 +371,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // on a straight frontier through 0, as of Laplace noise, only V's lift makes it so
+		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, is convex only by V's lift
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
@@ -400,22 +391,21 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 	return nil, worse
 }
 
-// vertex is a point half way between two of the frontier, above both tangents.
+// vertex returns a point half way between two points of the frontier, above both tangents.
 func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	q2v = (q2 + q2n) / 2
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
 }
 
-// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0: so it
-// should, but with rounded ends it has to be seen.
+// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. The theory says so, but rounded ends need
+// the check.
 func convex(A, B node) bool {
 	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable is how far apart, in distance, two nodes may about lie for the line
-// between them to rise by at most gap, the second having ln P larger by trend
-// times the distance.
+// reachable approximates the largest distance between two nodes for which the line between them rises by at most gap;
+// trend is the change of ln P a unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -426,8 +416,8 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f about reach from c, which lies at y; last is a
-// first guess of the step in y. It stays off the end by a quarter of the way.
+// stride returns the point of f at about the distance reach from c, which lies at y. last is a first guess of the
+// step in y. The step covers at most three quarters of the way to the end.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -444,8 +434,8 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 	return y + step, q1, q2, slope
 }
 
-// distance is √(8n(1−ρ)), ρ = Σ√(a_i b_i), about the distance of n samples of a
-// and b in standard deviations.
+// distance returns √(8n(1−ρ)), ρ = Σ√(a_i b_i), which approximates the distance between n samples of a and of b in
+// standard deviations.
 func distance(n int64, a, b [3]float64) float64 {
 	var d float64
 	for i := range a {
@@ -460,8 +450,7 @@ func distance(n int64, a, b [3]float64) float64 {
 //
 //	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
 //
-// The log of the right is concave in t (ln Z is convex), so a tangent, taken
-// near its top, bounds it.
+// The log of the right side is concave in t (ln Z is convex), so a tangent taken near its top bounds it.
 func (s *search) bridge(A, B node) float64 {
 	n := float64(s.event.order.n)
 	var ratio [3]float64
