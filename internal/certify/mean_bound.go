@@ -6,17 +6,17 @@ type MeanBound string
 
 const (
 	// Betting is the hedged capital of Waudby-Smith & Ramdas 2024 (betting.go).
-	Betting   MeanBound = "betting"
+	Betting MeanBound = "betting"
 	// Hoeffding is Hoeffding 1963, Theorem 2 (hoeffding.go).
 	Hoeffding MeanBound = "hoeffding"
 	// Bernstein is the empirical Bernstein bound of Maurer & Pontil 2009 (bernstein.go).
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
-	PrPlEB    MeanBound = "prpl-eb"
+	PrPlEB MeanBound = "prpl-eb"
 	// Chernoff bets a fraction fixed beforehand; it is never below Hoeffding's Theorem 1 (betting.go).
-	Chernoff  MeanBound = "chernoff"
+	Chernoff MeanBound = "chernoff"
 	// STaR bets for the rest of the target, Voráček & Orabona 2025 (betting.go).
-	STaR      MeanBound = "star"
+	STaR MeanBound = "star"
 )
 
 // newLowerMean prepares a bound at level 1−α from n samples and returns a function that starts one.

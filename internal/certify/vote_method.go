@@ -5,13 +5,13 @@ type VoteMethod string
 
 const (
 	// ExactMargin is the exact margin search: Buehler's bound for the bonferroni order (margin.go).
-	ExactMargin    VoteMethod = "margin"
+	ExactMargin VoteMethod = "margin"
 	// Bonferroni is a Clopper–Pearson bound for class and runner-up, at α/2 each (bonferroni.go).
-	Bonferroni     VoteMethod = "bonferroni"
+	Bonferroni VoteMethod = "bonferroni"
 	// ClopperPearson bounds the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
 	ClopperPearson VoteMethod = "clopper-pearson"
 	// Moutaouakil is the method of Moutaouakil 2024 as printed; it is not sound (moutaouakil.go).
-	Moutaouakil    VoteMethod = "moutaouakil"
+	Moutaouakil VoteMethod = "moutaouakil"
 )
 
 // boundVotes bounds the margin of an observation.

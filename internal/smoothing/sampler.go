@@ -1,9 +1,8 @@
-// Package smoothing samples a classifier under Gaussian noise: a Classifier
-// and examples in, votes and outputs out.
+// Package smoothing samples a classifier under noise: it takes a Classifier and examples, and returns votes and
+// outputs.
 //
-// What is sampled is a pure function of the seed, the example and the model:
-// batch size, number of workers, shards and the point at which a run was
-// interrupted change nothing.
+// The samples depend only on the seed, the example and the model. Batch size, number of workers, shards and
+// interruptions change nothing.
 package smoothing
 
 import (
@@ -19,77 +18,71 @@ type Classifier interface {
 	InputLen() int // values of one input, D
 	Classes() int  // values of one output, m
 	Batch() int    // inputs a call
-	// Run computes out [Batch()·m] from in [Batch()·D]. It is called from
-	// several goroutines at once. An input's output may not depend on its place
-	// in the batch nor on the other inputs.
+	// Run computes out [Batch()·m] from in [Batch()·D]. Several goroutines call it at once. The output of an input
+	// must not depend on its row in the batch or on the other inputs.
 	Run(ctx context.Context, in, out []float32) error
 }
 
-// Votes are what has been counted of one example.
+// Votes are the counts of one example so far.
 type Votes struct {
 	N0      int64   // selection samples
 	Counts0 []int64 // their votes [m]
-	None0   int64   // those that vote for nobody: N0 is the sum of Counts0 and None0
+	None0   int64   // selection samples without an answer: N0 is the sum of Counts0 and None0
 	N       int64   // estimation samples
 	Counts  []int64 // their votes [m]
-	None    int64   // those that vote for nobody
-	Clean   int     // the vote of the input without noise; −1 for nobody
-	// Compared is the number of samples that were run again, alone and among other inputs, with the same outputs.
+	None    int64   // estimation samples without an answer
+	Clean   int     // vote of the input without noise; −1 for no answer
+	// Compared is the number of samples rerun alone and among other inputs, with the same outputs.
 	Compared int64
 }
 
 // Input makes the noisy inputs of one example.
 type Input interface {
 	Len() int // D
-	// Perturb sets dst [D] to the noisy input of a sample, in the model's layout and
-	// normalised. It is called from several goroutines at once.
+	// Perturb sets dst [D] to the noisy input of a sample, normalised and in the model's layout. Several goroutines
+	// call it at once.
 	Perturb(dst []float32, s Stream, sample int64)
 	// Clean sets dst [D] to the input without noise.
 	Clean(dst []float32)
 }
 
-// Experiment decides for one example how many samples are drawn and what
-// becomes of them. Goal, Observe and Finish of one experiment are never called
-// at the same time, those of different experiments are.
+// Experiment decides how many samples one example gets and receives the results. Goal, Observe and Finish of one
+// experiment are never called at the same time; calls for different experiments may overlap.
 type Experiment interface {
-	// Input gives the example's index, which is part of the noise's address, and
-	// its input.
+	// Input returns the example's index, which selects its noise, and its input.
 	Input() (index int, input Input)
-	// Goal is asked at the start (without any votes) and whenever the goal it
-	// named is reached: it returns the number of estimation samples to reach
-	// next, or v.N if there are enough.
+	// Goal is called at the start (without votes) and each time its last goal is reached. It returns the number of
+	// estimation samples to reach next, or v.N to stop.
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, one experiment at a time, in the order in
-	// which the experiments came.
+	// Emit is called after Finish, one experiment at a time, in the order of the source.
 	Emit() error
 }
 
-// Observer is an Experiment that also sees the model's outputs, in the order
-// of the samples: all of the selection phase first.
+// Observer is an Experiment that also receives the model's outputs, in the order of the samples: first the whole
+// selection phase.
 type Observer interface {
 	Experiment
-	// Observe takes raw outputs [k·m] of the next k samples of a phase, those that vote
-	// for nobody among them. It may not change nor keep them.
+	// Observe takes the raw outputs [k·m] of the next k samples of a phase, including samples without an answer. It
+	// must neither change nor keep them.
 	Observe(phase Phase, outputs []float32) error
 }
 
-// Sampler holds what the samples of all examples have in common.
+// Sampler holds the settings shared by all examples.
 type Sampler struct {
 	Classifier Classifier
 	Seed       uint64
 	N0         int64 // selection samples an example; may be 0
-	// Workers is the number of goroutines that make noise, run the model and
-	// count; 0 means one a core.
+	// Workers is the number of goroutines that make noise, run the model and count; 0 means one a core.
 	Workers int
-	// Replicas are the same model on further devices. All samples of an example are drawn on one device.
+	// Replicas are the same model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is run again, beside those that the seed chooses.
+	// Compare, if not nil, chooses examples whose first sample is rerun, in addition to the seed's choice.
 	Compare func(index int) bool
-	// Progress, if not nil, is told of every n samples drawn; n is negative for samples that are thrown away.
+	// Progress, if not nil, receives the number of newly drawn samples; it is negative for discarded samples.
 	Progress func(n int64)
-	// Lost, if not nil, is told that a device failed, and how many examples the others draw again.
+	// Lost, if not nil, reports a failed device and the number of examples that the others redraw.
 	Lost func(device Classifier, examples int, err error)
 }
 
@@ -99,18 +92,17 @@ const maxActiveBytes = 256 << 20
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active is an example in flight. Its fields are under the scheduler's lock, but
-// those under mu.
+// active is an example in flight. The scheduler's lock guards all fields, except those under mu.
 type active struct {
 	Experiment
-	lane     *lane // that draws its samples; nil: none yet
-	failed   *lane // that failed when it ran samples of the example
+	lane     *lane // lane that draws its samples; nil before the first
+	failed   *lane // lane that failed on samples of the example
 	index    int
 	input    Input
 	goal     int64
 	drawn    [phases]int64 // samples given to workers
 	clean    bool          // the clean input has been given to a worker
-	counted  int64         // samples of both phases that are done with, and the clean input
+	counted  int64         // finished samples of both phases, and the clean input
 	finished bool
 
 	mu       sync.Mutex
@@ -119,38 +111,37 @@ type active struct {
 	waiting  []waitingOutputs
 }
 
-// waitingOutputs are outputs that came before those of earlier samples.
+// waitingOutputs are outputs that arrived before outputs of earlier samples.
 type waitingOutputs struct {
 	segment
 	outputs []float32
 }
 
-// segment is a stretch of samples of one example and phase.
+// segment is a range of samples of one example and phase.
 type segment struct {
 	*active
 	phase    Phase
 	first    int64
 	count    int
-	compared int // of the count, once they are run
+	compared int // samples of the range that were rerun
 }
 
-// task is one piece of work for a worker: a batch to run or, where batch is
-// empty, an experiment that has reached its goal.
+// task is a piece of work for a worker: a batch to run or, if batch is empty, an experiment that has reached its
+// goal.
 type task struct {
 	batch  []segment
 	decide *active
 }
 
-// outcome is what a worker did of a task.
+// outcome is the result of a worker's task.
 type outcome struct {
 	task
-	goal    int64           // of decide
-	counted map[*active]int // samples whose results are in
+	goal    int64           // from decide
+	counted map[*active]int // number of newly finished samples
 }
 
-// Run draws samples for the experiments that source returns, until it returns
-// nil. It returns the first error, ctx's included; experiments emitted by then
-// stay emitted.
+// Run draws samples for the experiments from source until source returns nil. It returns the first error, including
+// ctx's. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores
@@ -180,25 +171,25 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 		}
 	}
 	running.Wait()
-	return context.Cause(ctx) // the first failure, not its echo
+	return context.Cause(ctx) // the first failure, not a cancellation that it caused
 }
 
-// cores is how many goroutines run at once, before keepProcessors.
+// cores is the number of goroutines that run at once before keepProcessors.
 var cores = runtime.GOMAXPROCS(0)
 
-// DefaultWorkers is the number of workers if none is given: one a core.
+// DefaultWorkers is the default number of workers, one a core.
 func DefaultWorkers() int { return cores }
 
-// keepProcessors gives Go's scheduler two processors more than the workers need. Where none is idle, the runtime takes
-// the processor of a thread that has been in C for 20 µs, as all workers are most of the time, and each return from the
-// model then waits for another: with an idle one a small model is sampled a seventh faster.
+// keepProcessors gives Go's scheduler two more processors than there are workers. A worker spends most of its time in
+// C. If no processor is idle, the runtime takes the worker's processor after 20 µs in C, and the return from the
+// model waits for another. With idle processors a small model is sampled a seventh faster.
 func keepProcessors(workers int) {
 	if n := workers + 2; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
 }
 
-// work does a lane's tasks until there are no more.
+// work runs a lane's tasks until none are left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	s.Classifier = l.classifier
 	w := s.newWorker()
@@ -219,9 +210,8 @@ func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	}
 }
 
-// scheduler decides which samples are drawn next. The workers ask it in turn: a
-// goroutine of its own would have to be woken for every batch, which takes as
-// long as several samples of a small model.
+// scheduler decides which samples to draw next. Workers call it directly. A separate scheduling goroutine would need
+// a wake-up for every batch, which costs as much time as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
@@ -230,10 +220,10 @@ type scheduler struct {
 	arrivals  chan Experiment
 
 	mu        sync.Mutex
-	changed   *sync.Cond // something arrived, was accounted for, or ctx ended
-	exhausted bool       // nothing more arrives
+	changed   *sync.Cond // signals an arrival, an accounted result or the end of ctx
+	exhausted bool       // no more arrivals
 	active    []*active  // in order of arrival
-	undecided []*active  // goal reached, to be decided
+	undecided []*active  // goal reached, decision pending
 }
 
 func newScheduler(ctx context.Context, s Sampler) *scheduler {
@@ -249,15 +239,14 @@ func newScheduler(ctx context.Context, s Sampler) *scheduler {
 	return c
 }
 
-// wake lets the workers that wait look again.
+// wake wakes the waiting workers.
 func (c *scheduler) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed.Broadcast()
 }
 
-// read reads examples ahead of the workers, so that decoding an image holds
-// nobody up.
+// read reads examples ahead of the workers, so that no worker waits for an image to be decoded.
 func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
 	defer c.wake()
 	defer close(c.arrivals)
@@ -275,8 +264,7 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// next returns the next task for a lane, nil after the last; it waits while there may be
-// one later.
+// next returns the next task for a lane, or nil after the last. It waits while further tasks may come.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,8 +287,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arrive takes in what has been read, if there is room, and reports whether
-// that changed anything.
+// arrive accepts examples that were read, if there is room, and reports whether it changed anything.
 func (c *scheduler) arrive() (bool, error) {
 	if c.exhausted || len(c.active) >= c.maxActive {
 		return false, nil
@@ -339,8 +326,8 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose takes the next task for a lane: a decision if one is due, else a batch of examples that no other lane has
-// begun. A batch that is not full is held back while further examples can join it.
+// compose returns the next task for a lane: a decision if one is due, otherwise a batch of examples not claimed by
+// other lanes. It holds back a partial batch while further examples may join it.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -379,7 +366,7 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// available is how many samples the lane can draw now, up to a batch.
+// available returns the number of samples that the lane can draw now, up to a batch.
 func (c *scheduler) available(l *lane) (n int) {
 	for _, a := range c.active {
 		if !l.takes(a) {
@@ -393,7 +380,7 @@ func (c *scheduler) available(l *lane) (n int) {
 	return n
 }
 
-// left is the number of samples still to be drawn to the goal.
+// left returns the number of samples still to draw up to the goal.
 func (a *active) left(n0 int64) int64 {
 	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
 	if !a.clean {
@@ -402,8 +389,7 @@ func (a *active) left(n0 int64) int64 {
 	return samples
 }
 
-// account takes in what a worker did and emits the experiments that are now
-// finished, in order.
+// account records a worker's result and emits the finished experiments in order.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -436,13 +422,13 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 // worker makes the noise of a batch, runs the model on it and counts.
 type worker struct {
 	Sampler
-	in    []float32 // made when it is needed
-	rows  *Rows     // the same
-	out   []float32 // of a batch with an Observer, or whose noise is made here
-	votes []int32   // of a batch
+	in    []float32 // allocated on first use
+	rows  *Rows     // allocated on first use
+	out   []float32 // outputs of a batch, for an Observer or with noise made here
+	votes []int32   // votes of a batch
 
-	scored bool      // out is that of the last batch
-	again  []float32 // outputs of samples that are run again
+	scored bool      // out holds the last batch
+	again  []float32 // outputs of rerun samples
 }
 
 func (s Sampler) newWorker() *worker {
@@ -488,9 +474,8 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts a segment's votes [count] and shows its outputs [count·m] to
-// an Observer when their turn has come. It returns the number of samples that
-// are done with: counted and, by an Observer, seen.
+// deliver counts a segment's votes [count] and passes its outputs [count·m] to an Observer in order. It returns the
+// number of finished samples: counted and, if there is an Observer, observed.
 func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
 	a := g.active
 	a.mu.Lock()
@@ -537,20 +522,19 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 	}
 }
 
-// due reports whether a segment's outputs are the next for an Observer.
+// due reports whether a segment's outputs are next for an Observer.
 func (a *active) due(g segment, n0 int64) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
 }
 
-// none is the vote of an output that is no answer.
+// none is the vote of an output without an answer.
 const none = -1
 
-// clean is the phase of the one input without noise. It has no stream.
+// clean is the phase of the single input without noise. It has no stream.
 const clean Phase = 2
 
-// Vote returns the class with the largest output; the first of equals. −∞ is the output
-// of a class that is masked. A NaN, a +∞ or nothing but −∞ is a vote for nobody: what
-// such an output would mean is not the sampler's to say.
+// Vote returns the class with the largest output; the first class wins a tie. The output −∞ masks a class. A NaN, a
+// +∞ or only −∞ is a vote for no class: the sampler does not guess its meaning.
 func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {
@@ -565,8 +549,7 @@ func Vote(outputs []float32) int {
 	return best
 }
 
-// decide asks the experiment for its next goal and finishes it if there is
-// none.
+// decide gets the experiment's next goal, and finishes the experiment if it wants no more samples.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
