@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// parameters are the conditions of the runs; those that no run says are left out.
+// parameters lists the conditions of the runs, except those unknown for all.
 func (p Page) parameters() []measure {
 	var rows []measure
 	add := func(name, meaning string, of func(c summary.Conditions) string) {
@@ -101,7 +101,7 @@ func (p Page) parameters() []measure {
 	return rows
 }
 
-// scale says what the scale of the runs' noise is.
+// scale describes the scale of the runs' noise.
 func (p Page) scale() string {
 	var words []string
 	for _, r := range p.Runs {
@@ -137,7 +137,7 @@ func soundness(c summary.Conditions) string {
 	return "not sound"
 }
 
-// cautions are what a reader must know before any number.
+// cautions lists warnings to read before any number.
 func (p Page) cautions() (lines []string) {
 	for _, r := range p.Runs {
 		add := func(format string, args ...any) { lines = append(lines, r.Name+": "+fmt.Sprintf(format, args...)) }
@@ -191,7 +191,7 @@ func (p Page) assumptions() []assumption {
 	return all
 }
 
-// pairs are the runs of a model behind a denoiser, or in few bits.
+// pairs lists the runs with a denoiser or in reduced precision.
 func (p Page) pairs() string {
 	text := ""
 	for _, r := range p.Runs {
@@ -205,7 +205,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// exceptions are the runs whose radii say less.
+// exceptions lists the runs whose radii certify less.
 func (p Page) exceptions() string {
 	text := ""
 	for _, r := range p.Runs {
@@ -221,7 +221,7 @@ func (p Page) exceptions() string {
 	return text
 }
 
-// failures says how many certificates may be wrong.
+// failures states how many certificates may be wrong.
 func (p Page) failures() string {
 	text := "Each certificate may fail with probability α, independently of the others. What stands after ≥ or ≤ " +
 		"allows for that:"
