@@ -124,8 +124,7 @@ func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 
 // largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
-	switch b.stake {
-	case stakeHedged:
+	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
 	}
 	return math.Inf(1)

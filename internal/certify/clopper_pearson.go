@@ -13,6 +13,6 @@ func (c *VoteCertifier) clopperPearson(o observation) marginBound {
 	if p <= 0.5 {
 		return b
 	}
-	b.margin = c.scale.alone(p)
+	b.margin = c.scale.oneSided(p)
 	return b
 }

@@ -18,8 +18,8 @@ type scale interface {
 	near(p float64) float64
 	// margin returns a lower bound on the margin for p_A ≥ a, 1−p_B ≥ b.
 	margin(a, b float64) float64
-	// alone returns a lower bound on the margin for p_A ≥ p > ½, p_B ≤ 1−p.
-	alone(p float64) float64
+	// oneSided returns a lower bound on the margin for p_A ≥ p > ½, p_B ≤ 1−p.
+	oneSided(p float64) float64
 	// widest approximates the largest margin, Q(1) − Q(0).
 	widest() float64
 
@@ -44,12 +44,12 @@ func (t Target) scale() scale {
 // probabilities is the scale Q(p) = p.
 type probabilities struct{}
 
-func (probabilities) low(p float64) float64   { return p }
-func (probabilities) high(p float64) float64  { return p }
-func (probabilities) near(p float64) float64  { return p }
-func (probabilities) alone(p float64) float64 { return below(2*p - 1) }
-func (probabilities) widest() float64         { return 1 }
-func (probabilities) density(float64) float64 { return 1 }
+func (probabilities) low(p float64) float64      { return p }
+func (probabilities) high(p float64) float64     { return p }
+func (probabilities) near(p float64) float64     { return p }
+func (probabilities) oneSided(p float64) float64 { return below(2*p - 1) }
+func (probabilities) widest() float64            { return 1 }
+func (probabilities) density(float64) float64    { return 1 }
 
 // margin is a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
 func (probabilities) margin(a, b float64) float64 { return (a - 0.5) + (b - 0.5) - 4*unit }
@@ -69,12 +69,12 @@ func (probabilities) reach(margin, q1 float64) float64 {
 // quantiles is the scale of a law, with scale parameter 1.
 type quantiles struct{ law.Law }
 
-func (q quantiles) low(p float64) float64     { return law.Low(q.Law, p) }
-func (q quantiles) high(p float64) float64    { return law.High(q.Law, p) }
-func (q quantiles) near(p float64) float64    { return q.Quantile(p) }
-func (q quantiles) alone(p float64) float64   { return 2 * q.low(p) }
-func (q quantiles) widest() float64           { return q.Quantile(1) - q.Quantile(0) }
-func (q quantiles) density(p float64) float64 { return q.Density(q.Quantile(p)) }
+func (q quantiles) low(p float64) float64      { return law.Low(q.Law, p) }
+func (q quantiles) high(p float64) float64     { return law.High(q.Law, p) }
+func (q quantiles) near(p float64) float64     { return q.Quantile(p) }
+func (q quantiles) oneSided(p float64) float64 { return 2 * q.low(p) }
+func (q quantiles) widest() float64            { return q.Quantile(1) - q.Quantile(0) }
+func (q quantiles) density(p float64) float64  { return q.Density(q.Quantile(p)) }
 
 func (q quantiles) margin(a, b float64) float64 {
 	m := q.low(a) + q.low(b)

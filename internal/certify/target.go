@@ -43,7 +43,7 @@ func (t *Target) complete() error {
 	case !(t.Level >= 0 && t.Level <= t.Alpha):
 		return fmt.Errorf("level %v is outside [0, alpha = %v]", t.Level, t.Alpha)
 	case t.Arithmetic == Exact && t.Level == 0:
-		return errors.New("finite words leave nothing of alpha for so many draws: fewer samples, or a coarser lattice")
+		return errors.New("too many draws for this noise table: the correction uses all of alpha; take fewer samples or a coarser lattice")
 	case t.level() < binomial.MinLevel:
 		return fmt.Errorf("alpha %v is below %v", t.level(), binomial.MinLevel)
 	case !(t.Sigma > 0) || math.IsInf(t.Sigma, 1):
@@ -179,9 +179,9 @@ func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse
 type Arithmetic int
 
 const (
-	// Idealised: real-valued noise, which the computed floats approximate. A record without the field means this.
+	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means this.
 	Idealised Arithmetic = iota
-	// Exact: the noise as computed.
+	// Exact is the noise as computed.
 	Exact
 )
 

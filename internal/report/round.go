@@ -9,13 +9,14 @@ import (
 // Rounding is the direction in which a column rounds its numbers.
 type Rounding int
 
+// The directions.
 const (
 	Nearest Rounding = iota
 	Down             // towards −∞: certified radii and accuracies, attained values
 	Up               // towards +∞: upper bounds
 )
 
-// Shortest as a column's Decimals prints the shortest decimal that reads back as the number.
+// Shortest is the number of decimals for which a column prints the shortest decimal that reads back as the number.
 const Shortest = -1
 
 // Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,

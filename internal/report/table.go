@@ -16,6 +16,7 @@ const Missing = "–"
 // Align is the side to which a column's cells are aligned.
 type Align int
 
+// The sides.
 const (
 	Left Align = iota
 	Right

@@ -127,25 +127,10 @@ func (m merging) rename(out string) error {
 
 // joinLines writes the file of this name: of each example of the run its lines, one behind the other.
 func (m merging) joinLines(name string, lines func(p shardFolder, example int) int, convert func([]byte) ([]byte, error)) (err error) {
-	sources := make([]*lineSource, len(m.parts))
-	defer func() {
-		for _, s := range sources {
-			if s != nil {
-				_ = s.file.Close()
-			}
-		}
-	}()
-	var header []byte
-	for i, p := range m.parts {
-		if sources[i], err = openLines(filepath.Join(p.dir, name)); err != nil {
-			return err
-		}
-		if name == BoundsFile {
-			header, err = sources[i].next()
-		}
-		if err != nil {
-			return m.damaged(i, err)
-		}
+	sources, header, err := m.openSources(name)
+	defer closeSources(sources)
+	if err != nil {
+		return err
 	}
 	file, err := os.OpenFile(filepath.Join(m.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -175,6 +160,31 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 		m.progress(1)
 	}
 	return errors.Join(to.Flush(), file.Sync())
+}
+
+// openSources opens the parts' files of this name, and reads the header if they have one. The caller closes the sources,
+// also after an error.
+func (m merging) openSources(name string) (sources []*lineSource, header []byte, err error) {
+	for i, p := range m.parts {
+		source, err := openLines(filepath.Join(p.dir, name))
+		if err != nil {
+			return sources, nil, err
+		}
+		sources = append(sources, source)
+		if name != BoundsFile {
+			continue
+		}
+		if header, err = source.next(); err != nil {
+			return sources, nil, m.damaged(i, err)
+		}
+	}
+	return sources, header, nil
+}
+
+func closeSources(sources []*lineSource) {
+	for _, s := range sources {
+		_ = s.file.Close()
+	}
 }
 
 // damaged returns the error of a shard that changed after it was opened.

@@ -299,12 +299,19 @@ func (r Run) positions() []int {
 // MismatchError says how a run folder differs from the run that is to resume it.
 type MismatchError struct {
 	Dir         string
-	Differences []string
+	Differences []param.Text
 	gaps        bool // the folder is a merge with missing shards
 }
 
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("cannot resume %s: %s", e.Dir, strings.Join(e.Differences, "; "))
+func (e *MismatchError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with the parameters spelled.
+func (e *MismatchError) Spell(s param.Spelling) string {
+	all := make([]string, len(e.Differences))
+	for i, d := range e.Differences {
+		all[i] = d.Spell(s)
+	}
+	return fmt.Sprintf("cannot resume %s: %s", e.Dir, strings.Join(all, "; "))
 }
 
 // Hint returns advice for the user.
@@ -320,16 +327,16 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 
 // compatible returns a MismatchError unless now would give the same results as the run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
-	var diff []string
+	var diff []param.Text
 	for _, d := range r.Differences(now) {
-		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second))
+		diff = append(diff, param.Textf("%s was %s, now %s", d.What, d.First, d.Second))
 	}
 	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
-		diff = append(diff, fmt.Sprintf("the samples a call (--batch), on which the last bits of scores may depend, were %d, now %d", a, b))
+		diff = append(diff, param.Textf("the samples a call (%s), on which the last bits of scores may depend, were %d, now %d", param.Batch, a, b))
 	}
 	gaps := len(r.Data.Shards) > 0
 	if gaps {
-		diff = append(diff, "it is merged, and examples between its own are missing")
+		diff = append(diff, param.Textf("it is a merge with missing shards"))
 	}
 	if len(diff) == 0 {
 		return nil
@@ -355,8 +362,8 @@ const (
 	OfComputation               // the software, hardware and precision that compute the same numbers
 )
 
-// NoiseOnFlag is what a Difference is of where the noise of two runs with scores was made in different places.
-const NoiseOnFlag = "--noise-on"
+// NoiseOnFlag is the What of a Difference in the place where noise is made, spelled as compare --json always has.
+const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.
 func aspect(name param.Name) Aspect {

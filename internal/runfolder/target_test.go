@@ -705,7 +705,7 @@ func TestConditionsOfScores(t *testing.T) {
 		device.Runtime.NoiseOn, call.Runtime.Call = "device", 9
 		for want, other := range map[string]Run{
 			"--noise-on was host, now device": device,
-			"the samples a call (--batch), on which the last bits of scores may depend, were 32, now 9": call,
+			"the samples a call (batch), on which the last bits of scores may depend, were 32, now 9": call,
 		} {
 			err := r.compatible("dir", other)
 			if scores && (err == nil || !strings.Contains(err.Error(), want)) || !scores && err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // The seed chooses one sample in comparedSamples to run again, and the first sample of one example in
@@ -78,15 +80,18 @@ const (
 )
 
 // Hint returns advice for the user.
-func (e *DependenceError) Hint() string {
+func (e *DependenceError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with the parameters spelled.
+func (e *DependenceError) SpellHint(s param.Spelling) string {
 	switch e.What {
 	case otherCall:
 		return "nothing can be certified of a model that draws random numbers: export it for inference (model.eval())"
 	case noisePlace:
-		return "make the noise on the host: --noise-on host"
+		return "make the noise on the host: " + s(param.NoiseOn) + " host"
 	}
-	return "run one input a call by --batch 1, in a new folder, or export a model that has no operation across the batch; " +
-		"what this run has found is not certified"
+	return "run one input a call by " + s(param.Batch) + " 1, in a new folder, or export a model that has no operation across the batch; " +
+		"the results of this run are not certified"
 }
 
 // recheck reruns the chosen samples of a batch, alone and among other inputs.

@@ -4,6 +4,7 @@ package lawtest
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
@@ -13,7 +14,7 @@ import (
 func Use(t testing.TB, l law.Law) {
 	t.Helper()
 	before := law.Laws
-	law.Laws = append(before[:len(before):len(before)], l)
+	law.Laws = append(slices.Clone(before), l)
 	t.Cleanup(func() { law.Laws = before })
 }
 

@@ -189,42 +189,7 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	var lines []picture.Line
 	single := len(runs) == 1
 	for k, s := range runs {
-		var x, cce, cbs, cceAll, cbsAll []float64
-		for _, c := range s.Calibration {
-			if c.Radius == nil {
-				continue
-			}
-			x, cce, cbs = append(x, *c.Radius), append(cce, c.CCE), append(cbs, c.CBS)
-			if c.Certified != nil {
-				cceAll, cbsAll = append(cceAll, c.Certified.CCE), append(cbsAll, c.Certified.CBS)
-			}
-		}
-		if len(x) == 0 {
-			continue
-		}
-		prefix, style := s.Name+": ", k
-		if single {
-			prefix = ""
-		}
-		add := func(name string, y []float64, style, dash int) {
-			color := picture.Palette[style%len(picture.Palette)]
-			lines = append(lines, picture.Line{Name: prefix + name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
-		}
-		other := style
-		if single {
-			other = 1
-		}
-		held := ""
-		if single {
-			held = " if every bound holds"
-		}
-		add("CCE"+held, cce, style, 0)
-		add("CBS"+held, cbs, other, 1)
-		if single && len(cceAll) == len(x) {
-			chance := fmt.Sprintf(" with probability %g", 1-s.Calibration[0].Certified.Delta)
-			add("CCE"+chance, cceAll, style, 2)
-			add("CBS"+chance, cbsAll, other, 3)
-		}
+		lines = append(lines, calibrationLines(s, k, single)...)
 	}
 	if len(lines) == 0 {
 		return nil, ErrNoBounds
@@ -240,6 +205,42 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	p.Y.Max *= 1.08
 	p.X.Max *= 1.03
 	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
+}
+
+// calibrationLines returns CCE and CBS of the k-th run if every bound holds. A single run also gets the lines that hold
+// with the stated probability.
+func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
+	var x, cce, cbs, cceAll, cbsAll []float64
+	for _, c := range s.Calibration {
+		if c.Radius == nil {
+			continue
+		}
+		x, cce, cbs = append(x, *c.Radius), append(cce, c.CCE), append(cbs, c.CBS)
+		if c.Certified != nil {
+			cceAll, cbsAll = append(cceAll, c.Certified.CCE), append(cbsAll, c.Certified.CBS)
+		}
+	}
+	if len(x) == 0 {
+		return nil
+	}
+	add := func(name string, y []float64, style, dash int) {
+		color := picture.Palette[style%len(picture.Palette)]
+		lines = append(lines, picture.Line{Name: name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
+	}
+	if !single {
+		add(s.Name+": CCE", cce, k, 0)
+		add(s.Name+": CBS", cbs, k, 1)
+		return lines
+	}
+	const held = " if every bound holds"
+	add("CCE"+held, cce, 0, 0)
+	add("CBS"+held, cbs, 1, 1)
+	if len(cceAll) == len(x) {
+		chance := fmt.Sprintf(" with probability %g", 1-s.Calibration[0].Certified.Delta)
+		add("CCE"+chance, cceAll, 0, 2)
+		add("CBS"+chance, cbsAll, 1, 3)
+	}
+	return lines
 }
 
 func drawReliability(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {

@@ -123,7 +123,7 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	c := s.Conditions
 	switch {
 	case c.Sound == nil:
-		return "nobody says that the evidence is sound", nil
+		return "it is not known whether the method is sound", nil
 	case !*c.Sound:
 		return fmt.Sprintf("the method %s is not sound", c.Method), nil
 	case c.Arithmetic != certify.Exact:
@@ -134,13 +134,13 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 			return "the certificates do not say their alpha", nil
 		}
 		if s.NotCounted {
-			return "the certificates do not say of how many sampled examples they are: give the run, or what radius --out writes of it", nil
+			return "the certificates do not say how many examples were sampled: give the run, or certificates that 'rscert radius' wrote from it", nil
 		}
 		return "", nil
 	}
 	at, err := calibrationAt(s, r)
 	if err == nil && at.Certified == nil {
-		return "nobody says the alpha of the bounds", nil
+		return "the alpha of the bounds is not known", nil
 	}
 	return "", err
 }

@@ -141,29 +141,42 @@ func (s Source) check() error {
 			return fmt.Errorf("%s: index %d appears twice: its noise is one draw, not two independent ones", s.Path, c.Index)
 		}
 		seen[c.Index] = true
-		if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
-			return fmt.Errorf("%s: example %d has radius %v", s.Path, c.Index, c.Radius)
-		}
-		if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
-			return fmt.Errorf("%s: example %d has label %d, prediction %d and correct %v", s.Path, c.Index, c.Label, c.Prediction, c.Correct)
-		}
-		for _, d := range []struct {
-			what      string
-			one, this any
-		}{
-			{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
-			{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
-			{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
-		} {
-			if d.one != d.this {
-				return fmt.Errorf("%s: %s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
-					s.Path, d.what, d.one, first.Index, d.this, c.Index)
-			}
+		if err := checkCertificate(first, c); err != nil {
+			return fmt.Errorf("%s: %w", s.Path, err)
 		}
 	}
 	if first.Sampled != 0 && first.Sampled < len(s.Certificates) {
 		return fmt.Errorf("%s: certificates of %d examples, which say that %d were sampled", s.Path, len(s.Certificates), first.Sampled)
 	}
+	return s.checkVotes()
+}
+
+// checkCertificate checks that c is consistent and has the conditions of the first certificate.
+func checkCertificate(first, c certify.Certificate) error {
+	if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
+		return fmt.Errorf("example %d has radius %v", c.Index, c.Radius)
+	}
+	if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
+		return fmt.Errorf("example %d has label %d, prediction %d and correct %v", c.Index, c.Label, c.Prediction, c.Correct)
+	}
+	for _, d := range []struct {
+		what      string
+		one, this any
+	}{
+		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
+		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
+	} {
+		if d.one != d.this {
+			return fmt.Errorf("%s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
+				d.what, d.one, first.Index, d.this, c.Index)
+		}
+	}
+	return nil
+}
+
+// checkVotes checks that the votes are of the certificates' examples.
+func (s Source) checkVotes() error {
 	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
 		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))
 	}
