@@ -125,7 +125,7 @@ func (e *event) crude(q1, q2 float64) float64 {
 		p1 := binomial.Tail(e.order.n, t, math.Min(q1, 1)).Upper
 		p2 := 0.0
 		if k >= 0 {
-			p2 = e.below(k, q2)
+			p2 = e.lowerTail(k, q2)
 		}
 		best = math.Min(best, p1+p2)
 		if p2 > p1 {

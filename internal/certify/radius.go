@@ -20,7 +20,7 @@ func (t Target) Radius(margin float64) float64 {
 	if !(margin > 0) {
 		return 0
 	}
-	return roundDownFinite(below(t.about(margin)))
+	return roundDownFinite(nudgeDown(t.about(margin)))
 }
 
 // about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of the
@@ -53,8 +53,8 @@ func (t Target) LargestRadius(n int64) float64 {
 	return t.about(margin) * (1 + 1e-9)
 }
 
-// below returns a number under every value whose floating-point evaluation, with at most four roundings, is x > 0.
-func below(x float64) float64 { return x * (1 - 0x1p-50) }
+// nudgeDown returns a number under every value whose floating-point evaluation, with at most four roundings, is x > 0.
+func nudgeDown(x float64) float64 { return x * (1 - 0x1p-50) }
 
 func roundDownFinite(x float64) float64 {
 	if x > math.MaxFloat64 {

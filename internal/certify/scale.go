@@ -47,7 +47,7 @@ type probabilities struct{}
 func (probabilities) low(p float64) float64      { return p }
 func (probabilities) high(p float64) float64     { return p }
 func (probabilities) near(p float64) float64     { return p }
-func (probabilities) oneSided(p float64) float64 { return below(2*p - 1) }
+func (probabilities) oneSided(p float64) float64 { return nudgeDown(2*p - 1) }
 func (probabilities) widest() float64            { return 1 }
 func (probabilities) density(float64) float64    { return 1 }
 

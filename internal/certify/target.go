@@ -113,7 +113,7 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	if quantisation == 0 {
 		return radius
 	}
-	return max(0, RoundDown(below(radius-quantisation)))
+	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
 // Class chooses the class A to certify. It is fixed before the estimation samples are seen and is never their arg

@@ -42,12 +42,12 @@ func (e *event) probability(q1, q2 float64) float64 {
 	term := math.Exp(logp)
 	logw, errW := binomial.LogTerm(n, start, q2, 1-q2)
 	if logw < -700 {
-		return e.below(start, q2) + math.Exp(tooSmall)*N
+		return e.lowerTail(start, q2) + math.Exp(tooSmall)*N
 	}
 	w := math.Exp(logw)
 	odds := (1 - q2) / q2
 	rest := 1 - r
-	sum := e.above(start, top, w, odds, s)
+	sum := e.upperTail(start, top, w, odds, s)
 	steps := 0
 	x2 := start
 	N2 := n - x2 // trials left for x1
@@ -58,7 +58,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 		}
 		if s > 1-0x1p-40 {
 			// S is now within 2⁻⁴⁰ of 1: add all of P(X2 < x2).
-			sum += e.below(x2-1, q2)
+			sum += e.lowerTail(x2-1, q2)
 			break
 		}
 		factor := float64(x2) * odds / float64(n-x2+1)
@@ -147,8 +147,8 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// above returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
-func (e *event) above(start, top int64, w, odds, s float64) float64 {
+// upperTail returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
+func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
 	case start < top:
@@ -164,8 +164,8 @@ func (e *event) above(start, top int64, w, odds, s float64) float64 {
 	return mass * s
 }
 
-// below returns an upper bound on P(X2 ≤ k).
-func (e *event) below(k int64, q2 float64) float64 {
+// lowerTail returns an upper bound on P(X2 ≤ k).
+func (e *event) lowerTail(k int64, q2 float64) float64 {
 	n := e.order.n
 	// P(X2 ≤ k) falls in q2, so rounding 1−q2 must not raise q2.
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
@@ -187,5 +187,5 @@ func (e *event) withoutRest(q2 float64) float64 {
 	if lo < 0 {
 		return 0
 	}
-	return e.below(lo, q2)
+	return e.lowerTail(lo, q2)
 }

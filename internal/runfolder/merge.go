@@ -18,8 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out, which must be empty or missing, with the examples of all shards. Its files are
-// those of a run that was never split. Progress counts every example of every file. Merge works in a hidden folder
+// Merge writes the run folder out, which must be empty or missing, with the examples of all shards. Its files
+// equal those of an unsplit run. Progress counts every example of every file. Merge works in a hidden folder
 // beside out until everything is on the disk; another Merge to the same place takes this folder over. Damage found
 // only here is a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {

@@ -21,12 +21,12 @@ func sumCounts(pairs []pair) (sum int64) {
 // fromCounts returns a lower bound on the number of samples drawn by both runs whose votes differ, selection and
 // estimation together.
 func fromCounts(a, b certify.Votes) int64 {
-	return apart(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + apart(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
+	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// apart returns Σ_k max(0, a_k − b_k), where a counts n ≤ m samples and None is one more class. b includes the same
+// votesMoved returns Σ_k max(0, a_k − b_k), where a counts n ≤ m samples and None is one more class. b includes the same
 // first n samples, so at most b_k of a's votes for k can be equal in b. For n = m the sum is half the L1 distance.
-func apart(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
+func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
 	}
