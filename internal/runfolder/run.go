@@ -322,7 +322,7 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	if e.gaps {
 		return "sample the shards that are missing, then merge all of them"
 	}
-	return "resume with what the folder was begun with, or choose another " + s(param.Out)
+	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
 // compatible returns a MismatchError unless now would give the same results as the run that started the folder.

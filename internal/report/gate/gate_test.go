@@ -94,7 +94,7 @@ func TestCertifiesNothing(t *testing.T) {
 	for want, change := range map[string]func(*summary.Source){
 		"not sound":               func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
 		"arithmetic is idealised": func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Arithmetic = certify.Idealised }) },
-		"nobody says":             func(s *summary.Source) { s.Kind, s.Run, s.Votes = summary.LogKind, nil, nil },
+		"not known":               func(s *summary.Source) { s.Kind, s.Run, s.Votes = summary.LogKind, nil, nil },
 	} {
 		s := source("run", 10, 10, 1)
 		change(&s)

@@ -152,7 +152,7 @@ func (p Page) cautions() (lines []string) {
 		case c.Sound != nil && !*c.Sound:
 			add("the method is not sound: nothing is certified.")
 		case c.Sound == nil:
-			add("nobody says whether the method is sound.")
+			add("it is not known whether the method is sound.")
 		case c.Arithmetic != certify.Exact:
 			add("the arithmetic is idealised: the certificates hold for noise of real numbers, not for the noise " +
 				"that was run.")
@@ -211,7 +211,7 @@ func (p Page) exceptions() string {
 	for _, r := range p.Runs {
 		switch c := r.Conditions; {
 		case c.Sound == nil:
-			text += fmt.Sprintf(" Of %s nobody says that this holds.", r.Name)
+			text += fmt.Sprintf(" For %s it is not known whether this holds.", r.Name)
 		case !*c.Sound:
 			text += fmt.Sprintf(" Of %s it does not hold: the method is not sound.", r.Name)
 		case c.Arithmetic != certify.Exact:
@@ -234,7 +234,7 @@ func (p Page) failures() string {
 		}
 	}
 	if !said {
-		return "Nobody says how many of the certificates may be wrong."
+		return "It is not known how many of the certificates may be wrong."
 	}
 	return text
 }

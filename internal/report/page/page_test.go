@@ -235,7 +235,7 @@ func TestCautions(t *testing.T) {
 		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, ""},
 		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Idealised}}, "the arithmetic is idealised"},
 		{summary.Summary{Conditions: summary.Conditions{Sound: &no, Arithmetic: certify.Exact}}, "the method is not sound: nothing is certified"},
-		{summary.Summary{Conditions: summary.Conditions{Arithmetic: certify.Exact}}, "nobody says whether the method is sound"},
+		{summary.Summary{Conditions: summary.Conditions{Arithmetic: certify.Exact}}, "it is not known whether the method is sound"},
 		{summary.Summary{Kind: summary.LogKind}, "nothing here is certified by rscert"},
 		{summary.Summary{Examples: 3, Selected: 5, Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, "not finished: 3 of 5"},
 	} {

@@ -346,7 +346,7 @@ func caveats(s summary.Summary) (notes []string) {
 	}
 	switch {
 	case s.Kind == summary.LogKind:
-		add("a log from elsewhere: its σ, α and soundness are not in it, and nobody says which way its radii are rounded.")
+		add("a log from elsewhere: it does not state σ, α, soundness or the rounding of its radii.")
 	case c.Sound != nil && !*c.Sound:
 		add("the method is not sound: nothing is certified.")
 	case c.Arithmetic != certify.Exact:
