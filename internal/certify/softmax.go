@@ -19,7 +19,7 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 		for _, z := range logits[1:m] {
 			most = max(most, z) // NaN if one is
 		}
-		if most-most != 0 {
+		if z := float64(most); math.IsNaN(z) || math.IsInf(z, 0) {
 			clear(probs[:m])
 			continue
 		}

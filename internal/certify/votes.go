@@ -88,10 +88,10 @@ func checkCounts(name, total string, counts []int64, noneName string, none, n in
 	return nil
 }
 
-// ErrNoSelection: the predicted class was requested, but there are no selection samples.
+// ErrNoSelection means that the predicted class was requested, but there are no selection samples.
 var ErrNoSelection = errors.New("n0 and counts0 are missing: the predicted class needs selection samples; only the label can be certified")
 
-// ErrNoLabel: the label's class was requested, but there is no label.
+// ErrNoLabel means that the label's class was requested, but there is no label.
 var ErrNoLabel = errors.New("label is missing: only the predicted class can be certified")
 
 // Certifiable returns an error if v lacks the samples or the label to certify the class c.

@@ -184,7 +184,7 @@ func TestNames(t *testing.T) {
 	}
 	var r record
 	for _, text := range []string{`{"law":"cauchy"}`, `{"norm":"l3"}`} {
-		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), "one of") {
+		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

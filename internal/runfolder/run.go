@@ -421,7 +421,7 @@ func show(v any) string {
 	return "not given"
 }
 
-// ErrExists: Create found files in its folder.
+// ErrExists means that Create found files in its folder.
 var ErrExists = errors.New("exists already")
 
 // write writes run.json into dir, completely or not at all.

@@ -77,7 +77,7 @@ func TestDependenceIsCaught(t *testing.T) {
 				if !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%s, batch %d: %v", name, batch, err)
 				}
-				if advice, _ := hint.Of(err); !strings.Contains(advice, "--batch 1") {
+				if advice, _ := hint.Of(err); !strings.Contains(advice, "batch 1") {
 					t.Errorf("%s: hint %q", name, advice)
 				}
 			}
@@ -279,7 +279,7 @@ func TestComparedOnDevice(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), c.says) {
 				t.Errorf("error %v", err)
 			}
-			if advice, _ := hint.Of(err); !strings.Contains(advice, "--noise-on host") {
+			if advice, _ := hint.Of(err); !strings.Contains(advice, "noise-on host") {
 				t.Errorf("hint %q", advice)
 			}
 		})

@@ -141,9 +141,9 @@ func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
 
-// Statement bounds the number of wrong certificates: with probability at least 1 − Delta over the noise, at most Failures of the
-// certificates of Examples examples are wrong. Each fails with probability at most Alpha, independently
-// (binomial.FailureQuantile).
+// Statement bounds the number of wrong certificates: with probability at least 1 − Delta over the noise, at most
+// Failures of the certificates of Examples examples are wrong. Each fails with probability at most Alpha,
+// independently (binomial.FailureQuantile).
 type Statement struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
