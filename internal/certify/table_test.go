@@ -162,10 +162,10 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 // formerly a level of 0 meant all of α here too.
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
-	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("votes: error %v", err)
 	}
-	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("scores: error %v", err)
 	}
 	// Every bound equals that of an idealised target with this level as α.
