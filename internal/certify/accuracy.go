@@ -1,12 +1,12 @@
 package certify
 
-// Accuracy counts the right answers of the model without noise and of the smoothed
-// classifier as the votes show it. They are estimates: nothing is certified.
+// Accuracy counts the right answers of the model without noise and of the smoothed classifier as estimated by its
+// votes. Nothing here is certified.
 type Accuracy struct {
 	Labelled int // examples with a label
-	Asked    int // of those, examples whose votes say what the model gives without noise
+	Asked    int // labelled examples with a recorded prediction without noise
 	Clean    int // right without noise
-	Smoothed int // right by the most estimation votes, the lowest class of equals
+	Smoothed int // right by the most estimation votes; the lowest class wins a tie
 }
 
 // Add counts an example.
@@ -26,18 +26,18 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes, none included; of equals the lowest class has them.
+// Right reports whether the label has the most estimation votes and more than None. The lowest class wins a tie.
 func (v Votes) Right() bool {
 	k := argMax(v.Counts)
 	return k == v.Label && v.Counts[k] > v.None
 }
 
-// CleanShare is the accuracy without noise; false if it is not known.
+// CleanShare returns the accuracy without noise, and false if it is unknown.
 func (a Accuracy) CleanShare() (float64, bool) {
 	return float64(a.Clean) / float64(max(1, a.Asked)), a.Asked > 0
 }
 
-// SmoothedShare is the accuracy of the smoothed classifier; false if it is not known.
+// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown.
 func (a Accuracy) SmoothedShare() (float64, bool) {
 	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0
 }

@@ -2,81 +2,70 @@ package certify
 
 import "math"
 
-// Betting (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random
-// variables by betting", §4): to reject the mean m, bet on X − m. The capital
+// bettingGrid bounds a mean by betting (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by
+// betting", §4). To reject the mean m, bet on X − m. The capital
 //
 //	K_t(m) = Π_{i≤t} (1 + λ_i(X_i − m)),  0 ≤ λ_i ≤ c/m, c < 1,
 //
-// with λ_i a function of the samples before i, is nonnegative and, if E X_i ≤ m,
-// a supermartingale that starts at 1. By Ville's inequality K ever reaches 1/α
-// with probability ≤ α. So a test of "mean ≤ m" for every m is: reject once
-// K_t(m) ≥ 1/α. The lower bound is the end of the longest stretch of rejected m
-// that begins at 0: if it is above the true mean μ, then μ itself was rejected.
-// This needs no monotony of K in m, so the bets may differ between values of m.
-// The samples come in a fixed order and are independent; they need not have one
-// distribution as long as each has a mean ≤ m.
+// is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, it is a supermartingale.
+// By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects "mean ≤ m". The
+// lower bound is the end of the longest stretch of rejected m that begins at 0: if it is above the true mean μ, then
+// μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m. The samples are
+// independent and in a fixed order; their distributions may differ if each has a mean ≤ m.
 //
-// Three ways to bet:
+// There are three ways to bet:
 //
-//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
-//     μ̂_t = (½+ΣX_i)/(t+1): their hedged capital for a fixed n, one side. c = ¾, and
-//     where it is larger the fraction of Chernoff below: it too is fixed before the
-//     samples, and with c = ¾ alone the bound is a third wider where all samples
-//     are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): the same with the target that
-//     is left instead of the whole, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})).
-//     Their last step, which rejects with a random threshold, is left out: without
-//     it the test is Ville's. The target is recalculated every block of samples.
-//   - Chernoff: λ = c/m with the fraction c fixed by (n, α, m) alone. With X in
-//     {0,1} the best one is c = (x−m)/(1−m), x the root above m of
-//     n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) +
-//     (1−x̄) ln((1−x)/(1−m))]), which is 1/α at x̄ = x: but for the grid's loss, the
-//     bound is never below Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and
-//     above it wherever X is not 0 or 1. K after the last sample does not depend on their order.
+//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is the
+//     paper's hedged capital for a fixed n, one side. c is the larger of ¾ and the Chernoff fraction below, both
+//     fixed before sampling. With c = ¾ alone the bound is a third wider when all samples are near 1.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): as Betting, but each bet aims at the rest of the target, λ_t =
+//     √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated every block of samples. The paper's
+//     last step, which rejects at a random threshold, is left out; without it the test is Ville's.
+//   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x
+//     is the root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
+//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Except for the loss from the grid, the bound is never below
+//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and it is above that bound wherever X is not 0 or 1. The
+//     final K does not depend on the order of the samples.
 //
-// (The order-free form with the best λ chosen afterwards, sup_λ Π(1+λ(X_i−m)) ≥
-// 1/α, which Chernoff's inequality gives for Gaffke's bound, is not offered: no
-// proof that it holds for every distribution at fixed n is known to us.)
+// (An order-free form chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α; Chernoff's inequality yields it from
+// Gaffke's bound. It is not offered: we know of no proof that it holds for every distribution at fixed n.)
 //
-// Memory that does not grow with n: K is kept at the ends g < g' of the intervals
-// of a fixed grid on [0,1], with one bet λ ≤ c/g' for a whole interval. For given
-// bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above the
-// chord, and the part of the interval where the chord is ≥ ln(1/α) is rejected: an
-// error of second order in the width of the interval, always on the safe side.
+// Memory does not grow with n. K is kept at the ends g < g' of the intervals of a fixed grid on [0,1], with one bet λ
+// ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above
+// the chord. The part of the interval where the chord is ≥ ln(1/α) is rejected. The error is of second order in the
+// width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
 	n         int64
-	logTarget float64 // ln(1/α), and what rounding can add to ln K
+	logTarget float64 // ln(1/α), plus the most that rounding can add to ln K
 	edge      []float64
 	cap       []float64 // the largest bet in interval i
 	most      []float64 // ln of the largest factor of K in interval i
-	scale     float64   // √(2 ln(1/α)/n), over σ̂ the bet of Betting
+	scale     float64   // √(2 ln(1/α)/n); the bet of Betting is scale/σ̂
 }
 
 const (
-	// bettingCap is the least c, the share of the capital that may be at stake; a
-	// sample 0 then costs a factor 4.
+	// bettingCap is the least c, the share of the capital that may be staked. A sample 0 then divides the capital by
+	// 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 where the best fraction is 1 (all samples must
-	// be 1): a loss of a relative 2⁻¹⁰ in the width.
+	// chernoffCap keeps K above 0 where the best fraction is 1 (all samples must be 1). It widens the bound by a
+	// relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
-	// bettingBlock is the number of samples after which K is compared with 1/α
-	// and scaled: few enough that a block's product stays far inside float64
-	// (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
+	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of
+	// a block stays far inside float64 (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
 	bettingBlock = 16
-	// The edges are at 2^−j from 0 and from 1, j = 1 … gridOctaves (at n = 10⁷ samples
-	// that are all 1 the bound is 2⁻²⁰ from 1), and in between: fineSteps an octave
-	// toward 1 and in the fineOctaves below ½, coarseSteps elsewhere, where a mean that
-	// is so small matters to an upper bound near 1 only.
+	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves; for n = 10⁷ samples that are all 1 the
+	// bound is 2⁻²⁰ from 1. Each octave is divided into fineSteps near 1 and in the fineOctaves below ½. It is
+	// divided into coarseSteps elsewhere: a mean this small matters only to an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// giveUp is the exponent of a capital that is not followed any further.
+	// giveUp is the exponent below which a capital is dropped.
 	giveUp = -64
 )
 
-// A stake is a way to choose the bets.
+// A stake is a betting strategy.
 type stake int
 
 const (
@@ -85,7 +74,7 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the bound by bets with the stake s. Its streams share a grid.
+// bettingBy returns the betting bound with the strategy s. Its streams share a grid.
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)
@@ -97,9 +86,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	l := math.Log(1 / alpha)
 	b := &bettingGrid{
 		stake: s, n: n, scale: math.Sqrt(2 * l / float64(n)),
-		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 +
-		// 2c/(1−c)), from two roundings of λ(X−m) ≥ −c and one of the sum, and the
-		// product adds a unit: below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
+		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)): two roundings of λ(X−m) ≥ −c
+		// and one of the sum. The product adds a unit. The total is below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
 		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
 	b.edge = append(b.edge, 0)
@@ -128,28 +116,27 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports that the best samples possible cannot bring the capital K < 2^e at
-// the left end of interval i to the target, or that it is not worth while to wait.
+// hopeless reports that the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or cannot reach
+// the target even with the best remaining samples.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
 // largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
-	switch b.stake {
-	case stakeHedged:
+	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
 	}
 	return math.Inf(1)
 }
 
-// chernoffFraction is c = (x−m)/(1−m) for the x above m with KL(x‖m) = d. Any c in
-// [0, 1) is valid, so plain bisection serves.
+// chernoffFraction returns c = (x−m)/(1−m) for the x above m with KL(x‖m) = d. Any c in [0, 1) is valid, so plain
+// bisection is enough.
 func chernoffFraction(m, d float64) float64 {
 	if m == 0 || d >= math.Log(1/m) {
 		return chernoffCap
 	}
-	lo, hi := 0.0, 1.0 // of c
+	lo, hi := 0.0, 1.0 // brackets c
 	for range 50 {
 		c := (lo + hi) / 2
 		x := m + c*(1-m)
@@ -162,7 +149,7 @@ func chernoffFraction(m, d float64) float64 {
 	return min(lo, chernoffCap)
 }
 
-// capital follows the capital of one stream of samples.
+// capital tracks the capital of one stream of samples.
 type capital struct {
 	*bettingGrid
 	count int64
@@ -170,13 +157,13 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; 1/σ̂ or the bet before each
+	x, bet  [bettingBlock]float64 // samples of the block; before each, 1/σ̂ or the bet
 
 	active   []wager
-	rejected []float64 // share of each interval that is rejected, from its left end
+	rejected []float64 // share of each interval that is rejected, measured from its left end
 }
 
-// wager is the capital at both ends of an interval that is not decided.
+// wager is the capital at both ends of an undecided interval.
 type wager struct {
 	interval    int
 	left, right scaled
@@ -223,7 +210,7 @@ func (c *capital) add(x float64) {
 	}
 }
 
-// settle plays the samples of a block and compares the capitals with the target.
+// settle applies a block of samples and compares the capitals with the target.
 func (c *capital) settle() {
 	x, bet := c.x[:c.pending], c.bet[:c.pending]
 	left := c.n - c.count // samples after the block
@@ -244,15 +231,15 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor is what bet[t] is to be multiplied by to give the bets of w.
+// factor returns the number that turns bet[t] into the bets of w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The target of the interval's middle, and never less than a nat.
+		// Aim at the target at the middle of the interval, and at no less than a nat.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
-		return math.Inf(1) // always the limit
+		return math.Inf(1) // bet the limit
 	}
 	return 1
 }
@@ -279,7 +266,7 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// share returns how much of the interval the chord of ln K rejects.
+// share returns the part of the interval that the chord of ln K rejects.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0
@@ -297,8 +284,7 @@ func (c *capital) share(w wager) float64 {
 func (c *capital) lower() float64 {
 	for i, share := range c.rejected {
 		if share < 1 {
-			// Logarithms, whose rounding is in logTarget, and four roundings of numbers
-			// ≤ 1 here.
+			// logTarget covers the rounding of the logarithms. This line adds four roundings of numbers ≤ 1.
 			return inUnit(c.edge[i]+share*(c.edge[i+1]-c.edge[i]), 8*unit)
 		}
 	}

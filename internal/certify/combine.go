@@ -6,17 +6,16 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Combine is the way a margin between the class A and its rivals is bounded from
-// bounds on means of scores.
+// Combine is a way to bound the margin between the class A and its rivals from bounds on mean scores.
 type Combine string
 
 const (
-	// Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the
-	// selection samples, then the margin of all means that agree with it.
+	// Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples, then minimises the
+	// margin over all means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"
-	// BonferroniScores bounds the mean of A and those of the rivals apart, each at α/2.
+	// BonferroniScores bounds the mean of A and the means of the rivals separately, each at α/2.
 	BonferroniScores Combine = "bonferroni"
 	// Taylor is not sound; see taylor.go.
 	Taylor Combine = "taylor"
@@ -34,36 +33,30 @@ func Combines() []Row[Combine] { return combines.rows() }
 
 func (c Combine) String() string { return string(c) }
 
-// Sound reports whether the failure probability of c is at most α for every
-// classifier.
+// Sound reports whether the failure probability of c is at most α for every classifier.
 func (c Combine) Sound() bool { return combines.sound(c) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }
 
 // UnmarshalText reads the name of a Combine.
 func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text, c) }
 
-// A rival of the class A is what X^A is compared with: the scores of one class B,
-// or the largest score of several classes.
+// A rival of the class A is one other class B, with its score, or a set of other classes, with their largest score.
 //
-// The margin of A against a rival is bounded at level α for every rival apart, and
-// the least of these is the certificate. It fails only if the bound for the rival
-// that the true runner-up j* belongs to fails: j* is fixed, if unknown, and
-// E max_j X^j ≥ E X^{j*}. So rivals cost no part of α, whatever their number, as
-// long as they are fixed before the estimation samples. Two are used: the runner-up
-// B of the selection samples alone, where nothing is lost to the maximum, and the
-// largest of all other classes.
+// The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. It
+// fails only if it fails for the rival that contains the true runner-up j*: j* is fixed, if unknown, and E max_j X^j
+// ≥ E X^{j*}. So several rivals share the whole of α, as long as they are fixed before the estimation samples. Two
+// are used: the runner-up B of the selection samples by itself, which avoids the loss from a maximum, and the largest
+// of all other classes.
 
-// directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) of
-// all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
+// directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
 //	(μ1 − rμ2 + r)/(1 + r) ≥ y,  r ≥ 1.
 //
-// Where the margin is at most L > 0, the largest value of μ1 − rμ2 lies on the curve
-// μ1 = F(z+L), μ2 = F(z), z ≤ −L/2. It is M(L), the law's Peak, which grows with L;
-// the bound is the L with M(L) = (1+r)y − r, from below. For r = 1 it is 2Q(y): with
-// y = (1+ℓ)/2, the projection's margin.
+// Among the points with a margin of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2.
+// This maximum M(L), the law's Peak, grows with L; the bound is the L with M(L) = (1+r)y − r, approached from below.
+// For r = 1 it is 2Q(y), which is the projection's margin for y = (1+ℓ)/2.
 func directedMargin(l law.Law, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
@@ -86,16 +79,15 @@ func directedMargin(l law.Law, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin is above every second margin under Gaussian noise of numbers that law.Low
-// gives for p < 1. A larger one under other noise is cut to it, which is a lower bound too.
+// maxMargin exceeds every second margin under Gaussian noise that law.Low can give for p < 1. Larger margins under
+// other noise are cut to it, which leaves them lower bounds.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival: the one
-// that promises the largest margin with n estimation samples, if the mean y and the
-// variance v of the weighted scores are those of the selection and the bound is
-// y − √(2v ln(1/α)/n) − y·ln(1/α)/n, about what betting gives. Any choice is sound.
-// (At the means themselves it is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2));
-// but what counts is the point where the bound will lie.) Below 1 it never pays: μ2 ≤ 1−μ1.
+// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest margin that
+// n estimation samples would give if the weighted scores kept the mean y and the variance v of the selection. As the
+// bound it takes y − √(2v ln(1/α)/n) − y·ln(1/α)/n, close to the betting bound. Any choice is sound. r < 1 never
+// pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2));
+// the best r at the bound differs.)
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)
@@ -116,5 +108,5 @@ func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	return best
 }
 
-// weightSteps: the weights tried are 1, √2, 2, … 2⁷.
+// weightSteps is the number of weights tried: 1, √2, 2, … 2⁷.
 const weightSteps = 15

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels are a target with a level below its α, and one whose α is that level: their bounds
-// are the same, only the α that is stated is not.
+// levels returns a target with a level below its α, and one whose α is that level. Their bounds are equal; only the
+// stated α differs.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled
@@ -131,8 +131,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What rounding adds to a perturbation is taken off the radius, not off the margin, and the
-// certificate says so.
+// The effect of rounding on a perturbation is subtracted from the radius, not from the margin, and the certificate
+// records it.
 func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		target := Target{Margin: kind, Alpha: 0.001, Sigma: 0.5}
@@ -169,11 +169,11 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if got := lessQuantisation(0.1234567891234, 0); got != 0.1234567891234 {
 		t.Errorf("nothing taken off is %v", got)
 	}
-	// The rows of a summary state the most that was taken off.
+	// A summary states the largest deduction.
 	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
-	// Its arithmetic is exact if that of every certificate is.
+	// Its arithmetic is exact if all certificates are exact.
 	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
 		if s := Summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
 			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
@@ -181,8 +181,8 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	}
 }
 
-// An attack of radius r on an input that is rounded moves it by up to r + q: the intervals
-// are those of that radius, the rows say r.
+// An attack of radius r on a rounded input moves it by up to r + q. The intervals are for radius r + q, the rows
+// state r.
 func TestIntervalsOfRoundedInputs(t *testing.T) {
 	const q = 0.03
 	radii := []float64{0, 0.1, 0.2}
@@ -229,7 +229,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 	}
 }
 
-// A certificate by scores agrees with the run's certifier in every condition, or not.
+// Agrees compares a certificate by scores with the run's certifier in every condition.
 func TestAgrees(t *testing.T) {
 	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}
@@ -278,7 +278,7 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// Near 1, where Φ moves less than it rounds, the bound is still below Φ(Φ⁻¹(p) − shift).
+// Near 1, where Φ changes by less than its rounding, the bound is still below Φ(Φ⁻¹(p) − shift).
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {
@@ -290,8 +290,7 @@ func TestShiftDownIsBelow(t *testing.T) {
 	}
 }
 
-// Of rows that sum to less than 1 the scores count as they are; only where the sum is more
-// are they divided by it.
+// Rows that sum to less than 1 are used as they are; rows with a larger sum are divided by it.
 func TestRowsBelowOneStand(t *testing.T) {
 	for _, tt := range []struct {
 		row  []float32
@@ -314,8 +313,8 @@ func TestRowsBelowOneStand(t *testing.T) {
 	}
 }
 
-// bridge bounds the largest of Hölder's bounds along the segment: never below it, and not
-// far above where that has its top at neither end nor in the middle.
+// bridge bounds the maximum of Hölder's bounds along the segment. It is never below the maximum and not far above it,
+// even if the maximum is neither at an end nor in the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

@@ -6,48 +6,47 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ConfidenceBound bounds a mean score under attack, a row of bounds.csv: for every δ with
-// ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) of a class c is in [Lower, Upper].
+// ConfidenceBound bounds a mean score under attack, a row of bounds.csv: for every δ with ‖δ‖ ≤ Radius, z(x+δ) = E
+// f_c(x+δ+ε) of a class c is in [Lower, Upper].
 //
-// Where Certified, c is Prediction = A, and A stays the class with the most votes (or, of
-// certificates by scores, the largest mean score). Else c is Label: no other class has a
-// mean score above 1 − Lower within the radius, and nothing is known of the prediction.
+// If Certified, c is Prediction = A, and A stays the class with the most votes (in certificates by scores, the
+// largest mean score). Otherwise c is Label: no other class has a mean score above 1 − Lower within the radius, and
+// the prediction is not certified.
 //
-// Of each example and radius the row's statement fails with probability ≤ Alpha: half of
-// it is the certificate's. The other half is the interval's of A; where A is not the label,
-// that interval and the label's have a quarter each, as the samples decide which of the two
-// is stated. (By standard and cdf the rows of one example hold at all radii at once; by
-// tangent each has its own event.)
+// Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval
+// of A. If A is not the label, the intervals of A and of the label get a quarter each, because the samples decide
+// which one is stated. (With standard and cdf the rows of one example hold at all radii at once; with tangent each
+// row is its own event.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
-	Prediction int     `json:"prediction"` // A, which the selection samples choose
+	Prediction int     `json:"prediction"` // A, chosen by the selection samples
 	Correct    bool    `json:"correct"`    // A is the label
 	Certified  bool    `json:"certified"`  // A is certified within Radius
 	Radius     float64 `json:"radius"`
 	Lower      float64 `json:"lower"`      // rounded down
 	Upper      float64 `json:"upper"`      // rounded up
-	Confidence float64 `json:"confidence"` // mean score of A at the clean input, an estimate
+	Confidence float64 `json:"confidence"` // estimated mean score of A without attack
 	Method     string  `json:"method"`
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
-	// TangentSamples of the N fixed tangent's guess and are not in its mean, where there are
-	// no selection samples (ConfidenceParams.TangentSamples).
+	// TangentSamples of the N samples fixed the tangent's guess and are left out of its mean, because there are no
+	// selection samples (ConfidenceParams.TangentSamples).
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // confidence bounds E f_A under attack from the samples of f_A at the clean input.
 type confidence interface {
 	add(x float64)
-	// bounds returns those at the i-th radius.
+	// bounds returns the bounds at the i-th radius.
 	bounds(i int) (lower, upper float64)
 }
 
 // classInterval bounds the mean score of one class.
 type classInterval struct {
 	class int
-	sum   float64 // of its scores
+	sum   float64 // sum of its scores
 	confidence
 }
 
@@ -56,7 +55,7 @@ func (c *classInterval) add(x float64) {
 	c.confidence.add(x)
 }
 
-// startIntervals begins the intervals of A and of the label.
+// startIntervals starts the intervals of A and of the label.
 func (a *ScoreAccumulator) startIntervals() {
 	p := a.certifier.params
 	if len(p.Confidence.Radii) == 0 {
@@ -72,9 +71,8 @@ func (a *ScoreAccumulator) startIntervals() {
 	}
 }
 
-// Confidence returns the bounds at every radius, given the certificate of the same
-// samples: those of its class where that is certified, else those of the label, if there
-// is one.
+// Confidence returns the bounds at every radius, given the certificate from the same samples. It bounds the certified
+// class where there is one, otherwise the label if known.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	if len(a.intervals) == 0 {
 		return nil
@@ -107,7 +105,7 @@ func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	return rows
 }
 
-// selectionScores are the scores of a class in the selection samples that were kept.
+// selectionScores returns the scores of a class in the kept selection samples.
 func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	var x []float64
 	for rows := a.first; len(rows) > 0; rows = rows[a.example.Classes:] {
@@ -118,8 +116,7 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams are the params with radii that rounding the perturbed input to the lattice
-// is part of.
+// attackParams returns the params with radii that include the rounding of the perturbed input to the lattice.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {
@@ -132,21 +129,21 @@ func (a *ScoreAccumulator) attackParams() ScoreParams {
 	return p
 }
 
-// startSide begins the bound of a mean for one side of an interval.
+// startSide starts the bound on a mean for one side of an interval.
 func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds z at the clean input, z̲ ≤ z ≤ z̄, each side at α/2 of the
-// intervals' α, and uses that Q(z(x)) is 1/σ-Lipschitz (of Gaussian noise Salman et al.
-// 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
+// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, each side at its level (sideAlpha), and uses that
+// Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025,
+// eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
 // The papers take Hoeffding's bound for z̲ and z̄.
 type standardConfidence struct {
 	params    ScoreParams
-	low, high lowerMean // of X^A and of 1−X^A
+	low, high lowerMean // for X^A and for 1−X^A
 }
 
 func startStandard(a *ScoreAccumulator, _ int, alpha float64) confidence {
@@ -160,7 +157,7 @@ func (s *standardConfidence) add(x float64) {
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
 	l, shift := s.params.Law.Law(), s.params.shift(s.params.Confidence.Radii[i])
-	// By symmetry the upper side is the lower one of 1−z.
+	// By symmetry the upper side is 1 minus the lower side for 1−z.
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 

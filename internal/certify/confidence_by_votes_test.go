@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Where the class is not the label, the two intervals have half the α each: they are those
-// of an example with that α whose class is the label, and of one without a label.
+// If the class is not the label, each of the two intervals has half the α: they equal the intervals, at this α, of an
+// example whose class is the label and of one without a label.
 func TestIntervalsShareAlpha(t *testing.T) {
 	const alpha = 0.02
 	selection, _ := scoreSamples(50)
@@ -58,19 +58,18 @@ func TestIntervalsShareAlpha(t *testing.T) {
 		}
 		same(wrong[:2], run(alpha/2, UnknownLabel, 0, true))
 		same(wrong[2:], run(alpha/2, 1, 1, false)[2:])
-		// The confidence is that of the class, also in a row that bounds the label's.
+		// The confidence belongs to the class, even in a row that bounds the label's.
 		if x := run(alpha/2, UnknownLabel, 0, true)[0].Confidence; wrong[2].Confidence != x || wrong[2].Prediction != 0 {
 			t.Errorf("%s: confidence %v of class %d, want %v of class 0", method, wrong[2].Confidence, wrong[2].Prediction, x)
 		}
-		// All of the intervals' α where the class is the label.
+		// If the class is the label, its interval has all of the intervals' α.
 		if a, b := run(alpha, 0, 0, true), run(alpha/2, 0, 0, true); !(a[0].Lower > b[0].Lower && a[0].Upper < b[0].Upper) {
 			t.Errorf("%s: [%v, %v] at α, [%v, %v] at half of it", method, a[0].Lower, a[0].Upper, b[0].Lower, b[0].Upper)
 		}
 	}
 }
 
-// A class that votes certify is chosen by them, not by the scores, and its certificate is
-// the votes'.
+// With ClassByVotes the votes choose and certify the class; the scores do neither.
 func TestClassByVotes(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}, ClassByVotes: true}
 	if _, err := NewScoreCertifier(p); err == nil {
@@ -114,8 +113,7 @@ func TestClassByVotes(t *testing.T) {
 	}
 }
 
-// votesFor is P(f_0 ≥ ½) at u = δ, when the least classes vote: the share of votes for
-// class 0, the first of equals.
+// votesFor is P(f_0 ≥ ½) at u = δ: the share of votes for class 0, which wins ties.
 func (s stepModel) votesFor(delta, sigma float64) float64 {
 	for k, l := range s.levels {
 		if float32(l) < 0.5 {
@@ -150,8 +148,8 @@ func (s stepModel) rowFails(b ConfidenceBound, sigma float64) bool {
 	return b.Lower > low+1e-7 || b.Upper < high-1e-7 // scores are float32
 }
 
-// Class by votes and confidence by scores of the same samples: at each radius the row is
-// wrong with probability ≤ α, be it of the class or of the label, right or wrong.
+// Votes choose the class and scores from the same samples bound its confidence. At each radius the row is wrong with
+// probability ≤ α, whether it concerns the class or the label.
 func TestConfidenceByVotesCoverage(t *testing.T) {
 	trials := int64(300)
 	if testing.Short() {

@@ -159,8 +159,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 }
 
-// With 50,000 samples every method that should be tight for a step function is near the
-// truth, and DKW and the standard bound are as far off as they must be.
+// With 50,000 samples every method that should be tight for a step function is near the truth. DKW and the standard
+// bound have the gap that theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
@@ -197,8 +197,8 @@ func TestConfidenceTightness(t *testing.T) {
 	}
 }
 
-// emde's eq. (13) leaves out the interval [0, s_1) from the upper sum: with all scores
-// above s_1, the true confidence at R = 0 is above that sum. Ours is not below.
+// emde's eq. (13) leaves the interval [0, s_1) out of the upper sum: with all scores above s_1, the true confidence
+// at R = 0 is above that sum. This implementation is not below it.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
 		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000, 0.00025)
@@ -258,11 +258,10 @@ func TestConfidenceRows(t *testing.T) {
 	}
 }
 
-// The published figures of Kumar et al. (2020) for σ = 0.25: their Hoeffding columns
-// are ours from the one at R = 0, to the three digits given, and their cdf columns lie
-// where they must: not below Hoeffding's (Jensen), and not above what convexity leaves
-// of the one at R = 0 with a band that ends at 1−ε (g(p) ≤ p·g(1−ε)/(1−ε); one-sided DKW,
-// n = 10⁵, α = 0.001: the largest published value, 0.994, is this 1−ε).
+// The published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the column at R = 0,
+// to the three published digits. Their cdf columns are not below Hoeffding's (Jensen), and not above the limit that
+// convexity derives from the column at R = 0 with a band that ends at 1−ε: g(p) ≤ p·g(1−ε)/(1−ε). The band is
+// one-sided DKW with n = 10⁵, α = 0.001; the largest published value, 0.994, is this 1−ε.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {

@@ -52,7 +52,7 @@ func ExampleVoteMethod_Sound() {
 	// moutaouakil: sound false, unbounded true
 }
 
-// The first margin is p_A − p_B itself. Votes, α and method are those of the example of VoteMethods.
+// The first margin is p_A − p_B itself. Votes, α and method are as in the example of VoteMethods.
 func ExampleMarginKinds() {
 	for _, kind := range certify.MarginKinds() {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{
@@ -119,7 +119,7 @@ func ExampleVotes_Right() {
 	// false
 }
 
-// The accuracy without noise, and that of the most votes.
+// The accuracy without noise, and the accuracy by the most votes.
 func ExampleAccuracy() {
 	right, wrong := 0, 1
 	var a certify.Accuracy
@@ -132,8 +132,8 @@ func ExampleAccuracy() {
 	// Output: 2 0.5 1
 }
 
-// Sampling ends as soon as a radius of half a σ is certain. Each checkpoint may spend its share of α: 23 votes that agree
-// are enough, where 19 are if the number is fixed beforehand.
+// Sampling ends as soon as a radius of half a σ is certain. Each checkpoint may spend only its share of α, so it
+// takes 23 unanimous votes instead of 19 for a number fixed beforehand.
 func ExampleStopping() {
 	rule, err := certify.ParseStop("radius>=0.5")
 	if err != nil {
@@ -201,7 +201,7 @@ func ExampleNewStopping_outOfReach() {
 	// Output: true
 }
 
-// A rule as text: a radius in the units of the data, or how near the bound shall be to its best value.
+// A rule as text: a radius in the units of the data, or a relative distance from the best possible bound.
 func ExampleParseStop() {
 	for _, text := range []string{"radius>=0.5", "precision=0.1", "radius=0.5"} {
 		rule, err := certify.ParseStop(text)

@@ -2,7 +2,7 @@ package certify
 
 import "github.com/rscert/rscert/internal/law"
 
-// The tests' oracles are of Gaussian noise.
+// The tests' oracles assume Gaussian noise.
 
 func scaleOf(m MarginKind) scale { return Target{Margin: m}.scale() }
 

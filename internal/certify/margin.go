@@ -6,28 +6,24 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactMargin is the exact margin search, Buehler's optimal lower bound for the order
-// of outcomes by their bonferroni margin T:
+// exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni
+// margin T,
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
 //
-// Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the
-// probabilities of the class, the true runner-up and the rest. It comes down to
-// one number: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other
-// count stands for that of the unknown true runner-up, which is at most that;
-// the bound falls in it.
+// Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
+// runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
+// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other count replaces the count of the unknown
+// true runner-up. It is at least as large, and the bound falls in it.
 //
-// The bound of an order is never below any other lower bound that is a function
-// of the order (Buehler 1957), so not below the bonferroni margin itself. What is
-// returned is the larger of two numbers that are both at most the exact bound:
-// the margin proved below and the rounded bonferroni margin. So it stays a
-// 1−α bound, which the larger of two such bounds in general is not.
+// Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957),
+// so it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved
+// below and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
+// larger of two arbitrary 1−α bounds is not.)
 //
-// With two classes p_B ≤ 1−p_A (less where the model has outputs that vote for
-// nobody), T orders outcomes by x1 alone, and the bound is Clopper–Pearson's at level
-// 1−α. With more than mostOthers votes
-// for other classes the bonferroni margin is returned.
+// With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
+// is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
+// bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
@@ -47,11 +43,11 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	return b
 }
 
-// mostOthers is the largest number of votes for other classes with which the
-// margin is searched for: the time grows like it, to 10 s and more here.
+// mostOthers is the largest number of votes for other classes that the search accepts. Its time grows linearly with
+// them and reaches 10 s and more at this number.
 const mostOthers = 1 << 19
 
-// order returns the order of outcomes that all examples of one ranking share.
+// order returns the order that all examples of one ranking share.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,15 +59,15 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	return o
 }
 
-// A frontier is the curve g(q) = margin > 0 in the simplex, by y = √q2 from 0 to
-// its end, where q3 = 0: q1 = F(margin + Q(q2)). On it q1 is a concave function of q2.
+// A frontier is the curve g(q) = margin > 0 in the simplex, q1 = F(margin + Q(q2)), parametrised by y = √q2 from 0 to
+// its end, where q3 = 0. q1 is a concave function of q2 on it.
 type frontier struct {
 	scale  scale
 	margin float64
 }
 
-// lift raises a q1 by more than the roundings it was computed with (those of F
-// and of its argument, of Φ at |z| < 40); a larger q1 only raises P_q.
+// lift raises a q1 by more than its rounding errors (in F and its argument, and in Φ at |z| < 40). A larger q1 only
+// raises P_q.
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -80,14 +76,13 @@ func (f frontier) point(y float64) (q1, q2, slope float64) { return f.scale.poin
 
 func (f frontier) reach(q1 float64) float64 { return f.scale.reach(f.margin, q1) }
 
-// A node is a distribution (q1, q2, q3) with an upper bound on the log of its
-// probability of the event.
+// A node is a distribution (q1, q2, q3) with an upper bound on the log probability of the event.
 type node struct {
 	q    [3]float64
 	logP float64
 }
 
-// search looks for the margin of one observation.
+// search finds the margin of one observation.
 type search struct {
 	event    *event
 	scale    scale
@@ -99,9 +94,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). Where a crude bound shows it
-// far below α, that is returned: the sums far from what was observed would cost
-// the most and say the least.
+// logP returns an upper bound on ln P_q(event). It returns a crude bound if that is far below α: the exact sums far
+// from the observation cost the most and matter the least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -113,8 +107,8 @@ func (s *search) node(q1, q2 float64) node {
 	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
 }
 
-// crude is an upper bound on ln P_q(event) that costs a few binomial tails:
-// P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1)) for any k.
+// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
+// for any k.
 func (e *event) crude(q1, q2 float64) float64 {
 	n := float64(e.order.n)
 	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))
@@ -131,7 +125,7 @@ func (e *event) crude(q1, q2 float64) float64 {
 		p1 := binomial.Tail(e.order.n, t, math.Min(q1, 1)).Upper
 		p2 := 0.0
 		if k >= 0 {
-			p2 = e.below(k, q2)
+			p2 = e.lowerTail(k, q2)
 		}
 		best = math.Min(best, p1+p2)
 		if p2 > p1 {
@@ -143,11 +137,11 @@ func (e *event) crude(q1, q2 float64) float64 {
 	return math.Log(best)
 }
 
-// margin returns a proved lower bound on the margin, or a number ≤ 0 if none
-// above 0 was found. floor is the bonferroni margin, where the search begins.
+// margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
+// floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// How far under α the worst probability is left, relatively: the price of
-	// an affordable proof. It costs about 1e-5/3 standard deviations of margin.
+	// leave is the relative gap kept between the worst probability and α, so that the proof stays affordable. It
+	// costs about 1e-5/3 standard deviations of margin.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -165,19 +159,18 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The worst point was another one than the one found: look from there.
+		// The proof failed at another point: restart there.
 	}
 	return 0
 }
 
-// leastMargin is the least margin searched for: smaller ones are not certified.
+// leastMargin is the least margin searched for; smaller ones are not certified.
 const leastMargin = 1e-6
 
-// locate finds, with no promise, the margin L at which the worst probability on
-// the frontier is α, and d ln P/dL there. It begins at L; at, if not 0, is the y
-// of a point to try besides those of the grid.
+// locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
+// P/dL there. It starts at L. If at is not 0, it also tries the point with this y besides the grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
-	u := 0.0 // where the worst point is, as a part of the frontier's y
+	u := 0.0 // worst point, as a part of the frontier's y
 	width := 0.0
 	checked := false
 	for range 40 {
@@ -204,7 +197,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// Settled, unless the grid now shows a worse point.
+		// Settled, unless the grid now has a worse point.
 		if checked {
 			return L, slope
 		}
@@ -218,20 +211,20 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value is ln P at the part u of f's range of y.
+// value returns ln P at the part u of f's range of y.
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
 }
 
-// last is the y of the end of the frontier, or a little under it.
+// last returns the y of the end of the frontier, or slightly less.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the u that a scan tries: even in y, in which the sampling
-// distribution of x2 has one width everywhere, and some more at the beginning.
+// grid holds the u that a scan tries: even in y, where the sampling distribution of x2 has the same width everywhere,
+// with some more at the beginning.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)
@@ -243,8 +236,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan returns the u of the grid, or of the point at, with the largest
-// probability, and how far its neighbours are.
+// scan returns the u with the largest probability, among the grid and the point at, and the distance to its
+// neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {
@@ -258,9 +251,8 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum of the probability on f within width of u by
-// golden section, its value, and the width in which to look for it when f moves
-// a little.
+// climb finds a local maximum x of the probability on f within width of u by golden section. It also returns the
+// value v at x and the search width next for a slightly moved f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949
@@ -287,7 +279,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	if vb > v {
 		x, v = b, vb
 	}
-	// The end is a common place for the maximum.
+	// The maximum is often at the end.
 	if hi == 1 {
 		if ve := s.value(f, 1); ve >= v {
 			x, v = 1, ve
@@ -296,208 +288,11 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	return x, v, math.Max(width/4, 4*(hi-lo))
 }
 
-// marginSD is about the standard deviation of the observed margin at u of f.
+// marginSD approximates the standard deviation of the observed margin at u of f.
 func (s *search) marginSD(f frontier, u float64) float64 {
 	n := float64(s.event.order.n)
 	q1, q2, _ := f.point(u * f.last())
 	q1, q2 = math.Min(q1, 1-1/n), math.Max(q2, 1/n)
 	v1, v2 := math.Sqrt(q1*(1-q1)/n), math.Sqrt(q2*(1-q2)/n)
 	return v1/s.scale.density(q1) + v2/s.scale.density(q2)
-}
-
-// prove reports whether P_q(event) ≤ α on all of the frontier f: −1 if it is
-// proved, else a y near which it may not hold.
-//
-// Two tools cover the frontier. By monotonicity, all its points with q2 ≥ a and
-// q1 ≤ b have at most the probability of the corner (b, a): this settles its two
-// ends. In between, points c_0, c_1, … on the frontier and, between each two, a
-// point V above their tangents form a polygon above it (q1 is concave in q2): over
-// each point of the frontier lies one of an edge, with the same q2, a larger q1 and
-// so a larger probability. Along an edge q1 = a + b·q2 with a, b ≥ 0, which in the
-// natural parameters u_i = ln(q_i/q3) reads e^u1 = ((a+b)e^u2 + a)/(1−a): convex. So
-// at the same u2 the straight line of the natural parameters between the ends has
-// u1 as large or larger, thus more q1, less q2 and q3, and a larger probability. And
-// on that line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by those
-// of the ends: see bridge.
-func (s *search) prove(f frontier) (bad float64) {
-	n := s.event.order.n
-	endQ1, endQ2 := f.end()
-	end := math.Sqrt(endQ2)
-	t := s.event.threshold(0, n)
-	if t > n {
-		return -1 // no outcome is in the event
-	}
-	y := f.reach(binomial.LowerBound(t, n, s.alpha))
-	if y >= end {
-		return -1
-	}
-	if y <= 0 {
-		return 0
-	}
-	q1, q2, slope := f.point(y)
-	p := position{node: s.node(q1, q2), y: y, slope: slope, stride: end / 64}
-	for range 1 << 16 {
-		gap := s.logAlpha - p.logP
-		if !(gap > 0) {
-			return p.y
-		}
-		// How far the rest of q1 moves ln P, roughly; then try the corner.
-		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
-		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
-			return -1
-		}
-		next, worse := s.advance(f, p, end)
-		if next == nil {
-			return worse
-		}
-		p = *next
-	}
-	return p.y
-}
-
-// position is a point c_i of the frontier, up to which prove has come.
-type position struct {
-	node
-	y, slope float64
-	stride   float64 // in y, of the last step
-	trend    float64 // change of ln P over a unit of distance
-}
-
-// advance returns the next point of the frontier, up to which the polygon proves the event improbable; or nil, and a y
-// near which it may not be.
-func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
-	worse = c.y
-	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
-		reach := 2 * reachable(ease*(s.logAlpha-c.logP), c.trend)
-		y, q1n, q2n, slopeN := s.stride(f, c.node, c.y, end, c.stride, reach)
-		q1v, q2v := vertex(c.q[0], c.q[1], c.slope, q1n, q2n, slopeN)
-		if !(q2v > c.q[1] && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
-			continue
-		}
-		v := s.node(q1v, q2v)
-		if v.logP >= s.logAlpha {
-			worse = math.Sqrt(q2v)
-			continue
-		}
-		from := c.node
-		if !convex(from, v) { // on a straight frontier through 0, as of Laplace noise, only V's lift makes it so
-			from = s.node(c.q[0]*lift*lift, c.q[1])
-		}
-		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
-			continue
-		}
-		d := s.node(q1n, q2n)
-		if d.logP >= s.logAlpha {
-			worse = y
-			continue
-		}
-		if !convex(v, d) || s.bridge(v, d) > s.logAlpha {
-			continue
-		}
-		trend := (d.logP - c.logP) / distance(s.event.order.n, c.q, d.q)
-		return &position{node: d, y: y, slope: slopeN, stride: y - c.y, trend: trend}, 0
-	}
-	return nil, worse
-}
-
-// vertex is a point half way between two of the frontier, above both tangents.
-func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
-	q2v = (q2 + q2n) / 2
-	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
-}
-
-// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0: so it
-// should, but with rounded ends it has to be seen.
-func convex(A, B node) bool {
-	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
-	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
-}
-
-// reachable is how far apart, in distance, two nodes may about lie for the line
-// between them to rise by at most gap, the second having ln P larger by trend
-// times the distance.
-func reachable(gap, trend float64) float64 {
-	if trend <= 0 {
-		return math.Sqrt(8 * gap)
-	}
-	if d := 2 * (math.Sqrt(2*gap) - trend); d > 2*trend {
-		return d
-	}
-	return gap / trend
-}
-
-// stride returns the point of f about reach from c, which lies at y; last is a
-// first guess of the step in y. It stays off the end by a quarter of the way.
-func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
-	most := 0.75 * (end - y)
-	step := math.Min(last, most)
-	for range 6 {
-		q1, q2, _ := f.point(y + step)
-		d := distance(s.event.order.n, c.q, [3]float64{q1, q2, math.Max(0, 1-q1-q2)})
-		ratio := reach / d
-		if ratio > 0.9 && ratio < 1.1 || step == most && ratio > 1 {
-			break
-		}
-		step = math.Min(most, step*math.Min(math.Max(ratio, 0.05), 20))
-	}
-	q1, q2, slope = f.point(y + step)
-	return y + step, q1, q2, slope
-}
-
-// distance is √(8n(1−ρ)), ρ = Σ√(a_i b_i), about the distance of n samples of a
-// and b in standard deviations.
-func distance(n int64, a, b [3]float64) float64 {
-	var d float64
-	for i := range a {
-		r := math.Sqrt(a[i]) - math.Sqrt(b[i])
-		d += r * r
-	}
-	return 2 * math.Sqrt(float64(n)*d)
-}
-
-// bridge returns an upper bound on ln P_q(event) over all q = A^{1−t}·B^t/Z(t),
-// Z(t) = Σ A_i^{1−t}B_i^t, 0 ≤ t ≤ 1. By Hölder's inequality
-//
-//	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
-//
-// The log of the right is concave in t (ln Z is convex), so a tangent, taken
-// near its top, bounds it.
-func (s *search) bridge(A, B node) float64 {
-	n := float64(s.event.order.n)
-	var ratio [3]float64
-	slack := 0.0
-	for i := range ratio {
-		if !(A.q[i] > 0 && B.q[i] > 0) {
-			return math.Inf(1)
-		}
-		ratio[i] = math.Log(B.q[i] / A.q[i])
-		if math.Abs(ratio[i]) < 0.5 {
-			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
-		}
-		// Roundings of the expm1 below, and of q3 = 1−q1−q2.
-		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
-		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
-	}
-	rise := B.logP - A.logP
-	t := 0.5
-	var value, slope float64
-	for i := 0; ; i++ {
-		var lack, first, second float64 // 1−Z and derivatives of ln Z
-		for i, l := range ratio {
-			lack += A.q[i] * (t*math.Expm1(l) - math.Expm1(t*l))
-			w := A.q[i] * math.Exp(t*l)
-			first += w * l
-			second += w * l * l
-		}
-		z := 1 - lack
-		first /= z
-		second = second/z - first*first
-		value = A.logP + t*rise - n*math.Log1p(-lack)
-		slope = rise - n*first
-		if i == 3 || !(second > 0) {
-			break
-		}
-		t = math.Min(1, math.Max(0, t+slope/(n*second)))
-	}
-	return value + math.Max(slope*(1-t), -slope*t) + slack + 1e-12*math.Abs(value)
 }

@@ -27,11 +27,9 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
-// The values of direct summation for the second margin, to four decimals. For the
-// first margin 0.6281 and 0.3736 belong to the order T = x1 − x2; with the
-// bonferroni first margin as T, which is what it asks for and what guarantees
-// "never below bonferroni", direct summation gives those here (see
-// TestMarginAgainstSummation).
+// The values come from direct summation, to four decimals. For the first margin, 0.6281 and 0.3736 belong to the
+// order T = x1 − x2. The method orders by the bonferroni first margin, which guarantees "never below bonferroni";
+// with this T direct summation gives the values here (see TestMarginAgainstSummation).
 func TestMarginReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		kind             MarginKind
@@ -261,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// prove accepts only margins for which no point of a fine grid of the frontier
-// is above α, and accepts those a little below the exact bound.
+// prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts margins
+// slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
@@ -379,8 +377,8 @@ func TestMoutaouakil(t *testing.T) {
 	}
 }
 
-// TestMarginManyOthers: where the search would take too long, the margin is
-// bonferroni's, and up to there it is more.
+// TestMarginManyOthers: where the search would take too long the margin equals bonferroni's; below this limit it is
+// larger.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})

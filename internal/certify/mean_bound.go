@@ -1,20 +1,25 @@
 package certify
 
-// MeanBound is a way to bound the mean of a [0,1] variable from below, at a
-// level fixed beforehand, from n independent samples; n is fixed beforehand too.
-// An upper bound is 1 minus the lower bound for 1 − X.
+// MeanBound is a way to bound the mean of a [0,1] variable from below, at a level fixed beforehand, from n
+// independent samples; n is fixed beforehand too. An upper bound is 1 minus the lower bound for 1 − X.
 type MeanBound string
 
 const (
-	Betting   MeanBound = "betting"
+	// Betting is the hedged capital of Waudby-Smith & Ramdas 2024 (betting.go).
+	Betting MeanBound = "betting"
+	// Hoeffding is Hoeffding 1963, Theorem 2 (hoeffding.go).
 	Hoeffding MeanBound = "hoeffding"
+	// Bernstein is the empirical Bernstein bound of Maurer & Pontil 2009 (bernstein.go).
 	Bernstein MeanBound = "bernstein"
-	PrPlEB    MeanBound = "prpl-eb"
-	Chernoff  MeanBound = "chernoff"
-	STaR      MeanBound = "star"
+	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
+	PrPlEB MeanBound = "prpl-eb"
+	// Chernoff bets a fraction fixed beforehand; it is never below Hoeffding's Theorem 1 (betting.go).
+	Chernoff MeanBound = "chernoff"
+	// STaR bets for the rest of the target, Voráček & Orabona 2025 (betting.go).
+	STaR MeanBound = "star"
 )
 
-// newLowerMean prepares a bound at level 1−α from n samples and returns what begins one.
+// newLowerMean prepares a bound at level 1−α from n samples and returns a function that starts one.
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{
@@ -34,24 +39,22 @@ func (b MeanBound) String() string { return string(b) }
 // Sound reports whether b fails with probability at most α for every variable.
 func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (b MeanBound) MarshalText() ([]byte, error) { return []byte(b), nil }
 
 // UnmarshalText reads the name of a MeanBound.
 func (b *MeanBound) UnmarshalText(text []byte) error { return meanBounds.parse(text, b) }
 
-// lowerMean bounds the mean of a [0,1] variable from below. What it holds does
-// not grow with the number of samples.
+// lowerMean bounds the mean of a [0,1] variable from below. Its memory does not grow with the number of samples.
 type lowerMean interface {
 	// add takes the next sample.
 	add(x float64)
-	// lower returns the bound after the n samples that were announced.
+	// lower returns the bound after the n announced samples.
 	lower() float64
 }
 
-// LowerMean returns a lower bound at level 1−α on the mean of a variable in
-// [0,1] from independent samples, whose number was fixed beforehand and whose
-// order was not chosen after seeing them.
+// LowerMean returns a lower bound at level 1−α on the mean of a variable in [0,1] from independent samples. Their
+// number must be fixed beforehand, and their order must not depend on their values.
 func LowerMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	s := meanBounds.do(bound)(int64(len(samples)), alpha)()
 	for _, x := range samples {
@@ -60,6 +63,5 @@ func LowerMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	return s.lower()
 }
 
-// inUnit bounds the result of an evaluation from below: it takes off slack for
-// its rounding and keeps it in [0, 1].
+// inUnit subtracts slack for rounding errors from a computed lower bound and clamps it to [0, 1].
 func inUnit(lower, slack float64) float64 { return min(max(lower-slack, 0), 1) }

@@ -10,9 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactBetting is the betting bound as a formula states it (with c the larger of
-// ¾ and the two-point fraction): all samples kept, the capital of one m at a time,
-// compared after every block, and bisection.
+// exactBetting is the betting bound straight from its formula (with c the larger of ¾ and the two-point fraction). It
+// keeps all samples, computes the capital of one m at a time, compares after every block, and bisects.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
@@ -94,8 +93,8 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	return x
 }
 
-// failuresAllowed is the largest k that Bin(trials, p) exceeds with probability ≤
-// 10⁻⁶: more failures of a bound refute that it fails with probability ≤ p.
+// failuresAllowed is the largest k that Bin(trials, p) exceeds with probability ≤ 10⁻⁶. More failures refute the
+// claim that a bound fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)
 	for binomial.Tail(trials, k+1, p).Upper > 1e-6 {
@@ -143,8 +142,7 @@ func TestMeanBoundCoverage(t *testing.T) {
 	}
 }
 
-// Samples in an order that was chosen after seeing them break betting, and the same
-// test finds that out: it can fail.
+// An order of samples chosen after seeing them breaks betting, and the coverage test detects it.
 func TestCoverageNeedsOrder(t *testing.T) {
 	const trials, n, alpha = 200, 60, 0.02
 	r := rand.New(rand.NewPCG(1, 1))
@@ -161,8 +159,8 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The grid loses little to the bound that keeps all samples. It can only gain by its
-// choice of one fraction for an interval.
+// The grid loses little against the bound that keeps all samples. Its only possible gain is from using one fraction
+// for a whole interval.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {

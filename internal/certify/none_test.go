@@ -45,7 +45,7 @@ func TestNoneIsInTheSums(t *testing.T) {
 	}
 }
 
-// None is a class like others: the certificate is that of the votes in which it is one.
+// None acts as one more class: the certificate equals the one from votes in which it is a class.
 func TestNoneIsARival(t *testing.T) {
 	for _, row := range VoteMethods() {
 		for _, kind := range names(MarginKinds()) {
@@ -71,8 +71,8 @@ func TestNoneIsARival(t *testing.T) {
 	}
 }
 
-// Votes for nobody never make a class: where most selection samples have none, the class
-// is the one with the most votes all the same, and 0 if there are no votes at all.
+// None never becomes the class: if most selection samples have no answer, the class with the most votes is still
+// chosen, and class 0 if there are no votes.
 func TestNoneIsNeverCertified(t *testing.T) {
 	c := mustVotes(t, VoteParams{Target: Target{Alpha: 0.01}})
 	v := Votes{Label: UnknownLabel, N0: 100, Counts0: []int64{1, 9, 0}, None0: 90, N: 1000, Counts: []int64{0, 990, 0}, None: 10}

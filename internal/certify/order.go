@@ -8,10 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// An order ranks the outcomes (x1, x2) of n samples, x1 the votes of the class
-// and x2 of the runner-up, by T(x1, x2) = s(x1) + s(n−x2). s does not fall, so T
-// does not fall in x1 nor rise in x2. Every order used here has this form:
-// lower(x, n, α/2) and its image under Q because upper(x) = 1 − lower(n−x).
+// An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2), where x1 counts the votes for the
+// class and x2 for the runner-up. s does not fall, so T does not fall in x1 and does not rise in x2. Every order used
+// here has this form, for s = lower(·, n, α/2) and for Q of it, because upper(x) = 1 − lower(n−x).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -21,9 +20,8 @@ type order struct {
 
 const pageSize = 512
 
-// An orderPage holds the scores of pageSize consecutive k, as float bits; zero
-// bits stand for a score not computed yet, and are kept for none that is: see
-// packScore.
+// An orderPage holds the scores of pageSize consecutive k, as float bits. Zero bits mark a score not yet computed;
+// packScore keeps them free for this.
 type orderPage [pageSize]struct{ lo, hi atomic.Uint64 }
 
 // packScore turns the score 0 into −0, whose bits are not zero.
@@ -41,7 +39,7 @@ func (o *order) enclose(k int64) binomial.Span {
 		v, _ = o.pages.LoadOrStore(number, new(orderPage))
 	}
 	cell := &v.(*orderPage)[k%pageSize]
-	// hi is stored last: where it is there, lo is.
+	// hi is stored last: if it is set, so is lo.
 	if hi := cell.hi.Load(); hi != 0 {
 		return binomial.Span{Lower: math.Float64frombits(cell.lo.Load()), Upper: math.Float64frombits(hi)}
 	}
@@ -51,7 +49,7 @@ func (o *order) enclose(k int64) binomial.Span {
 	return s
 }
 
-// bonferroniOrder is the order by the bonferroni margin at level 1−α.
+// bonferroniOrder orders outcomes by the bonferroni margin at level 1−α.
 func bonferroniOrder(q scale, n int64, alpha float64) *order {
 	o := &order{n: n}
 	o.score = func(k int64) binomial.Span {
@@ -61,19 +59,19 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 	return o
 }
 
-// An event is the set of outcomes at least as extreme as one that was observed:
-// {x1 ≥ t(x2)}, t a step function that does not fall.
+// An event is the set of outcomes at least as extreme as an observed one: {x1 ≥ t(x2)}, where t is a step function
+// that does not fall.
 type event struct {
 	order  *order
 	level  float64 // T of the observed outcome
-	strict bool    // leave out what equals level
+	strict bool    // leave out outcomes at this level
 
 	known map[int64]*eventPage
 }
 
 type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
 
-// newEvent is the event {T ≥ T(a, b)}. Every outcome that may tie is in it.
+// newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie.
 func newEvent(o *order, a, b int64) *event {
 	return &event{order: o, level: o.enclose(a).Lower + o.enclose(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }
@@ -82,7 +80,7 @@ func newEvent(o *order, a, b int64) *event {
 func (e *event) holds(x1, x2 int64) bool {
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
-		// Not a bound: equal up to rounding counts as equal.
+		// This needs no bound: scores that are equal up to rounding count as equal.
 		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}
@@ -93,8 +91,8 @@ func (e *event) holds(x1, x2 int64) bool {
 	return t >= e.level-4*unit*(math.Abs(s1.Upper)+math.Abs(s2.Upper)+math.Abs(e.level))
 }
 
-// threshold returns t(x2), the least x1 in 0…n−x2 that is in the event, or
-// n−x2+1 if there is none. near is where the search begins.
+// threshold returns t(x2), the least x1 in 0…n−x2 with (x1, x2) in the event, or n−x2+1 if there is none. The search
+// starts at near.
 func (e *event) threshold(x2, near int64) int64 {
 	number := x2 / pageSize
 	page := e.known[number]
@@ -107,7 +105,7 @@ func (e *event) threshold(x2, near int64) int64 {
 		return *cell - 1
 	}
 	top := e.order.n - x2 + 1
-	// lo is out of the event or −1, hi is in it or top.
+	// lo is −1 or not in the event, hi is top or in the event.
 	lo, hi := int64(-1), top
 	x := min(max(near, 0), top-1)
 	for step := int64(1); lo+1 < hi; step *= 2 {

@@ -2,18 +2,17 @@ package certify
 
 import "math"
 
-// prplEB is the predictable plug-in empirical Bernstein bound (Waudby-Smith &
-// Ramdas 2024, Theorem 2, one side): at level 1−α for all t at once
+// prplEB is the predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024, Theorem 2, one side). At
+// level 1−α, for all t at once,
 //
 //	μ ≥ Σλ_iX_i/Σλ_i − [ln(1/α) + Σ v_iψ_E(λ_i)]/Σλ_i,
 //	v_i = 4(X_i−μ̂_{i−1})², ψ_E(λ) = (−ln(1−λ)−λ)/4,
 //	μ̂_t = (½+ΣX_i)/(t+1), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
 //	λ_t = min(√(2 ln(1/α)/(nσ̂²_{t−1})), ½), the choice for a fixed n.
 //
-// The best of all t counts (running intersection), looked at every prplBlock
-// samples and at the end. λ_t and μ̂_{t−1} use samples before t only: with μ̂_i
-// for μ̂_{i−1}, a square root over the whole half width or ψ_E without its minus
-// (Moutaouakil 2024, Proposition 3) nothing is proved.
+// The bound is the best over t (running intersection), checked every prplBlock samples and at the end. λ_t and
+// μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, has μ̂_i for μ̂_{i−1}, a square root over the
+// whole half width and ψ_E without its minus; with any of these the proof fails.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)
@@ -36,13 +35,13 @@ func startPrPlEB(n int64, alpha float64) func() lowerMean {
 }
 
 func (b *prplEB) add(x float64) {
-	t := b.count + 1 // samples before this one, and 1
+	t := b.count + 1 // number of samples before this one, plus 1
 	mean := b.sum / t
 	lambda := min(math.Sqrt(2*b.logAlpha*t/(float64(b.n)*b.dev)), prplCap)
 	d := x - mean
 	b.lambda += lambda
-	// v·ψ_E = d²(−ln(1−λ)−λ). The difference cancels to about λ²/2; its absolute
-	// error, below 2·unit·λ, is what counts (see lower).
+	// v·ψ_E = d²(−ln(1−λ)−λ). The difference cancels to about λ²/2. Only its absolute error, below 2·unit·λ, matters
+	// (see lower).
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x
@@ -54,9 +53,8 @@ func (b *prplEB) add(x float64) {
 }
 
 func (b *prplEB) lower() float64 {
-	// Each of n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1,
-	// log1p within 2·unit of a number ≤ 0.7), and by the sums' n·unit relative.
-	// Σλ ≥ n·λ_min: compare errors with Σλ itself.
+	// Each of n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤ 0.7),
+	// and the sums add a relative n·unit. Σλ ≥ n·λ_min, so compare errors with Σλ itself.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

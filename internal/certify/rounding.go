@@ -5,27 +5,26 @@ import (
 	"strconv"
 )
 
-// roundDigits is the number of significant decimal digits of the figures of a
-// certificate: fewer than the last digits of exp and log, in which platforms
-// differ, and more than any of the bounds means.
+// roundDigits is the number of significant decimal digits of a certificate's figures. It hides the last digits of exp
+// and log, in which platforms differ, and still exceeds the accuracy of any bound.
 const roundDigits = 9
 
-// RoundDown returns the largest number of nine significant decimal digits that
-// is at most x: the form in which lower bounds, margins and radii are reported.
+// RoundDown returns the largest number of nine significant decimal digits that is at most x. Lower bounds, margins
+// and radii are reported this way.
 func RoundDown(x float64) float64 {
 	y := roundNearest(x)
 	if y <= x {
 		return y
 	}
-	// One unit of the last kept digit is at most |x|·10⁻⁸; a step of half the
-	// smallest such unit, |x|·10⁻⁹/2, cannot skip a decimal.
+	// One unit of the last kept digit is at most |x|·10⁻⁸. A step of |x|·10⁻⁹/2, half the smallest such unit, cannot
+	// skip a decimal.
 	for step := math.Abs(x) * 0.5e-9; y > x; step *= 2 {
 		y = roundNearest(x - step)
 	}
 	return y
 }
 
-// RoundUp is the smallest number of nine significant decimal digits ≥ x.
+// RoundUp returns the smallest number of nine significant decimal digits ≥ x.
 func RoundUp(x float64) float64 { return -RoundDown(-x) }
 
 func roundNearest(x float64) float64 {

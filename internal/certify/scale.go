@@ -6,34 +6,34 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64; errors below are stated in it.
+// unit is the unit round-off of float64, in which errors below are stated.
 const unit = 0x1p-53
 
-// A scale is the Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹: the probabilities themselves for the first margin, the
-// law's for the second.
+// A scale is the Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹: the identity for the first margin, the law's quantile
+// function for the second.
 type scale interface {
-	// low and high enclose Q(p), and near is about it.
+	// low and high enclose Q(p); near approximates it.
 	low(p float64) float64
 	high(p float64) float64
 	near(p float64) float64
-	// margin is a lower bound on the margin for p_A ≥ a, 1−p_B ≥ b.
+	// margin returns a lower bound on the margin for p_A ≥ a, 1−p_B ≥ b.
 	margin(a, b float64) float64
-	// alone is a lower bound on the margin for p_A ≥ p > ½, p_B ≤ 1−p.
-	alone(p float64) float64
-	// widest is about the largest margin, Q(1) − Q(0).
+	// oneSided returns a lower bound on the margin for p_A ≥ p > ½, p_B ≤ 1−p.
+	oneSided(p float64) float64
+	// widest approximates the largest margin, Q(1) − Q(0).
 	widest() float64
 
-	// The frontier of a margin L > 0 is q1 = F(L + Q(q2)), by y = √q2. q1 is concave in q2. end returns its end, where
-	// q1 + q2 = 1; point a point of it, or one above it (with a larger q1), and the slope dq1/dq2; reach a y such that
-	// every point of the frontier up to y has q1 at most the given one.
+	// The frontier of a margin L > 0 is q1 = F(L + Q(q2)), parametrised by y = √q2. q1 is concave in q2. end returns
+	// its end, where q1 + q2 = 1. point returns a point on it or just above (with a larger q1), and the slope
+	// dq1/dq2. reach returns a y such that q1 is at most the given value on the frontier up to y.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64
-	// density is about dp/dQ.
+	// density approximates dp/dQ.
 	density(p float64) float64
 }
 
-// scale is the Q of the target's margin.
+// scale returns the Q of the target's margin.
 func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}
@@ -41,15 +41,15 @@ func (t Target) scale() scale {
 	return quantiles{t.Law.Law()}
 }
 
-// probabilities is Q(p) = p.
+// probabilities is the scale Q(p) = p.
 type probabilities struct{}
 
-func (probabilities) low(p float64) float64   { return p }
-func (probabilities) high(p float64) float64  { return p }
-func (probabilities) near(p float64) float64  { return p }
-func (probabilities) alone(p float64) float64 { return below(2*p - 1) }
-func (probabilities) widest() float64         { return 1 }
-func (probabilities) density(float64) float64 { return 1 }
+func (probabilities) low(p float64) float64      { return p }
+func (probabilities) high(p float64) float64     { return p }
+func (probabilities) near(p float64) float64     { return p }
+func (probabilities) oneSided(p float64) float64 { return nudgeDown(2*p - 1) }
+func (probabilities) widest() float64            { return 1 }
+func (probabilities) density(float64) float64    { return 1 }
 
 // margin is a + b − 1 = (a − ½) + (b − ½); each difference rounds by unit/2 at most.
 func (probabilities) margin(a, b float64) float64 { return (a - 0.5) + (b - 0.5) - 4*unit }
@@ -66,15 +66,15 @@ func (probabilities) reach(margin, q1 float64) float64 {
 	return math.Sqrt(math.Max(0, q1-margin-8*unit)) * (1 - 4*unit)
 }
 
-// quantiles is the Q of a law, at scale 1.
+// quantiles is the scale of a law, with scale parameter 1.
 type quantiles struct{ law.Law }
 
-func (q quantiles) low(p float64) float64     { return law.Low(q.Law, p) }
-func (q quantiles) high(p float64) float64    { return law.High(q.Law, p) }
-func (q quantiles) near(p float64) float64    { return q.Quantile(p) }
-func (q quantiles) alone(p float64) float64   { return 2 * q.low(p) }
-func (q quantiles) widest() float64           { return q.Quantile(1) - q.Quantile(0) }
-func (q quantiles) density(p float64) float64 { return q.Density(q.Quantile(p)) }
+func (q quantiles) low(p float64) float64      { return law.Low(q.Law, p) }
+func (q quantiles) high(p float64) float64     { return law.High(q.Law, p) }
+func (q quantiles) near(p float64) float64     { return q.Quantile(p) }
+func (q quantiles) oneSided(p float64) float64 { return 2 * q.low(p) }
+func (q quantiles) widest() float64            { return q.Quantile(1) - q.Quantile(0) }
+func (q quantiles) density(p float64) float64  { return q.Density(q.Quantile(p)) }
 
 func (q quantiles) margin(a, b float64) float64 {
 	m := q.low(a) + q.low(b)
@@ -97,7 +97,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// point begins at its own Q(y²): keep well under z.
+	// point starts at its own Q(y²): keep well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

@@ -7,20 +7,18 @@ import (
 	"slices"
 )
 
-// ScoreParams say what is certified from scores, and by which methods. The classifier
-// that is certified predicts the class with the largest *mean score* under noise;
-// the one certified from votes predicts the class with the most votes.
+// ScoreParams choose the classifier to certify from scores, and the methods. The classifier predicts the class with
+// the largest *mean score* under noise; the classifier certified from votes predicts the class with the most votes.
 //
-// With Confidence.Radii half of Alpha is the certificate's and half the intervals'
-// (with ConfidenceTangent that of the interval at each radius, for itself).
+// With Confidence.Radii, half of Alpha goes to the certificate and half to the intervals (with ConfidenceTangent, to
+// the interval at each radius by itself).
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// ClassByVotes leaves the class to a VoteCertifier for ClassTarget: it is chosen by the
-	// votes of the selection samples, and the scores only bound its confidence. Bound and
-	// Combine play no part.
+	// ClassByVotes lets a VoteCertifier for ClassTarget certify the class: the votes of the selection samples choose
+	// it, and the scores only bound its confidence. Bound and Combine are then unused.
 	ClassByVotes bool
 }
 
@@ -51,12 +49,12 @@ func (p *ScoreParams) complete() error {
 	return p.Confidence.complete()
 }
 
-// method is what a certificate says of how its margin was bounded.
+// method describes for a certificate how its margin was bounded.
 func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
 
-// ClassTarget is the Target of the certificates: with their part of α.
+// ClassTarget is the Target of the certificates, with their part of α.
 func (p ScoreParams) ClassTarget() Target {
 	if len(p.Confidence.Radii) > 0 {
 		return p.Target.ClassOnly()
@@ -64,20 +62,20 @@ func (p ScoreParams) ClassTarget() Target {
 	return p.Target
 }
 
-// ClassOnly is the Target of the class where half of α bounds its confidence.
+// ClassOnly is the Target of the class when half of α bounds its confidence.
 func (t Target) ClassOnly() Target {
 	t.Alpha /= 2
 	t.Level /= 2
 	return t
 }
 
-// sideAlpha is the part of α for one side of the intervals of so many classes, which
-// share half of it.
+// sideAlpha is the part of α for one side of one interval, when the intervals of the given number of classes share
+// half of α.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
-// ConfidenceParams say how the confidence under attack is bounded.
+// ConfidenceParams choose the bounds on confidence under attack.
 type ConfidenceParams struct {
-	Radii  []float64 // of the attack; empty: the confidence is not bounded
+	Radii  []float64 // of the attack; empty: no bounds
 	Method ConfidenceMethod
 	Bound  MeanBound // of ConfidenceStandard and ConfidenceTangent
 	Band   Band      // of ConfidenceCDF
@@ -100,7 +98,7 @@ func (p *ConfidenceParams) complete() error {
 	return nil
 }
 
-// String names the method with its part, as in standard+betting.
+// String names the method with its bound or band, as in standard+betting.
 func (p ConfidenceParams) String() string {
 	if p.Method == ConfidenceCDF {
 		return p.Method.String() + "+" + p.Band.String()
@@ -112,16 +110,15 @@ func (p ConfidenceParams) String() string {
 type ConfidenceMethod string
 
 const (
-	// ConfidenceTangent uses the mean of a function of the score that is fixed from
-	// the selection samples.
+	// ConfidenceTangent uses the mean of a function of the score; the selection samples fix the function.
 	ConfidenceTangent ConfidenceMethod = "tangent"
 	// ConfidenceStandard uses the mean of the score alone.
 	ConfidenceStandard ConfidenceMethod = "standard"
-	// ConfidenceCDF uses a band for the score's distribution.
+	// ConfidenceCDF uses a confidence band for the score's distribution.
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval begins the bounds on the mean score of a class, at α a side.
+// startInterval starts the bounds on the mean score of a class, with α a side.
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
@@ -135,7 +132,7 @@ func ConfidenceMethods() []Row[ConfidenceMethod] { return confidenceMethods.rows
 
 func (m ConfidenceMethod) String() string { return string(m) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (m ConfidenceMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
 // UnmarshalText reads the name of a ConfidenceMethod.
@@ -145,10 +142,10 @@ func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceM
 type Band string
 
 const (
-	// BandBinomial has the exact binomial bound at each of K thresholds, at α/K: its
-	// width goes to 0 with the survival function at 0 and 1.
+	// BandBinomial uses the exact binomial bound at each of K thresholds, at α/K. Its width goes to 0 where the
+	// survival function goes to 0 or 1.
 	BandBinomial Band = "binomial"
-	// BandDKW has one width everywhere (Dvoretzky, Kiefer & Wolfowitz).
+	// BandDKW has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz).
 	BandDKW Band = "dkw"
 )
 
@@ -162,7 +159,7 @@ func Bands() []Row[Band] { return bands.rows() }
 
 func (b Band) String() string { return string(b) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (b Band) MarshalText() ([]byte, error) { return []byte(b), nil }
 
 // UnmarshalText reads the name of a Band.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A ScoreCertifier turns scores sampled under noise into certificates. What it
-// shares between examples is computed once; it may be used from several goroutines.
+// A ScoreCertifier turns scores sampled under noise into certificates. It caches work shared between examples and may
+// be used from several goroutines.
 type ScoreCertifier struct {
 	params ScoreParams
 	method method
@@ -17,7 +17,7 @@ type ScoreCertifier struct {
 	levels map[levelKey]func() lowerMean
 }
 
-// levelKey is what a bound on a mean depends on; what it prepares, examples share.
+// levelKey identifies a prepared bound on a mean, which examples share.
 type levelKey struct {
 	bound MeanBound
 	n     int64
@@ -44,7 +44,7 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 	return start()
 }
 
-// Agrees reports how a certificate differs from those of c in the conditions it states.
+// Agrees returns an error that names the condition in which cert differs from the certificates of c.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	t, m := c.params.ClassTarget(), c.params.method()
 	switch {
@@ -66,21 +66,19 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	return nil
 }
 
-// ScoreExample is an example whose scores are to be sampled.
+// ScoreExample is an example to be sampled.
 type ScoreExample struct {
 	Index   int
 	Label   int // true class, or UnknownLabel
 	Classes int // m
-	// N0 and N are the numbers of selection and of estimation samples, fixed before
-	// either are seen.
+	// N0 and N are the numbers of selection and of estimation samples, fixed before sampling.
 	N0, N int64
-	// Quantisation is what rounding the input to a lattice takes off every radius.
+	// Quantisation is the loss of radius from rounding the input to a lattice.
 	Quantisation float64
 }
 
-// ScoreAccumulator takes the scores of one example, a sample at a time, and keeps
-// what its certificate needs: memory that does not grow with N. It is used by one
-// goroutine at a time.
+// ScoreAccumulator takes the scores of one example, a sample at a time, in memory that does not grow with N. Only one
+// goroutine may use it at a time.
 type ScoreAccumulator struct {
 	example   ScoreExample
 	certifier *ScoreCertifier
@@ -91,24 +89,23 @@ type ScoreAccumulator struct {
 
 	class  int // A; −1 until the selection is over
 	rivals []rival
-	lower  lowerMean // of X^A, for BonferroniScores and Taylor
-	// intervals bound the mean scores of A and, where that is another class, the label.
+	lower  lowerMean // for X^A, with BonferroniScores and Taylor
+	// intervals bound the mean score of A and, if it is another class, of the label.
 	intervals []classInterval
 }
 
-// rival is a class or a set of classes that A is compared with.
+// rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: every class but A and the rivals that have one
+	class  int // −1: every class except A and the rivals with a class
 	weight float64
 	stream lowerMean
 	taylor lowerMean
 }
 
-// maxFirst is the number of selection samples that are kept whole, for the choice of
-// weights.
+// maxFirst is the number of selection samples kept whole, to choose weights from.
 const maxFirst = 1024
 
-// Start begins an example. A predicted class needs selection samples.
+// Start starts an example. Class = Predicted needs selection samples.
 func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	switch {
 	case e.Classes < 2:
@@ -131,7 +128,7 @@ func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	return &ScoreAccumulator{example: e, certifier: c, sums: make([]float64, e.Classes), class: -1}, nil
 }
 
-// ScoreError is a row of scores that are not probabilities.
+// ScoreError reports a row of scores that are not probabilities.
 type ScoreError struct {
 	Phase  string // "selection" or "estimation"
 	Sample int64
@@ -142,19 +139,16 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
 }
 
-// sumTolerance is how far from 1 the probabilities of a row may sum: float16 models
-// are off by 10⁻³.
+// sumTolerance is the largest accepted deviation of a row's sum from 1: float16 models are off by 10⁻³.
 const sumTolerance = 1e-2
 
-// rowScale checks a row of probabilities and returns the factor that makes it one:
-// 1, or the inverse of the sum where that is above 1. Then X^A + X^B ≤ 1 holds, as
-// Directed and Projected need, up to a unit. A row of zeros is a sample whose output was
-// no answer (IsNone). Means of scores can therefore sum to less than 1, by any amount;
-// nothing here needs more than ≤ 1.
+// rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above
+// 1. Then X^A + X^B ≤ 1, up to a unit, as Directed and Projected require. A row of zeros is a sample without an
+// answer (IsNone), so mean scores may sum to any number below 1. Nothing here needs more than ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
-		if !(p >= 0 && p <= 1+sumTolerance) { // a forest's sum of its trees may be a unit above 1
+		if !(p >= 0 && p <= 1+sumTolerance) { // the mean of a forest's trees may be a unit above 1
 			return 0, fmt.Sprintf("score %v of class %d is not a probability", p, class)
 		}
 		sum += float64(p)
@@ -194,9 +188,8 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 	return nil
 }
 
-// Estimation takes the probabilities [k·m] of the next k estimation samples, which
-// come after all selection samples and in an order fixed beforehand. How they are
-// divided into calls makes no difference.
+// Estimation takes the probabilities [k·m] of the next k estimation samples, after all selection samples and in an
+// order fixed beforehand. Splitting them over several calls makes no difference.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
 		if err := a.chooseByScores(); err != nil {
@@ -219,8 +212,7 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection with the class that the votes of its samples elect, or the
-// label: of params with ClassByVotes.
+// Choose ends the selection with ClassByVotes: the class elected by the votes of the selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
 	case !a.certifier.params.ClassByVotes:
@@ -231,8 +223,7 @@ func (a *ScoreAccumulator) Choose(class int) error {
 	return a.settle(class)
 }
 
-// chooseByScores ends the selection with the class of the largest sum of scores, or the
-// label.
+// chooseByScores ends the selection with the class of the largest sum of scores, or with the label.
 func (a *ScoreAccumulator) chooseByScores() error {
 	class := a.example.Label
 	switch {
@@ -244,7 +235,7 @@ func (a *ScoreAccumulator) chooseByScores() error {
 	return a.settle(class)
 }
 
-// settle ends the selection: it fixes the class and what its samples are compared with.
+// settle ends the selection: it fixes the class and its rivals.
 func (a *ScoreAccumulator) settle(class int) error {
 	if a.seen0 != a.example.N0 {
 		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.example.N0)
@@ -291,8 +282,8 @@ func (a *ScoreAccumulator) chooseRivals() {
 	}
 }
 
-// bonferroniAlpha is the level of each of the two bounds of BonferroniScores; Taylor
-// has spent half of α on its test by then.
+// bonferroniAlpha is the level of each of the two bounds of BonferroniScores, and of Taylor after its test has spent
+// half of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	alpha := a.certifier.params.ClassTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {
@@ -301,8 +292,7 @@ func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	return alpha
 }
 
-// argMaxScore is the class with the largest sum other than except, the lowest of
-// equals.
+// argMaxScore returns the class with the largest sum, excluding except. The lowest class wins a tie.
 func argMaxScore(sums []float64, except int) int {
 	best := -1
 	for class, s := range sums {
@@ -328,7 +318,7 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 	return weight(a.certifier.params.Law.Law(), xa, xb, a.example.N, alpha)
 }
 
-// rivalScore is the score of rival i in a row.
+// rivalScore returns the score of rival i in a row.
 func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
 	if class := a.rivals[i].class; class >= 0 {
 		return row[class]
@@ -360,7 +350,7 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 		xb := float64(float64(a.rivalScore(i, row)) * scale)
 		switch p.Combine {
 		case Directed, Projected:
-			// In [0,1] because both scores are; it can round to no more than 1.
+			// In [0,1] because both scores are; it rounds to at most 1.
 			r.stream.add((xa - float64(r.weight*xb) + r.weight) / (1 + r.weight))
 		case Taylor:
 			r.taylor.add(taylorSample(xa, xb))
@@ -371,7 +361,7 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 	}
 }
 
-// Certificate returns what the N samples certify.
+// Certificate returns the certificate from the N samples.
 func (a *ScoreAccumulator) Certificate() (Certificate, error) {
 	if a.seen != a.example.N {
 		return Certificate{}, fmt.Errorf("%d of n = %d estimation samples", a.seen, a.example.N)
@@ -384,7 +374,7 @@ func (a *ScoreAccumulator) Certificate() (Certificate, error) {
 	return p.ClassTarget().certificate(a.certifier.method, e.Index, e.Label, a.class, e.N, e.Quantisation, a.bound()), nil
 }
 
-// bound is the margin against the rival that is bounded worst.
+// bound returns the least margin over all rivals.
 func (a *ScoreAccumulator) bound() marginBound {
 	best := marginBound{margin: math.Inf(1)}
 	for _, r := range a.rivals {
@@ -395,11 +385,11 @@ func (a *ScoreAccumulator) bound() marginBound {
 	return best
 }
 
-// sampleSlack covers the rounding of a weighted sample: four roundings of numbers
-// up to 1 + r, over 1 + r, and X^A + X^B up to 1 + 2·unit instead of 1.
+// sampleSlack covers the rounding of a weighted sample: four roundings of numbers up to 1 + r, divided by 1 + r, and
+// X^A + X^B up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
-// boundRival is the margin against one rival.
+// boundRival bounds the margin against one rival.
 func (a *ScoreAccumulator) boundRival(r rival) marginBound {
 	p := a.certifier.params
 	switch p.Combine {

@@ -24,7 +24,7 @@ func (d threePoint) draw(r *rand.Rand) float64 {
 }
 
 func randomThreePoint(r *rand.Rand) threePoint {
-	// Weights near 0 as often as others: rare values break what is normal in theory.
+	// Weights near 0 are as frequent as others, because rare values break normal approximations.
 	p := math.Pow(r.Float64(), 4)
 	q := math.Pow(r.Float64(), 4)
 	if r.IntN(2) == 0 {
@@ -51,9 +51,8 @@ func meanFailures(l prepared, d threePoint, trials int, seed uint64) int64 {
 	return failures
 }
 
-// For every bound, n and α the least favourable of random three-point distributions
-// is searched for, improved by steps, and tried again with fresh samples: failures ≤ α
-// by an exact test.
+// For every bound, n and α the test searches random three-point distributions for the least favourable one, improves
+// it by steps, and tries it again with fresh samples: failures ≤ α by an exact test.
 func TestAuditMeanBoundSearch(t *testing.T) {
 	for i, bound := range names(MeanBounds()) {
 		for _, n := range []int64{3, 20, 200} {

@@ -415,7 +415,7 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// Probabilities at temperature 1, tempered afterwards, are those of the logits.
+// Tempering probabilities at temperature 1 gives the same result as tempering the logits.
 func TestRetemper(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, temperature := range []float64{0.1, 0.5, 1, 3} {
@@ -466,8 +466,8 @@ func TestScoreMemory(t *testing.T) {
 	}
 }
 
-// What score statistics add to the sampling of one image: the softmax and all that a
-// certificate and the confidence at two radii need. Memory must not grow with n.
+// The cost that score statistics add to sampling one image: the softmax, a certificate and the confidence at two
+// radii. Memory must not grow with n.
 func BenchmarkScoreSampling(b *testing.B) {
 	for _, m := range []int{10, 1000} {
 		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
@@ -540,8 +540,8 @@ func BenchmarkBettingExample(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
 
-// TestScoresAboveOne takes scores that are some units above 1, as random forests have them, for what they are when their
-// sum is made 1.
+// TestScoresAboveOne accepts scores that are some units above 1, as random forests return them, and normalises their
+// sum to 1.
 func TestScoresAboveOne(t *testing.T) {
 	for _, bound := range MeanBounds() {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}

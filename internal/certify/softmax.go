@@ -2,14 +2,12 @@ package certify
 
 import "math"
 
-// Softmax turns each row of logits [k·m] into probabilities of the same shape,
-// p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a temperature T > 0. The largest logit is
-// subtracted first, so nothing overflows. −∞ is the logit of a class that is masked. A
-// row that is no answer (IsNone) becomes zeros: score 0 for every class. The two slices
-// may be the same.
+// Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for
+// a temperature T > 0. It subtracts the largest logit first, so nothing overflows. The logit −∞ masks a class. A row
+// without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the same.
 //
-// The exponential is this package's own: math.Exp is written in assembly for
-// some platforms, and scores must be the same bytes on all.
+// The package has its own exponential: math.Exp is assembly on some platforms, and scores must be the same bytes on
+// all.
 func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64) {
 	var room [64]float64
 	e := room[:]
@@ -21,7 +19,7 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 		for _, z := range logits[1:m] {
 			most = max(most, z) // NaN if one is
 		}
-		if most-most != 0 {
+		if z := float64(most); math.IsNaN(z) || math.IsInf(z, 0) {
 			clear(probs[:m])
 			continue
 		}
@@ -36,8 +34,8 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 	}
 }
 
-// IsNone reports whether a row of logits or of probabilities is no answer: there is a NaN
-// or a +∞ among them, or all are −∞. It votes for nobody.
+// IsNone reports whether a row of logits or of probabilities is no answer: it contains NaN or +∞, or only −∞. Such a
+// row votes for no class.
 func IsNone(row []float32) bool {
 	most := row[0]
 	for _, z := range row[1:] {
@@ -46,8 +44,7 @@ func IsNone(row []float32) bool {
 	return most-most != 0
 }
 
-// ClearNone sets the rows [k·m] of probabilities that are no answer to zeros, as Softmax
-// does with logits.
+// ClearNone sets rows of probabilities [k·m] without an answer to zeros, as Softmax does with logits.
 func ClearNone(probs []float32, m int) {
 	for ; len(probs) >= m; probs = probs[m:] {
 		if IsNone(probs[:m]) {
@@ -58,11 +55,9 @@ func ClearNone(probs []float32, m int) {
 
 // expNegative is eˣ for x ≤ 0 to a relative 1e-15, where eˣ is a normal float64, and 0 below −745.
 //
-// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2 (ln 2 in two parts, the first with
-// trailing zeros so that k·ln2Hi is exact), |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!;
-// the first term left out, r¹⁴/14!, is below 5e-18. The explicit conversions
-// keep compilers from fusing a product into a sum, which would change the last
-// bit on some platforms.
+// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2, |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is
+// below 5e-18. ln 2 is split in two; the first part has trailing zeros so that k·ln2Hi is exact. The explicit
+// conversions keep compilers from fusing a product into a sum, which would change the last bit on some platforms.
 func expNegative(x float64) float64 {
 	if x < -745 {
 		return 0
@@ -70,7 +65,7 @@ func expNegative(x float64) float64 {
 	const ln2Hi, ln2Lo = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33 // their sum is ln 2 (FreeBSD e_exp.c)
 	k := math.Floor(float64(x*(1/math.Ln2)) + 0.5)
 	r := (x - float64(k*ln2Hi)) - float64(k*ln2Lo)
-	// In pairs, fours and eights (Estrin): the products do not wait for each other.
+	// Estrin's scheme, in pairs, fours and eights: the products need not wait for each other.
 	r2 := r * r
 	r4 := r2 * r2
 	pair := func(a, b float64) float64 { return a + float64(b*r) }
@@ -84,10 +79,9 @@ func expNegative(x float64) float64 {
 	return p * math.Float64frombits(uint64(1023+int64(k))<<52)
 }
 
-// Retemper turns probabilities of each row [k·m] at temperature 1 into those at
-// temperature T: the logarithm of a softmax is its logits up to a constant, so they are
-// p^(1/T), normalised. Exact but for what float32 has lost: a probability that was
-// rounded to 0 stays 0, and so does a row of zeros. In place.
+// Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
+// The logarithm of a softmax is its logits up to a constant, so the result is p^(1/T), normalised. Precision lost to
+// float32 stays lost: a probability rounded to 0 stays 0, and so does a row of zeros.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

@@ -1,19 +1,17 @@
 package certify
 
-// splitTangent is tangent where there are no selection samples: the first k = TangentSamples of
-// the n estimation samples fix S_0, and only the n − k others are in the mean of ψ. S_0 = ½
-// in its place is sound as well, and three times as wide as standard (docs/confidence.md).
+// splitTangent is tangent without selection samples: the first k = TangentSamples of the n estimation samples fix
+// S_0, and only the other n − k enter the mean of ψ. S_0 = ½ instead is sound as well, and three times as wide as
+// standard (docs/confidence.md).
 //
-// Proof. k depends on n alone, and the first k samples are independent of the others. Given
-// them ψ is one function, and ψ(f_A) of the others are n − k independent draws with the mean
-// that tangent needs: each side fails with at most its part of α given the first k, whatever they
-// are, so with at most that. The class is certified from all n samples, the same ones among them:
-// the union bound asks for no independence, so the parts of α add up as they do for n0 > 0
-// (ConfidenceBound).
+// Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k, ψ is a fixed
+// function and ψ(f_A) of the others are n − k independent draws with the mean that tangent needs. So each side fails
+// with at most its part of α given the first k, and therefore without this condition. The class is certified from all
+// n samples. The union bound needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
 type splitTangent struct {
-	first    []float64 // the first samples, as many as fit
+	first    []float64 // the first samples; its capacity is k
 	start    func(first []float64) *tangent
-	*tangent // nil until then
+	*tangent // nil until first is full
 }
 
 func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent {
@@ -25,9 +23,8 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 	}
 }
 
-// TangentSamples is the number of the n estimation samples of an example that tangent takes for
-// its guess, because there are no n0 selection samples: a twentieth, from 1 to 1,024; 0 where
-// nothing is taken. A twentieth is near the best from n = 100 to 1,000 (docs/scores-tables.md).
+// TangentSamples is the number of the n estimation samples that fix the guess of tangent when n0 = 0: a twentieth,
+// from 1 to 1,024. Otherwise it is 0. A twentieth is near the best from n = 100 to 1,000 (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Without selection samples the bounds are those of the same samples, the first of them called selection samples.
+// The bounds without selection samples equal those with the first samples declared as selection samples.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)
@@ -40,7 +40,7 @@ func TestTangentTakesTheFirstSamples(t *testing.T) {
 	}
 }
 
-// A twentieth of the samples, and some of them left; nothing where there are selection samples or no tangent.
+// A twentieth of the samples, with at least one left over; none if there are selection samples or no tangent.
 func TestTangentSamples(t *testing.T) {
 	p := ConfidenceParams{Radii: []float64{0.1}, Method: ConfidenceTangent}
 	for n, want := range map[int64]int64{1: 0, 2: 1, 39: 1, 40: 2, 1000: 50, 20480: 1024, 100000: 1024} {
@@ -58,7 +58,7 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// Without selection samples tangent is narrower than standard, where it is with them.
+// tangent is narrower than standard without selection samples wherever it is with them.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)

@@ -10,28 +10,26 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A StopRule says when enough samples of an example have been drawn. The zero rule asks
-// for all of them; it is "" as text.
+// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all of them.
 type StopRule struct {
 	kind  stopKind
 	value float64
 }
 
-// stopKind is the text before a rule's value.
+// stopKind is a rule's text before its value.
 type stopKind string
 
 func (k stopKind) String() string { return string(k) }
 
 const (
-	// stopAtRadius: it is decided whether the radius is at least value.
+	// stopAtRadius: stop once the radius is known to be at least, or not to be, value.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision: the certified radius is at least 1−value times the largest
-	// that more samples could give.
+	// stopAtPrecision: stop once the certified radius is at least 1−value times the largest that more samples could
+	// give.
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules are the kinds of rules, by how they are written; do says which values are
-// allowed.
+// stopRules are the kinds of rules as written; do reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
@@ -54,10 +52,10 @@ func ParseStop(s string) (StopRule, error) {
 	return StopRule{}, fmt.Errorf("stop %q: want radius>=R or precision=F", s)
 }
 
-// Given reports whether r asks for less than all samples.
+// Given reports whether r may stop before all samples.
 func (r StopRule) Given() bool { return r != StopRule{} }
 
-// String is what ParseStop reads; empty for the zero rule.
+// String returns the text that ParseStop reads; empty for the zero rule.
 func (r StopRule) String() string {
 	if !r.Given() {
 		return ""
@@ -68,7 +66,7 @@ func (r StopRule) String() string {
 // MarshalText returns String.
 func (r StopRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what ParseStop reads, and nothing as the zero rule.
+// UnmarshalText reads a rule as ParseStop does; empty text is the zero rule.
 func (r *StopRule) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		*r = StopRule{}
@@ -78,23 +76,19 @@ func (r *StopRule) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Checkpoint is a number of samples at which sampling may end, and its share of
-// the failure probability.
+// A Checkpoint is a number of samples at which sampling may end, and its share of the failure probability.
 type Checkpoint struct {
 	N     int64
 	Share float64
 }
 
-// Stopping decides when the sampling of an example ends. It depends on the votes
-// alone and only at fixed numbers of samples, the checkpoints, so what is drawn
-// does not depend on how the sampling is organised.
+// Stopping decides when sampling of an example ends. It depends only on the votes, and only at fixed numbers of
+// samples, the checkpoints. So the samples drawn do not depend on batches or parallelism.
 //
-// At the checkpoint with share w the bound is that of the method at level 1−wα.
-// The shares add up to 1: with probability 1−α the bounds of all checkpoints hold
-// at once, thus also the one at which sampling ended, however that was chosen.
-// (A mixture martingale, the other way, holds at every n, not only
-// at checkpoints, and pays √(2 ln(1/α) + ln n) standard deviations for it;
-// docs/votes.md compares them. Checkpoints work for every method.)
+// At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1: with probability 1−α the
+// bounds of all checkpoints hold at once, including the one at which sampling ended, whatever the reason. (A mixture
+// martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for it; docs/votes.md
+// compares them. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
@@ -102,28 +96,25 @@ type Stopping struct {
 }
 
 const (
-	// Half of α goes to the ends: the budget, so that what it can certify is near to
-	// what a fixed n would, and the first checkpoint that can certify the rule's
-	// radius, where the clearest inputs end.
+	// endShare goes to each end. One end is the budget, so that its certificates come close to those of a fixed n.
+	// The other is the first checkpoint that can certify the rule's radius, where the clearest inputs end.
 	endShare = 0.25
-	// scoutShare goes to the checkpoints before that, where hopeless inputs end.
+	// scoutShare goes to the checkpoints before both, where hopeless inputs end.
 	scoutShare = 0.05
-	// checkpointRatio: a ratio ρ overshoots the least sufficient n by a factor
-	// (ρ−1)/ln ρ on average, and has ln(budget/first)/ln ρ checkpoints to share α.
+	// checkpointRatio is the ratio ρ of checkpoints. It overshoots the least sufficient n by a factor (ρ−1)/ln ρ on
+	// average, and needs ln(budget/first)/ln ρ checkpoints to share α.
 	checkpointRatio = 1.5
-	// scoutStart is the first checkpoint of all.
+	// scoutStart is the very first checkpoint.
 	scoutStart = 100
-	// hopeless is the level of the upper bounds that say that more samples would not
-	// help. They cost samples or certificates where they err, not validity.
+	// hopeless is the level of the upper bounds that show more samples to be useless. An error costs samples or
+	// certificates, not validity.
 	hopeless = 0.001
 )
 
-// ErrOutOfReach means that the budget cannot certify the radius of the rule even
-// if every vote is for the class.
+// ErrOutOfReach means that the budget cannot certify the rule's radius even if every vote is for the class.
 var ErrOutOfReach = errors.New("out of reach")
 
-// NewStopping returns the decisions of rule for certificates with p from at most
-// budget samples.
+// NewStopping returns the Stopping of rule for certificates with p, from at most budget samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
@@ -166,14 +157,14 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	return s, nil
 }
 
-// add appends checkpoints that have a share of α in equal parts.
+// add appends checkpoints that divide a share of α equally.
 func (s *Stopping) add(counts []int64, share float64) {
 	for _, n := range counts {
 		s.checkpoints = append(s.checkpoints, Checkpoint{n, share / float64(len(counts))})
 	}
 }
 
-// geometric returns from, from·ρ, from·ρ², … below end, ρ the checkpointRatio.
+// geometric returns from, from·ρ, from·ρ², … below end, where ρ is the checkpointRatio.
 func geometric(from, end int64) (counts []int64) {
 	for n := float64(from); int64(n) < end; n *= checkpointRatio {
 		counts = append(counts, int64(n))
@@ -181,8 +172,8 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples is the least n with which the first checkpoint certifies the
-// rule's radius if every vote is for the class, or more than budget.
+// leastSamples returns the least n at which the first checkpoint certifies the rule's radius if every vote is for the
+// class, or a number above budget.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
@@ -190,7 +181,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1 - scoutShare // all there is for one checkpoint, with scouts before it
+		share = 1 - scoutShare // for a single checkpoint, after the scouts
 		if enough(budget) {
 			return budget
 		}
@@ -208,13 +199,11 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	return hi
 }
 
-// Checkpoints are the numbers of samples at which sampling may end, rising; the
-// last is the budget.
+// Checkpoints returns the numbers of samples at which sampling may end, ascending. The last is the budget.
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
-// Next returns the number of samples to draw next of an example with the votes v,
-// or v.N if there are enough. It is called first with v.N = 0, then whenever the
-// number it returned is reached.
+// Next returns the total number of samples to draw for an example with the votes v, or v.N if these are enough. Call
+// it first with v.N = 0, then each time its number is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if v.N == 0 {
 		return s.checkpoints[0].N, nil
@@ -241,7 +230,7 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	return s.checkpoints[i+1].N, nil
 }
 
-// Mark writes into v, whose sampling has ended, by which rule it did.
+// Mark records in v the rule by which its sampling ended.
 func (s *Stopping) Mark(v *Votes) error {
 	i, err := s.checkpoint(v.N)
 	if err == nil {
@@ -263,8 +252,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// enough reports whether sampling ends with the certified radius lower. That it
-// ends is no claim: the certificate holds wherever it ends.
+// enough reports whether sampling ends with this certificate. Ending claims nothing: the certificate holds wherever
+// sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
@@ -277,9 +266,8 @@ func (s *Stopping) enough(cert Certificate, o observation) bool {
 	return lower >= (1-s.rule.value)*upper
 }
 
-// largest is about the largest radius that drawing on to the budget could
-// certify: the smaller of an upper confidence bound on the radius and of what the
-// budget certifies if all remaining votes are for the class.
+// largest approximates the largest radius that sampling up to the budget could certify: the smaller of an upper
+// confidence bound on the radius and the radius certified if all remaining votes are for the class.
 func (s *Stopping) largest(o observation) float64 {
 	p, q := s.certifier.params, s.certifier.scale
 	last := s.checkpoints[len(s.checkpoints)-1]

@@ -11,15 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ChooseFirst says what certificates of several methods from the same samples do not promise together.
+// ChooseFirst warns that certificates of several methods from the same samples do not hold together.
 const ChooseFirst = "sound is each method by itself: choose one before the votes or scores are seen; the best of several,\n" +
 	"picked by what they certify here, can be wrong with more than probability alpha"
 
-// Summary is what certificates of one method say together.
+// Summary summarises the certificates of one method.
 type Summary struct {
 	Method string `json:"method"`
 	Sound  bool   `json:"sound"`
-	// Arithmetic is exact only if that of all certificates is.
+	// Arithmetic is Exact only if all certificates are.
 	Arithmetic Arithmetic `json:"arithmetic"`
 	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
@@ -28,28 +28,28 @@ type Summary struct {
 	Norm       law.Norm   `json:"norm"` // of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
-	// Certified [k] is the certified accuracy at each radius: the share of
-	// examples whose certified class is the label and whose radius is at least so.
+	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the
+	// label and whose certified radius is at least this one.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
-	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020):
-	// examples without a correct certificate count as 0. It is the average of the radii as they are written, rounded down.
+	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
+	// count as 0. It averages the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
-	// With probability at least 1 − Delta at most Failures of the certificates are
-	// wrong (binomial.FailureQuantile), so that the true certified accuracy at any of the
-	// radii is at least Accuracy − Failures/Examples. Only if Sound.
+	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
+	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Set only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
-	// Sampled is of how many examples Failures is, where more were sampled than are here (Among); else 0.
+	// Sampled is the number of examples that Failures covers, if more were sampled than are here (Among); otherwise
+	// 0.
 	Sampled int `json:"sampled,omitempty"`
-	// Quantisation is the most that rounding inputs to a lattice took off a radius.
+	// Quantisation is the largest loss of radius from rounding an input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
-	// Classes are SummarizeClasses, where they are asked for.
+	// Classes is the result of SummarizeClasses, if requested.
 	Classes []ClassSummary `json:"classes,omitempty"`
 }
 
-// ClassSummary is what certificates of the examples of one label say together.
+// ClassSummary summarises the certificates of the examples of one label.
 type ClassSummary struct {
 	Class         int                 `json:"class"`
 	Examples      int                 `json:"examples"`
@@ -58,8 +58,9 @@ type ClassSummary struct {
 	AverageRadius float64             `json:"average_certified_radius"`
 }
 
-// SummarizeClasses summarizes the certificates of each label at the given radii, the labels ascending. Examples without a
-// label are in none. No statement of confidence is made about a class: Summary.Failures of all certificates may be in one.
+// SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
+// leaves out examples without a label. It states no confidence for a class: all of Summary.Failures may fall into
+// one.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	byLabel := map[int][]Certificate{}
 	for _, c := range certs {
@@ -75,7 +76,7 @@ func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	return classes
 }
 
-// CheckRadii refuses what is no radius of a Summary.
+// CheckRadii returns an error if radii are not valid for a Summary.
 func CheckRadii(radii []float64) error {
 	for _, r := range radii {
 		if !(r >= 0) || math.IsInf(r, 1) {
@@ -91,8 +92,7 @@ type CertifiedAccuracy struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// summaryDelta is the failure probability of what a Summary says of all
-// certificates at once.
+// summaryDelta is the failure probability of a statement about all certificates at once.
 const summaryDelta = 0.05
 
 // Summarize summarizes certificates of one method and α at the given radii.
@@ -132,7 +132,7 @@ func Summarize(certs []Certificate, radii []float64) Summary {
 	return s
 }
 
-// allowFailures states how many of so many certificates may be wrong.
+// allowFailures sets the number of wrong certificates to allow for among the given number of examples.
 func (s *Summary) allowFailures(examples int) {
 	if !s.Sound {
 		return
@@ -142,8 +142,8 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among is the summary where so many examples were sampled, at least, of which only some are here: who left out the
-// others may have seen them, so that the failures among all of them may be among those here.
+// Among returns the summary when at least the given number of examples were sampled and only some are here. Whoever
+// left out the others may have seen them, so all failures may be among the examples here.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled
@@ -153,8 +153,8 @@ func (s Summary) Among(sampled int) Summary {
 	return s
 }
 
-// SummaryRadii chooses radii for a Summary: 0 and up to eight multiples of a
-// round step that span the correct certificates' radii.
+// SummaryRadii chooses radii for a Summary: 0 and up to eight multiples of a round step, up to the largest radius of
+// a correct certificate.
 func SummaryRadii(certs ...[]Certificate) []float64 {
 	var largest float64
 	for _, set := range certs {

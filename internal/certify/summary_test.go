@@ -35,8 +35,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The average is that of the decimals in certificates.jsonl, never above it: 0.1 + 0.2 + 0.3 over 3 is 0.2, and the sum
-// of the floats 0.6000000000000001. Of 0.1, 0.1 and 0.2 it is 2/15, between two floats.
+// The average is exact for the decimals in certificates.jsonl, and never above it. (0.1 + 0.2 + 0.3)/3 is 0.2,
+// although the floats sum to 0.6000000000000001. The average of 0.1, 0.1 and 0.2 is 2/15, between two floats.
 func TestAverageRadiusIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		radii []float64

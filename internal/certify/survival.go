@@ -7,19 +7,18 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025,
-// eq. 13). With thresholds 0 = s_0 < s_1 < … < s_k < s_{k+1} = 1 fixed beforehand and
-// a band S̲ ≤ S ≤ S̄ for the survival function S(s) = P(f_A ≥ s), from z = ∫ P(f_A > s) ds:
+// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025, eq. 13). Take thresholds 0 =
+// s_0 < s_1 < … < s_k < s_{k+1} = 1 fixed beforehand and a band S̲ ≤ S ≤ S̄ for the survival function S(s) = P(f_A ≥
+// s). From z = ∫ P(f_A > s) ds follows
 //
 //	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) F(Q(S̲(s_j)) − R/σ)
-//	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1:
+//	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1.
 //
-// on (s_{j−1}, s_j] P(f_A ≥ s) ≥ S(s_j), on [s_j, s_{j+1}) P(f_A > s) ≤ S(s_j), and each
-// is the mean of an indicator, which an attack moves as it moves any score. Atoms at a
-// threshold count as "≥" in both. emde's upper sum starts at j = 1: the interval [0, s_1)
-// is missing from it, and it is too small by up to s_1.
+// For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j); for s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each is the mean of an
+// indicator, which an attack moves as it moves any score. Atoms at a threshold count as "≥" in both. Emde's upper sum
+// starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
 //
-// The counts at all thresholds are all that is kept of the samples.
+// Only the counts at the thresholds are stored.
 type survivalBand struct {
 	params ScoreParams
 	points boundSurvival
@@ -29,14 +28,14 @@ type survivalBand struct {
 	band   []bandPoint
 }
 
-// thresholds are s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13], denser toward 0
-// and 1 where Q magnifies and where confident models have their scores.
+// thresholds are s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13]. They are denser toward 0 and 1, where Q
+// magnifies and confident models have their scores.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
 	for j := range s {
 		t := 26*float64(j)/(k-1) - 13
-		// expNegative, so that the thresholds are the same everywhere.
+		// expNegative makes the thresholds the same on all platforms.
 		e := expNegative(-math.Abs(t))
 		if s[j] = 1 / (1 + e); t < 0 {
 			s[j] = e / (1 + e)
@@ -45,7 +44,7 @@ var thresholds = func() []float64 {
 	return s
 }()
 
-// cell is the number of thresholds ≤ x.
+// cell returns the number of thresholds ≤ x.
 func cell(x float64) int {
 	return sort.Search(len(thresholds), func(j int) bool { return thresholds[j] > x })
 }
@@ -62,17 +61,17 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// binomialEvery is the distance of the thresholds that BandBinomial uses: 127 of them.
-// More thresholds cost width by ln K, fewer lose what lies between two.
+// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds cost width by ln K; fewer lose
+// detail between two.
 const binomialEvery = 2
 
-// bandPoint is a threshold s and the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
+// bandPoint is a threshold s with the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
 type bandPoint struct{ s, low, miss float64 }
 
-// boundSurvival makes the band, from the smallest threshold up.
+// boundSurvival returns the band, from the smallest threshold up.
 type boundSurvival func(*survivalBand) []bandPoint
 
-// binomialPoints has the exact bounds at level 1−α/K for S and for 1−S, one side at α.
+// binomialPoints returns the exact bounds at level 1−α/K for S and for 1−S, where α is the level of one side.
 func (b *survivalBand) binomialPoints() []bandPoint {
 	alpha := b.alpha / float64(len(thresholds)/binomialEvery)
 	var points []bandPoint
@@ -86,8 +85,7 @@ func (b *survivalBand) binomialPoints() []bandPoint {
 	return points
 }
 
-// dkwPoints is the empirical distribution ± √(ln(1/α)/2n): one side at level α, α ≤ ½
-// (Massart 1990, Theorem 1).
+// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n), one side at level α, α ≤ ½ (Massart 1990, Theorem 1).
 func (b *survivalBand) dkwPoints() []bandPoint {
 	n := float64(b.n)
 	width := math.Sqrt(math.Log(1/b.alpha)/(2*n)) + 4*unit

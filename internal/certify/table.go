@@ -7,34 +7,33 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// A Row says of one method what a user needs to choose it.
+// A Row tells a user what is needed to choose a method.
 type Row[M ~string] struct {
 	Name M
-	// Sound: the failure probability of what it states is at most α for every
-	// classifier. Methods that are not are kept to reproduce a paper.
+	// Sound: the failure probability of its statements is at most α for every classifier. Unsound methods are kept to
+	// reproduce a paper.
 	Sound bool
 	What  string // what it does, in one line
-	// Papers are the keys of what it rests on, in docs/references.md, with spaces between.
+	// Papers are the keys of its sources in docs/references.md, separated by spaces.
 	Papers string
 }
 
-// A table lists all methods of one kind, the default first. Parsing, help, soundness
-// and the lists of tests come from it: a new method is a file and an entry here.
+// A table lists all methods of one kind, the default first. Parsing, help, soundness and test lists come from it: a
+// new method is one file and one entry here.
 //
-// A method's zero value means that it is not given: it is "" as text, and the default
-// where one is needed.
+// The zero value of a method means "not given": "" as text, and the default where a method is required.
 type table[M named, F any] struct {
-	kind    string // in errors
+	kind    string // name of the kind in errors
 	entries []entry[M, F]
 }
 
-// named is a method by its name.
+// named is a method identified by its name.
 type named interface {
 	~string
 	fmt.Stringer
 }
 
-// entry is a Row and, where a kind has one, the function that carries the method out.
+// entry is a Row and, where the kind has one, the function that implements the method.
 type entry[M named, F any] struct {
 	name   M
 	sound  bool
@@ -43,7 +42,7 @@ type entry[M named, F any] struct {
 	do     F
 }
 
-// find returns the entry of name, or that of the default if name is not given.
+// find returns the entry of name, or the default entry if name is not given.
 func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	if name == "" {
 		return t.entries[0], nil
@@ -54,7 +53,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
-// do returns the function of name, which has been checked.
+// do returns the function of a checked name.
 func (t *table[M, F]) do(name M) F {
 	e, err := t.find(name)
 	if err != nil {
@@ -63,7 +62,7 @@ func (t *table[M, F]) do(name M) F {
 	return e.do
 }
 
-// list are the names, as a choice.
+// list returns the names as a choice.
 func (t *table[M, F]) list() choice.List[M] {
 	var known []M
 	for _, e := range t.entries {
@@ -72,10 +71,10 @@ func (t *table[M, F]) list() choice.List[M] {
 	return choice.Of(t.kind, known...).Optional()
 }
 
-// parse reads a name, or nothing: not given.
+// parse reads a name; empty text means "not given".
 func (t *table[M, F]) parse(text []byte, to *M) error { return t.list().Unmarshal(text, to) }
 
-// complete puts the default into a name that is not given, and checks one that is.
+// complete replaces a name that is not given by the default, and checks one that is.
 func (t *table[M, F]) complete(name *M) error {
 	e, err := t.find(*name)
 	if err == nil {

@@ -74,7 +74,7 @@ func checkText[M interface {
 	}
 }
 
-// The names are those of flags and files: they can be added to, not changed.
+// The names appear in flags and files: add to them, but do not change them.
 func TestTables(t *testing.T) {
 	checkText(t, Classes(), "predicted label")
 	checkText(t, MarginKinds(), "second first")
@@ -114,8 +114,7 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// A certificate says by what it holds: every unsound method says so, whatever the
-// margin, and the defaults are named.
+// A certificate names its method: every unsound method is marked, whatever the margin, and the defaults are named.
 func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {
@@ -159,17 +158,17 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	}
 }
 
-// Exact noise is drawn from finite words, which take a part of α. Where they take all of it nothing can be certified;
-// before, a level of 0 stood for all of α here too.
+// Exact noise comes from finite words, which use a part of α. If they use all of it, nothing can be certified;
+// formerly a level of 0 meant all of α here too.
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
-	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("votes: error %v", err)
 	}
-	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "nothing of alpha") {
+	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("scores: error %v", err)
 	}
-	// Every bound is that of an idealised target whose α is the level.
+	// Every bound equals that of an idealised target with this level as α.
 	target.Level = 0.002
 	ideal := Target{Class: Label, Alpha: 0.002, Sigma: 0.5}
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}

@@ -11,27 +11,27 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A Target is what is certified, and how surely, whatever the evidence: votes or scores.
+// A Target says what to certify and at which level, from votes or from scores.
 type Target struct {
-	Law    law.Name // of the noise; none: the Gaussian
+	Law    law.Name // law of the noise; empty: Gaussian
 	Margin MarginKind
 	Class  Class
-	// Alpha is the failure probability of all that is stated of an example, in (0, 1).
+	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
-	// Level is what the bounds may spend of Alpha, where the noise is drawn from finite
-	// words (smoothing.Deflate). Idealised noise needs none: 0 = all of it.
+	// Level is the part of Alpha that the bounds may use when noise is drawn from words of finite length
+	// (smoothing.Deflate). 0 means all of it, as for idealised noise.
 	Level float64
-	Sigma float64 // scale of the noise, of the Gaussian its standard deviation, in the units of the data
-	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of
-	// smoothed vote probabilities, or of mean scores; 0 = unknown. Only the first margin uses it.
+	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
+	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote
+	// probabilities or mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
 	Arithmetic Arithmetic // of the noise
-	// Precision names the numbers that the model was computed in, which are part of it;
-	// empty where it is not known.
+	// Precision names the number format in which the model was computed, which is part of the model; empty if
+	// unknown.
 	Precision string
 }
 
-// complete fills in what is not given and checks the rest.
+// complete fills in defaults and checks the fields that are given.
 func (t *Target) complete() error {
 	_, err := law.Choices().Parse(string(t.Law))
 	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class)); err != nil {
@@ -43,7 +43,7 @@ func (t *Target) complete() error {
 	case !(t.Level >= 0 && t.Level <= t.Alpha):
 		return fmt.Errorf("level %v is outside [0, alpha = %v]", t.Level, t.Alpha)
 	case t.Arithmetic == Exact && t.Level == 0:
-		return errors.New("finite words leave nothing of alpha for so many draws: fewer samples, or a coarser lattice")
+		return errors.New("too many draws for this noise table: the correction uses all of alpha; take fewer samples or a coarser lattice")
 	case t.level() < binomial.MinLevel:
 		return fmt.Errorf("alpha %v is below %v", t.level(), binomial.MinLevel)
 	case !(t.Sigma > 0) || math.IsInf(t.Sigma, 1):
@@ -56,7 +56,7 @@ func (t *Target) complete() error {
 	return nil
 }
 
-// needGaussian refuses other noise for a method of a paper that has a polynomial in place of Φ⁻¹.
+// needGaussian rejects other noise for a paper's method that replaces Φ⁻¹ by a polynomial.
 func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	if t.Law.Law() != law.Gaussian {
 		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)
@@ -64,7 +64,7 @@ func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	return nil
 }
 
-// level is the failure probability that the bounds may have.
+// level returns the failure probability available to the bounds.
 func (t Target) level() float64 {
 	if t.Level > 0 {
 		return t.Level
@@ -72,7 +72,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method is what a certificate says of how its margin was bounded.
+// A method describes in a certificate how its margin was bounded.
 type method struct {
 	name  string
 	sound bool
@@ -81,12 +81,12 @@ type method struct {
 // A marginBound is a lower bound on a margin.
 type marginBound struct {
 	margin    float64            // ≤ 0: nothing is certified
-	unbounded bool               // the margin is as large as it can be, +∞
-	bounds    map[string]float64 // what it was computed from
+	unbounded bool               // the margin is +∞
+	bounds    map[string]float64 // the bounds it was computed from
 }
 
-// certificate is the certificate of class a by the bound b, from n samples, for an input
-// that quantisation moves (Certificate.Quantisation).
+// certificate returns the certificate of class a with the bound b from n samples, for an input moved by quantisation
+// (Certificate.Quantisation).
 func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
@@ -98,7 +98,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	}
 	cert.Prediction = a
 	cert.Correct = a == label
-	if b.unbounded { // only ever the second margin's
+	if b.unbounded { // only with the second margin
 		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
 		return cert
 	}
@@ -107,22 +107,21 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	return cert
 }
 
-// lessQuantisation takes off a radius what rounding inputs to the lattice can add to a
+// lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a
 // perturbation, rounded down.
 func lessQuantisation(radius, quantisation float64) float64 {
 	if quantisation == 0 {
 		return radius
 	}
-	return max(0, RoundDown(below(radius-quantisation)))
+	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class says which class A of an example is certified. It is fixed before the
-// estimation samples are seen; never the arg max of those.
+// Class chooses the class A to certify. It is fixed before the estimation samples are seen and is never their arg
+// max.
 type Class string
 
 const (
-	// Predicted is the arg max of the N0 selection samples; the lowest class
-	// wins a tie.
+	// Predicted is the arg max of the N0 selection samples; the lowest class wins a tie.
 	Predicted Class = "predicted"
 	// Label is the true label.
 	Label Class = "label"
@@ -138,18 +137,17 @@ func Classes() []Row[Class] { return classes.rows() }
 
 func (c Class) String() string { return string(c) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c), nil }
 
 // UnmarshalText reads the name of a Class.
 func (c *Class) UnmarshalText(text []byte) error { return classes.parse(text, c) }
 
-// MarginKind is the distance between the probabilities of the class and the
-// runner-up that is bounded.
+// MarginKind is a distance between the probabilities of the class and the runner-up.
 type MarginKind string
 
 const (
-	// SecondMargin is Q(p_A) − Q(p_B), Q the law's quantile function: Φ⁻¹ of the Gaussian.
+	// SecondMargin is Q(p_A) − Q(p_B), where Q is the law's quantile function: Φ⁻¹ for the Gaussian.
 	SecondMargin MarginKind = "second"
 	// FirstMargin is p_A − p_B.
 	FirstMargin MarginKind = "first"
@@ -160,7 +158,7 @@ var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, stru
 	{name: FirstMargin, sound: true, what: ", or margin/(√2·L) where that is larger"},
 }}
 
-// MarginKinds describes all of them, the default first: with what the laws say.
+// MarginKinds describes all of them, the default first, with the radius theorem of each law.
 func MarginKinds() []Row[MarginKind] {
 	rows := marginKinds.rows()
 	for i, r := range rows {
@@ -171,20 +169,19 @@ func MarginKinds() []Row[MarginKind] {
 
 func (k MarginKind) String() string { return string(k) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (k MarginKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
 // UnmarshalText reads the name of a MarginKind.
 func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse(text, k) }
 
-// Arithmetic says for which noise a certificate holds (docs/results.md).
+// Arithmetic names the noise for which a certificate holds (docs/results.md).
 type Arithmetic int
 
 const (
-	// Idealised: for noise in real numbers, of which the floats that were run are a
-	// rounding. It is what a record says that says nothing.
+	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means this.
 	Idealised Arithmetic = iota
-	// Exact: for the noise that was run.
+	// Exact is the noise as computed.
 	Exact
 )
 

@@ -2,20 +2,18 @@ package certify
 
 import "math"
 
-// taylor is the second margin of Moutaouakil 2024, §5.3, as printed: Φ⁻¹ is replaced
-// by its Taylor polynomial Φ_M⁻¹ at ½, which is bounded on [0,1], and the mean of
-// Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) is bounded from below at α/2, after a test at α/2
-// that the mean of X^A is above ½ (else Bonferroni, here at the α/2 that is left).
+// The combination taylor is the second margin of Moutaouakil 2024, §5.3, as printed. Its Taylor polynomial Φ_M⁻¹ at
+// ½, which is bounded on [0,1], replaces Φ⁻¹. It first tests at α/2 that the mean of X^A is above ½. Then it bounds
+// the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the test fails it falls back to Bonferroni, here at
+// the remaining α/2.
 //
-// It is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by
-// Jensen's inequality the mean of Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X: the
-// estimate is of something larger than what the radius needs. With X^A ∈ {½, 1} and
-// X^B = 1−X^A, ½ each, the second margin is 2Φ⁻¹(¾) = 1.35, but the mean of
-// Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1), 1.88 for M = 7. (With the linear term alone it
-// is sound, and weaker than Projected.)
+// It is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean of
+// Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X: it overestimates the margin that the radius needs. With X^A ∈ {½, 1}
+// and X^B = 1−X^A, ½ each, the second margin is 2Φ⁻¹(¾) = 1.35, but the mean of Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1),
+// 1.88 for M = 7. (The linear term by itself is sound, and weaker than Projected.)
 //
-// The paper leaves M open; here M = 7. The samples are rescaled from the range of
-// the polynomial's differences, [−2Φ_M⁻¹(1), 2Φ_M⁻¹(1)], to [0,1].
+// The paper leaves M open; here M = 7. The samples are rescaled from the range of the polynomial's differences,
+// [−2Φ_M⁻¹(1), 2Φ_M⁻¹(1)], to [0,1].
 
 // probitTaylor is Φ_7⁻¹(p) = √2·erfinv_7(2p−1), from erfinv z = (√π/2)(z + (π/12)z³ +
 // (7π²/480)z⁵ + (127π³/40320)z⁷ + …) (DLMF 7.17.2).
@@ -25,11 +23,11 @@ func probitTaylor(p float64) float64 {
 	return math.Sqrt(math.Pi/2) * z * (1 + s*(math.Pi/12+s*(7*math.Pi*math.Pi/480+s*127*math.Pi*math.Pi*math.Pi/40320)))
 }
 
-// taylorSample is the rescaled sample.
+// taylorSample returns the rescaled sample.
 func taylorSample(a, b float64) float64 {
 	top := 2 * probitTaylor(1)
 	return min(max((probitTaylor(a)-probitTaylor(b)+top)/(2*top), 0), 1)
 }
 
-// taylorMargin is the margin for a lower bound on the mean of the rescaled samples.
+// taylorMargin returns the margin for a lower bound on the mean of the rescaled samples.
 func taylorMargin(lower float64) float64 { return (2*lower - 1) * 2 * probitTaylor(1) }

@@ -11,18 +11,16 @@ import (
 //
 //	Σ_x2 Bin(x2; n, q2) · S(x2),  S(x2) = P(Bin(n−x2, r) ≥ t(x2)),  r = q1/(1−q2).
 //
-// The sum runs from large x2 to small. That way S rises, by terms that are all
-// positive:
+// The sum runs from large x2 to small. In this order S rises, and every term is positive:
 //
 //	P(Bin(N+1, r) ≥ t) = P(Bin(N, r) ≥ t) + r·P(Bin(N, r) = t−1)
 //	P(Bin(N, r) ≥ t−1) = P(Bin(N, r) ≥ t) + P(Bin(N, r) = t−1)
 //
-// and terms follow from their neighbours by factors, so that K steps leave a
-// relative error of 10K·unit. What lies outside the range of summation is
-// bounded and added: above, S is at most its value at the upper end; below, at
-// most 1, and the masses of x2 fall at least geometrically.
+// Each term is its neighbour times a factor, so K steps leave a relative error of 10K·unit. Two bounds cover the x2
+// outside the range of summation. Above it, S is at most its value at the upper end. Below it, S is at most 1, and
+// the masses of x2 fall at least geometrically.
 //
-// Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. It falls in q2 and rises in q1.
+// Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. The result falls in q2 and rises in q1.
 func (e *event) probability(q1, q2 float64) float64 {
 	n := e.order.n
 	if q2 <= 0 {
@@ -36,7 +34,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	top := e.last(q2)
 	start, t, logp, errTerm := e.first(top, int64(N*q1), r)
 	if start < 0 {
-		// S(0), the largest of them, is a few terms below e⁻⁶⁰⁰.
+		// S(0), the largest of them, is at most a few terms below e⁻⁶⁰⁰.
 		return math.Exp(tooSmall) * N
 	}
 	tail := binomial.Tail(n-start, t, r)
@@ -44,12 +42,12 @@ func (e *event) probability(q1, q2 float64) float64 {
 	term := math.Exp(logp)
 	logw, errW := binomial.LogTerm(n, start, q2, 1-q2)
 	if logw < -700 {
-		return e.below(start, q2) + math.Exp(tooSmall)*N
+		return e.lowerTail(start, q2) + math.Exp(tooSmall)*N
 	}
 	w := math.Exp(logw)
 	odds := (1 - q2) / q2
 	rest := 1 - r
-	sum := e.above(start, top, w, odds, s)
+	sum := e.upperTail(start, top, w, odds, s)
 	steps := 0
 	x2 := start
 	N2 := n - x2 // trials left for x1
@@ -59,8 +57,8 @@ func (e *event) probability(q1, q2 float64) float64 {
 			break
 		}
 		if s > 1-0x1p-40 {
-			// S stays within this of 1: add the whole of P(X2 < x2).
-			sum += e.below(x2-1, q2)
+			// S is now within 2⁻⁴⁰ of 1: add all of P(X2 < x2).
+			sum += e.lowerTail(x2-1, q2)
 			break
 		}
 		factor := float64(x2) * odds / float64(n-x2+1)
@@ -100,7 +98,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	return math.Min(1, sum*(1+2*rel))
 }
 
-// tooSmall bounds the logs of terms that are not followed.
+// tooSmall is the log below which terms are bounded instead of computed.
 const tooSmall = -600
 
 // last returns the largest x2 of the summation.
@@ -116,9 +114,9 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// first returns the largest x2 up to top where a term of S is a normal number too, with t(x2), the log of the term at
-// t(x2) and its error; −1 if there is none. Those x2 above where it is not, or where t(x2) > n−x2, are an upper set
-// because t rises. near is a guess of t.
+// first returns the largest x2 up to top whose term of S at t(x2) does not underflow, with t(x2), the log of this
+// term and its error. x2 is −1 if there is none. All larger x2 underflow or have t(x2) > n−x2, because t rises. near
+// is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -149,16 +147,16 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// above returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
-func (e *event) above(start, top int64, w, odds, s float64) float64 {
+// upperTail returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
+func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
 	case start < top:
-		return math.Exp(tooSmall) * float64(n) // all of S above start
+		return math.Exp(tooSmall) * float64(n) // the whole sum above start
 	case start == n:
 		return 0
 	}
-	// P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, or are 1 at most.
+	// This bounds P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, and sum to at most 1.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))
@@ -166,15 +164,15 @@ func (e *event) above(start, top int64, w, odds, s float64) float64 {
 	return mass * s
 }
 
-// below returns an upper bound on P(X2 ≤ k).
-func (e *event) below(k int64, q2 float64) float64 {
+// lowerTail returns an upper bound on P(X2 ≤ k).
+func (e *event) lowerTail(k int64, q2 float64) float64 {
 	n := e.order.n
-	// P(X2 ≤ k) falls in q2: the rounding of 1−q2 must not raise q2.
+	// P(X2 ≤ k) falls in q2, so rounding 1−q2 must not raise q2.
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 
-// withoutRest is probability for q1 = 1−q2: x1 = n−x2, so the event is that x2
-// is at most the last value with t(x2) ≤ n−x2.
+// withoutRest is probability for q1 = 1−q2. Then x1 = n−x2, and the event is that x2 is at most the last value with
+// t(x2) ≤ n−x2.
 func (e *event) withoutRest(q2 float64) float64 {
 	n := e.order.n
 	lo, hi := int64(-1), n+1
@@ -189,5 +187,5 @@ func (e *event) withoutRest(q2 float64) float64 {
 	if lo < 0 {
 		return 0
 	}
-	return e.below(lo, q2)
+	return e.lowerTail(lo, q2)
 }

@@ -4,13 +4,17 @@ package certify
 type VoteMethod string
 
 const (
-	ExactMargin    VoteMethod = "margin"
-	Bonferroni     VoteMethod = "bonferroni"
+	// ExactMargin is the exact margin search: Buehler's bound for the bonferroni order (margin.go).
+	ExactMargin VoteMethod = "margin"
+	// Bonferroni is a Clopper–Pearson bound for class and runner-up, at α/2 each (bonferroni.go).
+	Bonferroni VoteMethod = "bonferroni"
+	// ClopperPearson bounds the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
 	ClopperPearson VoteMethod = "clopper-pearson"
-	Moutaouakil    VoteMethod = "moutaouakil"
+	// Moutaouakil is the method of Moutaouakil 2024 as printed; it is not sound (moutaouakil.go).
+	Moutaouakil VoteMethod = "moutaouakil"
 )
 
-// boundVotes bounds the margin of what was observed.
+// boundVotes bounds the margin of an observation.
 type boundVotes func(*VoteCertifier, observation) marginBound
 
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
@@ -25,17 +29,16 @@ func VoteMethods() []Row[VoteMethod] { return voteMethods.rows() }
 
 func (m VoteMethod) String() string { return string(m) }
 
-// Sound reports whether the failure probability of m is at most α for every
-// classifier.
+// Sound reports whether the failure probability of m is at most α for every classifier.
 func (m VoteMethod) Sound() bool { return voteMethods.sound(m) }
 
-// MarshalText returns the name, or nothing if it is not given.
+// MarshalText returns the name; empty if not given.
 func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
 // UnmarshalText reads the name of a VoteMethod.
 func (m *VoteMethod) UnmarshalText(text []byte) error { return voteMethods.parse(text, m) }
 
-// VoteParams say what is certified from votes, and by which method.
+// VoteParams choose the target and the method for certificates from votes.
 type VoteParams struct {
 	Target
 	Method VoteMethod

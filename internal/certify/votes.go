@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// UnknownLabel is the label of an example that has none; it can be certified
-// for the predicted class only.
+// UnknownLabel is the label of an example without one; only its predicted class can be certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example: counts are used as
-// float64 without rounding, and products of two stay exact enough.
+// MaxVotes is the largest number of samples of an example: float64 holds the counts exactly, and products of two
+// exactly enough.
 const MaxVotes = 1 << 40
 
-// Validate reports what is wrong with v, in terms of the keys of votes.jsonl.
+// Validate returns an error that names the invalid key of votes.jsonl.
 func (v Votes) Validate() error {
 	m := len(v.Counts)
 	switch {
@@ -89,14 +88,13 @@ func checkCounts(name, total string, counts []int64, noneName string, none, n in
 	return nil
 }
 
-// ErrNoSelection means that the predicted class was asked for but the votes
-// hold no selection samples.
+// ErrNoSelection means that the predicted class was requested, but there are no selection samples.
 var ErrNoSelection = errors.New("n0 and counts0 are missing: the predicted class needs selection samples; only the label can be certified")
 
-// ErrNoLabel means that the label's class was asked for but there is no label.
+// ErrNoLabel means that the label's class was requested, but there is no label.
 var ErrNoLabel = errors.New("label is missing: only the predicted class can be certified")
 
-// Certifiable reports what v lacks for the class c to be certified.
+// Certifiable returns an error if v lacks the samples or the label to certify the class c.
 func (v Votes) Certifiable(c Class) error {
 	_, err := v.Elected(c)
 	return err
@@ -116,8 +114,7 @@ func (v Votes) Elected(c Class) (int, error) {
 	return argMax(v.Counts0), nil
 }
 
-// argMax is the class with the most votes, the lowest of equals. Any rule that
-// is fixed beforehand is sound.
+// argMax returns the class with the most votes; the lowest wins a tie. Any rule fixed beforehand is sound.
 func argMax(counts []int64) int {
 	best := 0
 	for class, c := range counts {
@@ -128,7 +125,7 @@ func argMax(counts []int64) int {
 	return best
 }
 
-// runnerUp is the largest count of a class other than a, None among them.
+// runnerUp returns the largest count of a class other than a, including None.
 func runnerUp(v Votes, a int) int64 {
 	most := v.None
 	for class, c := range v.Counts {
@@ -139,33 +136,33 @@ func runnerUp(v Votes, a int) int64 {
 	return most
 }
 
-// A VoteCertifier turns votes into certificates. It may be used from several
-// goroutines and computes the bound for equal counts once.
+// A VoteCertifier turns votes into certificates. It may be used from several goroutines and caches the bounds of
+// equal counts.
 type VoteCertifier struct {
 	params VoteParams
 	method method
 	do     boundVotes
-	scale  scale // of the margin
+	scale  scale // scale of the margin
 
 	mu     sync.Mutex
 	known  map[observation]*once
 	orders map[ranking]*order
 }
 
-// An observation is what a bound depends on besides the method and the kind of margin.
+// An observation holds the inputs of a bound, besides the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes of the class, of the runner-up
 	two     bool  // there are two classes
 	alpha   float64
 }
 
-// ranking is what an order depends on besides the method and the kind of margin.
+// ranking holds the inputs of an order, besides the method and the kind of margin.
 type ranking struct {
 	n     int64
 	alpha float64
 }
 
-// once holds a result that one goroutine computes and the others wait for.
+// once holds a result that one goroutine computes while the others wait.
 type once struct {
 	sync.Once
 	bound marginBound
@@ -182,9 +179,8 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	}, nil
 }
 
-// Certify returns the certificate of v. The prediction of the certificate is
-// the certified class if its margin is above 0 and Abstained otherwise; then
-// margin and radius are 0.
+// Certify returns the certificate of v. Its prediction is the class A if the margin is above 0; otherwise it is
+// Abstained, with margin and radius 0.
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
@@ -198,7 +194,7 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	return cert, nil
 }
 
-// observe returns what the bound for class a depends on.
+// observe returns the observation for class a.
 func (c *VoteCertifier) observe(v Votes, a int) observation {
 	o := observation{n: v.N, a: v.Counts[a], b: runnerUp(v, a), two: len(v.Counts) == 2, alpha: c.params.level()}
 	if v.Stop != (StopRule{}) {

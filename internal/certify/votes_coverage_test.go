@@ -19,13 +19,12 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world is what the probability that is neither the class's nor the runner-up's
-// belongs to.
+// A world decides which classes share the probability left over by the class and the runner-up.
 type world int
 
 const (
-	oneMore world = iota // one third class
-	endless              // so many classes that none gets two votes
+	oneMore world = iota // a single third class
+	endless              // enough classes that none gets two votes
 	nWorlds
 )
 
@@ -91,8 +90,8 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 	return worst, at
 }
 
-// Exact failure probabilities, by summation, on a grid and at the least favourable
-// distributions: at most α for what is called sound, above it for moutaouakil.
+// Exact failure probabilities, by summation, on a grid and at the least favourable distributions: at most α for sound
+// methods, above it for moutaouakil.
 func TestVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{5, 14, 24}, []float64{0.001, 0.05}, 40)
 }
@@ -287,9 +286,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// Images change sides only where the true radius is within sampling error
-		// of r: a few of 500. At 0 the class differs too: theirs is the predicted
-		// one of n0 = 100 samples, which abstains or errs near p_A = ½ more often.
+		// Images change sides only if the true radius is within sampling error of r: a few of 500. At 0 the class
+		// differs too: the paper predicts from n0 = 100 samples, so it abstains or errs more often near p_A = ½.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

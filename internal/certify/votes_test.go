@@ -68,8 +68,7 @@ func TestVoteParams(t *testing.T) {
 	}
 }
 
-// The class is the arg max of the selection, ties to the lowest; never that of
-// the estimation samples.
+// The class is the arg max of the selection samples, never of the estimation samples. The lowest class wins a tie.
 func TestPredictedClass(t *testing.T) {
 	v := Votes{Label: 2, N0: 4, Counts0: []int64{0, 2, 2}, N: 100, Counts: []int64{0, 0, 100}}
 	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}}).Certify(v)

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Gaussian is N(0, σ²I), which certifies in the L2 norm: F = Φ, and the half space is the event of probability p that
+// Gaussian is N(0, σ²I), which certifies in the L2 norm. F = Φ. Among the events of probability p the half space
 // changes fastest, by φ(Φ⁻¹(p))/σ (Cohen et al. 2019, Theorem 1; Salman et al. 2019).
 var Gaussian Law = gaussian{}
 
@@ -22,7 +22,7 @@ func (gaussian) Norm() Norm { return L2 }
 
 // CDF is Φ(z) = ½ erfc(−z/√2).
 //
-// Go's Erfc is FreeBSD's, within one unit in the last place for |x| < 28 (taken as four here). The argument has
+// Go's Erfc is FreeBSD's, within one unit in the last place for |x| < 28 (four are assumed here). The argument has
 // relative error 2·unit, which erfc magnifies by |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
 func (gaussian) CDF(z float64) (p, relErr float64) {
 	return 0.5 * math.Erfc(-z/math.Sqrt2), (12 + 4*z*z) * unit
@@ -38,13 +38,13 @@ const halfLogTwoPi = 0.91893853320467274178
 // Slope is φ(z+s)/φ(z) = exp(−s(z + s/2)).
 func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shift/2 + z)) }
 
-// Peak: the derivative φ(z+L) − rφ(z) vanishes where exp(Lz + L²/2) = 1/r, at z = −ln(r)/L − L/2, which is a maximum
-// and meets z ≤ −L/2. So the largest value is Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L).
+// Peak: the derivative φ(z+L) − rφ(z) vanishes where exp(Lz + L²/2) = 1/r, at z = −ln(r)/L − L/2. This is a maximum
+// and satisfies z ≤ −L/2. So the largest value is Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L).
 func (g gaussian) Peak(margin, r float64) float64 {
 	t := math.Log(r) / margin
 	z1, z2 := margin/2-t, -margin/2-t
-	// The arguments are within 4·unit·(margin+t) of their values, which moves Φ by a
-	// relative (|z|+1) times that.
+	// The arguments are within 4·unit·(margin+t) of the exact ones, which moves Φ by a relative (|z|+1) times this
+	// distance.
 	v1, e1 := g.CDF(z1)
 	v2, e2 := g.CDF(z2)
 	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)
@@ -57,8 +57,8 @@ func (gaussian) Second() Theorem {
 	return Linear(0.5, "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin")
 }
 
-// First is R1 = σ√(π/2)·margin: h = f_A − f_j has |h| ≤ 1, so along a unit vector u the smoothed difference has the
-// slope |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
+// First is R1 = σ√(π/2)·margin: h = f_A − f_j has |h| ≤ 1, so along a unit vector u the slope of the smoothed
+// difference is |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
 func (gaussian) First() Theorem {
 	return Linear(sqrtHalfPi, "p_A−p_B, radius σ√(π/2) times the margin")
 }
@@ -66,8 +66,9 @@ func (gaussian) First() Theorem {
 // sqrtHalfPi is √(π/2), OEIS A069998.
 const sqrtHalfPi = 1.2533141373155002512
 
-// cut is where the table ends, in standard deviations.
+// cut is the end of the table, in standard deviations.
 const cut = 9
 
-// Ratios: 2·9·3640 + 1 integers, and rounding adds at most 9e-5 of the variance, (g/σ)²/12, from σ = 30g on.
+// Ratios: the table needs 2·9·3640 + 1 integers. From σ = 30g on, rounding adds at most 9e-5 of the variance,
+// (g/σ)²/12.
 func (gaussian) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 3640} }

@@ -13,15 +13,16 @@ import (
 //
 //	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1),
 //
-// the recurrence being that of the Hermite polynomials, and φ itself goes from point to point:
-// φ((j+1)t) = φ(jt)·r_j, r_{j+1} = r_j·e^{−t²}, r_0 = e^{−t²/2}.
+// The recurrence is the Hermite polynomials'. φ itself follows from point to point: φ((j+1)t) = φ(jt)·r_j, r_{j+1} =
+// r_j·e^{−t²}, r_0 = e^{−t²/2}.
 //
-// Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so the K terms that taylorTerms asks for leave out less than
-// 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All else is integers, each rounded to a neighbour, so that machines cannot
-// differ. In units of 2⁻²⁵⁶: t is rounded once, which moves p_j by at most 2¹² (|∂p_j/∂t| ≤ 1/t); r_j is off by at
-// most 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence multiplies the
-// errors by at most (hx + h²)/(n+1) < 5.3/(n+1), all steps by less than 2⁶, and adds at most 2¹⁹; so the sum of at
-// most 24 terms is off by less than 2⁵⁰, that is 2⁻²⁰⁶. Taking off 2⁻¹³⁹ makes a lower bound.
+// Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so the K terms from taylorTerms leave out less than
+// 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. Everything else is integer arithmetic, each result rounded to a neighbour,
+// so all machines agree. In units of 2⁻²⁵⁶: t is rounded once, which moves p_j by at most 2¹² (|∂p_j/∂t| ≤ 1/t); r_j
+// is off by at most 2⁹(j+1), φ(jt) by Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰ as j < 2¹⁶, hx by 2¹⁸. A step of the recurrence
+// multiplies the errors by at most (hx + h²)/(n+1) < 5.3/(n+1), all steps together by less than 2⁶, and adds at most
+// 2¹⁹. So the sum of at most 24 terms is off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. Subtracting 2⁻¹³⁹ gives a lower
+// bound.
 func (gaussian) Masses(ratio *big.Rat) []Mass {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
@@ -87,7 +88,7 @@ func inverseRootTwoPi() *big.Int {
 	return square.Sqrt(square.Quo(square, pi))
 }
 
-// arctanInverse is arctan(1/n) by its Taylor series.
+// arctanInverse returns arctan(1/n) by its Taylor series.
 func arctanInverse(n int64) *big.Int {
 	power := divide(big.NewInt(1), big.NewInt(n))
 	sum, square := new(big.Int), big.NewInt(n*n)

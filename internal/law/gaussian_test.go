@@ -7,7 +7,7 @@ import (
 )
 
 func TestNormalQuantileIsBelow(t *testing.T) {
-	// Whether Φ(z) is surely ≤ p; above ½ by way of Φ(−z) and the exact 1−p.
+	// below reports whether Φ(z) is surely ≤ p; above ½ it uses Φ(−z) and the exact 1−p.
 	below := func(z, p float64) bool {
 		if p > 0.5 {
 			v, e := Gaussian.CDF(-z)
@@ -90,8 +90,8 @@ func TestNormalCDFError(t *testing.T) {
 	}
 }
 
-// Peak is above its formula by what the roundings can amount to, no less: 4 units of
-// margin + t in the arguments, each magnified |z| + 1 times, besides Φ's own error.
+// Peak exceeds its formula by the possible rounding, and no less: 4 units of margin + t in the arguments, each
+// magnified |z| + 1 times, plus Φ's own error.
 func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// all are the laws, and one of a test.
+// all returns the laws and a law for tests.
 func all() []law.Law { return append([]law.Law{lawtest.Laplace}, law.Laws...) }
 
 func cdf(l law.Law, z float64) float64 {
@@ -19,7 +19,7 @@ func cdf(l law.Law, z float64) float64 {
 	return p
 }
 
-// integral is that of g over [−60, 60] by the midpoint rule.
+// integral integrates g over [−60, 60] by the midpoint rule.
 func integral(g func(x float64) float64) float64 {
 	const step = 0.005
 	var sum float64
@@ -64,7 +64,7 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// Peak against a search: never below the largest value but for rounding, and hardly above it.
+// Peak against a search: it is not below the maximum, and hardly above it.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
@@ -104,8 +104,8 @@ func TestTheorems(t *testing.T) {
 }
 
 // No event of probability p may change faster than f(Q(p)) along a unit direction of the norm. Along a coordinate the
-// half line does. Along the diagonal, {ε₁ + ε₂ ≥ c} is the event to fear: if it may be given the length of L2, √2, the
-// law's norm is L2, else L1, where the diagonal has the length 2.
+// half line does. Along the diagonal the critical event is {ε₁ + ε₂ ≥ c}: if the diagonal may have its L2 length, √2,
+// the law's norm is L2; otherwise it is L1, where the length is 2.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -159,7 +159,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// What a file does not say is Gaussian noise and the L2 norm, and what it says is read back.
+// A file without law and norm means Gaussian noise and L2; written names are read back.
 func TestNames(t *testing.T) {
 	type record struct {
 		Law  law.Name `json:"law,omitempty"`

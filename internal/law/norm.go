@@ -11,7 +11,7 @@ import (
 type Norm int
 
 const (
-	// L2 is √Σδ². A record that names no norm is in it.
+	// L2 is √Σδ². A record without a norm means L2.
 	L2 Norm = iota
 	// L1 is Σ|δ|.
 	L1
@@ -19,10 +19,10 @@ const (
 
 var norms = choice.Of("norm", L2, L1)
 
-// String is the name in files.
+// String returns the name in files.
 func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1"}[n] }
 
-// Title is the name in prose.
+// Title returns the name in prose.
 func (n Norm) Title() string { return strings.ToUpper(n.String()) }
 
 // MarshalText writes the name.
@@ -31,7 +31,7 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText reads the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return norms.Unmarshal(text, n) }
 
-// Add adds a coordinate x to a sum, of which Length makes the norm. Products and sums are not fused.
+// Add adds a coordinate x to a sum for Length. Products and sums are not fused.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -39,8 +39,8 @@ func (n Norm) Add(sum, x float64) float64 {
 	return sum + float64(x*x)
 }
 
-// Length is the norm of the coordinates in a sum. The sum and it are off by less than d + 2 roundings, relatively, for
-// d coordinates.
+// Length returns the norm from the sum of all coordinates. Sum and norm together have a relative error below d + 2
+// roundings for d coordinates.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {
 		return sum

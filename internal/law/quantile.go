@@ -2,15 +2,15 @@ package law
 
 import "math"
 
-// unit is the unit round-off of float64; errors below are stated in it.
+// unit is the unit round-off of float64, in which errors below are stated.
 const unit = 0x1p-53
 
 // minTail keeps distribution functions in their normal range.
 const minTail = 1e-300
 
-// Low returns a number z with F(z) ≤ p, for p in [0, 1]: −Inf at 0, Q(1−2⁻⁵³) at 1, and little under Q(p) in between
-// (of the Gaussian, no more than 1e-11·(1+|z|)). The law's approximation is checked, and lowered where it has to be, by
-// evaluating F, above ½ that of −z: 1−p is exact there.
+// Low returns a number z with F(z) ≤ p, for p in [0, 1]: −Inf at 0, Q(1−2⁻⁵³) at 1, and slightly less than Q(p) in
+// between (for the Gaussian, by at most 1e-11·(1+|z|)). It checks the law's approximation by evaluating F and lowers
+// it if necessary. Above ½ it evaluates F(−z), because 1−p is exact there.
 func Low(l Law, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {
@@ -28,7 +28,7 @@ func Low(l Law, p float64) float64 {
 	}
 }
 
-// High returns a number z with F(z) ≥ p: +Inf at 1.
+// High returns a number z with F(z) ≥ p, and +Inf at 1.
 func High(l Law, p float64) float64 {
 	if p > 0.5 {
 		return -Low(l, 1-p)

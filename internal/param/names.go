@@ -32,6 +32,7 @@ const (
 	N                 Name = "n"
 	N0                Name = "n0"
 	Noise             Name = "noise"
+	NoiseOn           Name = "noise-on"
 	Out               Name = "out"
 	Radii             Name = "radii"
 	Radius            Name = "radius"

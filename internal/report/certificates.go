@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// Certificates names the certificates that a statement about a run is of: those here, or all that were sampled.
+// Certificates describes the certificates covered by a statement about a run: those here, or all sampled ones.
 func Certificates(here, sampled int) string {
 	if sampled <= here {
 		return fmt.Sprintf("these %d certificates", here)

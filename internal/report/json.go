@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// MarshalJSON writes null where x is not finite.
+// MarshalJSON writes null if x is not finite.
 func (x Number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 		return []byte("null"), nil
@@ -16,13 +16,13 @@ func (x Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
-// WriteJSON prints v, which is an object in JSON, as one indented document. Its first member says which schema it keeps to:
-// "schema": "rscert/KIND/1", described in docs/schemas/KIND.json. Documents gain members; where one goes or changes its
-// meaning, the number goes up.
+// WriteJSON prints v, a JSON object, as one indented document. Its first member names the schema, "schema":
+// "rscert/KIND/1", described in docs/schemas/KIND.json. New members keep the number; removing a member or changing
+// its meaning raises it.
 func WriteJSON(w io.Writer, kind string, v any) error {
 	var encoded bytes.Buffer
 	e := json.NewEncoder(&encoded)
-	e.SetEscapeHTML(false) // radius>=0.5 stays readable
+	e.SetEscapeHTML(false) // keeps radius>=0.5 readable
 	if err := e.Encode(v); err != nil {
 		return err
 	}

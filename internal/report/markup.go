@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WriteMarkdown prints the table in GitHub's Markdown. It has a header, empty if no column has a name.
+// WriteMarkdown prints the table in GitHub's Markdown. The header is empty if no column has a name.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	lines, header := t.lines()
 	if !header {
@@ -14,7 +14,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for i, line := range lines {
-		_, _ = out.WriteString("|") // errors stay with out
+		_, _ = out.WriteString("|") // out keeps the error
 		for _, cell := range line {
 			_, _ = out.WriteString(" " + EscapeMarkdown(cell) + " |")
 		}
@@ -29,12 +29,12 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return out.Flush()
 }
 
-// EscapeMarkdown keeps text from being read as Markdown or HTML.
+// EscapeMarkdown escapes text that would be read as Markdown or HTML.
 func EscapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;", "[", "\\[").Replace(s)
 }
 
-// WriteLaTeX prints the table as a tabular of the package booktabs.
+// WriteLaTeX prints the table as a tabular for the package booktabs.
 func (t *Table) WriteLaTeX(w io.Writer) error {
 	lines, header := t.lines()
 	out := bufio.NewWriter(w)
@@ -42,7 +42,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 	for _, c := range t.Columns {
 		align += map[Align]string{Left: "l", Right: "r"}[c.Align]
 	}
-	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // errors stay with out
+	_, _ = out.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n") // out keeps the error
 	for i, line := range lines {
 		for j, cell := range line {
 			if j > 0 {
@@ -59,7 +59,7 @@ func (t *Table) WriteLaTeX(w io.Writer) error {
 	return out.Flush()
 }
 
-// latex writes what text may hold in LaTeX without further packages.
+// latex replaces characters so that LaTeX needs no further packages.
 var latex = strings.NewReplacer(
 	"\\", "\\textbackslash{}", "{", "\\{", "}", "\\}", "%", "\\%", "&", "\\&", "#", "\\#", "$", "\\$", "_", "\\_",
 	"~", "\\textasciitilde{}", "^", "\\textasciicircum{}", "<", "$<$", ">", "$>$", "[", "{[}", "]", "{]}",
@@ -67,5 +67,5 @@ var latex = strings.NewReplacer(
 	"≥", "$\\ge$", "≤", "$\\le$", "−", "$-$", "–", "--", "…", "\\ldots{}", "±", "$\\pm$",
 )
 
-// EscapeLaTeX keeps text from being read as LaTeX: a bracket at the start of a row, too.
+// EscapeLaTeX escapes text that would be read as LaTeX, including a bracket at the start of a row.
 func EscapeLaTeX(s string) string { return latex.Replace(s) }

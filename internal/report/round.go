@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// Rounding says to which side a number of a column is rounded.
+// Rounding is the direction in which a column rounds its numbers.
 type Rounding int
 
+// The directions.
 const (
 	Nearest Rounding = iota
-	Down             // towards −∞: certified radii and accuracies, values that are attained
+	Down             // towards −∞: certified radii and accuracies, attained values
 	Up               // towards +∞: upper bounds
 )
 
-// Shortest, as the decimals of a column, prints the shortest decimal that reads back as the number.
+// Shortest is the number of decimals for which a column prints the shortest decimal that reads back as the number.
 const Shortest = -1
 
-// Round prints 10^shift·x with so many decimals. The number x stands for the shortest decimal that reads back as it,
-// the one that JSON holds: 0.57 is 57.0 % though the float64 is a little less. That decimal is rounded by its digits,
-// without arithmetic, so a printed number read back is never above x where it is rounded down, never below x where it
-// is rounded up, and within one unit of the last decimal of it. Infinities are +Inf and −Inf, NaN is Missing.
+// Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,
+// which JSON also holds: 0.57 is 57.0 % although the float64 is slightly less. It rounds this decimal by its digits,
+// without arithmetic. So a printed number read back is never above x if rounded down, never below x if rounded up,
+// and within one unit of the last decimal. Infinities are +Inf and −Inf, NaN is Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):
@@ -39,17 +40,17 @@ func Round(x float64, to Rounding, shift, decimals int) string {
 // decimal is the number ±0.d₁d₂d₃… · 10^point; zero has no digits.
 type decimal struct {
 	negative bool
-	digits   string // the last is not 0
+	digits   string // the last one is not 0
 	point    int
 }
 
-// parseDecimal takes the shortest decimal that reads back as x, times 10^shift.
+// parseDecimal returns the shortest decimal that reads back as x, times 10^shift.
 func parseDecimal(x float64, shift int) decimal {
 	if x == 0 {
 		return decimal{}
 	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(math.Abs(x), 'e', -1, 64), "e")
-	e, _ := strconv.Atoi(exponent) // FormatFloat wrote it
+	e, _ := strconv.Atoi(exponent) // cannot fail: FormatFloat wrote it
 	return decimal{x < 0, strings.Replace(mantissa, ".", "", 1), e + 1 + shift}
 }
 
@@ -66,10 +67,10 @@ func (d decimal) shortest() string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// round prints the number with so many decimals.
+// round prints the number with the given number of decimals.
 func (d decimal) round(to Rounding, decimals int) string {
-	keep := d.point + decimals // digits that stay
-	if keep < 0 {              // every digit stands behind the last decimal and the first of the dropped is 0
+	keep := d.point + decimals // digits to keep
+	if keep < 0 {              // all digits come after the last decimal, and the first dropped digit is 0
 		d.digits, d.point, keep = strings.Repeat("0", -keep)+d.digits, -decimals, 0
 	}
 	if keep < len(d.digits) {
@@ -82,7 +83,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether the digits from dropped on, which are not all 0, make the rest one larger.
+// awayFromZero reports whether dropping digits rounds away from zero. dropped is the first of them; they are not all
+// 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:
@@ -93,7 +95,7 @@ func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	return dropped >= '5'
 }
 
-// increment adds one unit in the last of the digits.
+// increment adds one unit in the last of the kept digits.
 func (d decimal) increment(keep int) decimal {
 	digits := []byte(d.digits)
 	for k := keep - 1; k >= 0; k-- {
@@ -109,7 +111,7 @@ func (d decimal) increment(keep int) decimal {
 	return d
 }
 
-// format prints digits that fit into so many decimals. A zero has no sign.
+// format prints digits that fit into the given number of decimals. A zero has no sign.
 func (d decimal) format(decimals int) string {
 	whole, fraction := "", ""
 	if d.point > 0 {

@@ -1,5 +1,5 @@
-// Package report prints results: tables whose numbers are rounded by column, to the side that keeps what they claim
-// true, and JSON documents.
+// Package report prints results as JSON documents and as tables. Each column of a table rounds its numbers in the
+// direction that keeps their claims true.
 package report
 
 import (
@@ -10,59 +10,60 @@ import (
 	"unicode/utf8"
 )
 
-// Missing is what a cell without a value prints as.
+// Missing is printed for a cell without a value.
 const Missing = "–"
 
-// Align says on which side the cells of a column line up.
+// Align is the side to which a column's cells are aligned.
 type Align int
 
+// The sides.
 const (
 	Left Align = iota
 	Right
 )
 
-// Column says how the cells of a column are printed.
+// Column describes the format of a column's cells.
 type Column struct {
 	Name  string
 	Align Align
-	// Numbers are rounded to Decimals after the point, or printed in full where it is Shortest.
+	// Numbers are rounded to Decimals digits after the point, or printed in full if it is Shortest.
 	Round    Rounding
 	Decimals int
 	Percent  bool // print 100 times the number
-	Sign     bool // print + before what is not negative
+	Sign     bool // print + before numbers ≥ 0
 }
 
-// Names and rounding of the usual columns.
+// Constructors of the usual columns.
 
-// TextColumn has words, flush left.
+// TextColumn returns a column of text, aligned left.
 func TextColumn(name string) Column { return Column{Name: name, Decimals: Shortest} }
 
-// ExactColumn has counts, and numbers printed in full.
+// ExactColumn returns a column of counts, and of numbers printed in full.
 func ExactColumn(name string) Column { return Column{Name: name, Align: Right, Decimals: Shortest} }
 
-// RoundedColumn has numbers with so many decimals.
+// RoundedColumn returns a column of numbers with the given number of decimals.
 func RoundedColumn(name string, to Rounding, decimals int) Column {
 	return Column{Name: name, Align: Right, Round: to, Decimals: decimals}
 }
 
-// Cell is a value of a table: Number, Count, Interval or Text; nil where there is none.
+// Cell is a value of a table: Number, Count, Interval or Text; nil if there is none.
 type Cell interface {
 	text(c Column) string
 }
 
-// Number is a float64. JSON has no infinity and no NaN: they are written as null.
+// Number is a float64. JSON has no infinity and no NaN; they become null.
 type Number float64
 
 // Count is a whole number, which is never rounded.
 type Count int64
 
-// Text is printed as it is.
+// Text is printed unchanged.
 type Text string
 
-// Interval is printed as [Low, High], rounded outward whatever the column says.
+// Interval is printed as [Low, High], always rounded outward.
 type Interval struct{ Low, High float64 }
 
-// OptionalNumber is *x, or no value where x is nil.
+// OptionalNumber returns *x, or no value if x is nil.
 func OptionalNumber(x *float64) Cell {
 	if x == nil {
 		return nil
@@ -94,7 +95,7 @@ func (c Column) round(x float64, to Rounding) string {
 	return Round(x, to, shift, c.Decimals)
 }
 
-// Table is a table of results. Rows have at most a cell a column; those left out have no value.
+// Table is a table of results. A row may have fewer cells than there are columns; the missing ones have no value.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
@@ -104,7 +105,7 @@ type Table struct {
 // AddRow adds a row.
 func (t *Table) AddRow(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 
-// lines are the cells as text, the header first if a column has a name.
+// lines returns the cells as text, with the header first if a column has a name.
 func (t *Table) lines() (lines [][]string, header bool) {
 	names := make([]string, len(t.Columns))
 	for j, c := range t.Columns {
@@ -126,7 +127,7 @@ func (t *Table) lines() (lines [][]string, header bool) {
 	return lines, header
 }
 
-// Strings are the names of the columns and the rounded cells of the rows.
+// Strings returns the names of the columns and the rounded cells of the rows.
 func (t *Table) Strings() (names []string, rows [][]string) {
 	for _, c := range t.Columns {
 		names = append(names, c.Name)
@@ -138,7 +139,8 @@ func (t *Table) Strings() (names []string, rows [][]string) {
 	return names, lines
 }
 
-// WriteText prints the table for a terminal: columns two spaces apart, with a header if a column has a name.
+// WriteText prints the table for a terminal. Columns are two spaces apart, and the header appears if a column has a
+// name.
 func (t *Table) WriteText(w io.Writer) error {
 	lines, _ := t.lines()
 	width := make([]int, len(t.Columns))
@@ -149,12 +151,12 @@ func (t *Table) WriteText(w io.Writer) error {
 	}
 	out := bufio.NewWriter(w)
 	for _, line := range lines {
-		_, _ = out.WriteString(t.layOut(line, width) + "\n") // errors stay with out
+		_, _ = out.WriteString(t.layOut(line, width) + "\n") // out keeps the error
 	}
 	return out.Flush()
 }
 
-// layOut joins the cells of a line, filled up to the widths.
+// layOut joins the cells of a line, padded to the widths.
 func (t *Table) layOut(line []string, width []int) string {
 	var b strings.Builder
 	for j, s := range line {

@@ -8,19 +8,20 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// Holdings are what a run folder holds, judged by itself: every line against its checksum and run.json, the files
-// against each other. Each list has what is wrong, in words; it is empty if nothing is.
+// Holdings are the contents of a run folder with the result of an audit: each line is compared with its checksum and
+// run.json, and the files with each other. Each list describes the faults found and is empty if there are none.
 type Holdings struct {
 	Evidence *Evidence // nil if Changed
-	Records  []Record  // the examples with votes and a certificate, up to the first line that is damaged
-	Changed  []string  // what is not as it was written
-	Extent   []string  // examples that are missing, or are not the run's
-	Record   []string  // what run.json says that contradicts itself
-	// OwnBounds tells that bounds.csv has the columns that this rscert writes.
+	Records  []Record  // examples with votes and a certificate, up to the first damaged line
+	Changed  []string  // files or lines that changed after they were written
+	Extent   []string  // examples that are missing or do not belong to the run
+	Record   []string  // contradictions in run.json
+	// OwnBounds means that bounds.csv has the columns of this version of rscert.
 	OwnBounds bool
 }
 
-// Audit judges the run folder of a path. What is no run folder, of a newer format or cannot be read is an error.
+// Audit audits the run folder at path. It returns an error if path is no run folder, has a newer format or cannot be
+// read.
 func Audit(path string) (*Holdings, error) {
 	h := &Holdings{}
 	found, err := Find(path)
@@ -44,7 +45,7 @@ func Audit(path string) (*Holdings, error) {
 	return h, nil
 }
 
-// isDamage reports whether err is in what was read, and not that it could not be read.
+// isDamage reports whether err is a fault in the data, not a failure to read it.
 func isDamage(err error) bool {
 	var damage *DamageError
 	return errors.As(damaged(err), &damage)
@@ -89,7 +90,7 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take takes in the damage of a file, or that its lines are not the run's. It returns an error of reading.
+// take records the damage of a file, or that its lines do not belong to the run. It returns errors of reading.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
@@ -118,7 +119,7 @@ func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certific
 	}
 }
 
-// auditExtent compares the examples with those that the run is to have.
+// auditExtent compares the examples with the run's expected examples.
 func (h *Holdings) auditExtent() {
 	run := h.Evidence.Run
 	if len(run.Data.Shards) > 0 {
@@ -138,7 +139,7 @@ func (h *Holdings) auditExtent() {
 	}
 }
 
-// auditRecord compares what run.json says in two ways.
+// auditRecord compares entries of run.json that must agree.
 func (h *Holdings) auditRecord() {
 	run := h.Evidence.Run
 	p := run.Parameters
@@ -150,5 +151,5 @@ func (h *Holdings) auditRecord() {
 	}
 }
 
-// Format is the format of the folder, and whether its lines carry checksums.
+// Format returns the format of the folder, and whether its lines carry checksums.
 func (r Run) Format() (schema int, checksums bool) { return r.Schema, r.sealed() }

@@ -13,26 +13,24 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// boundsHeader names the columns of bounds.csv. examples is the number of examples that
-// were sampled, and alpha the failure probability of a row: whoever counts failures
-// among the rows has to know both. certified is 0 where the class is not certified within
-// the radius: lower and upper then bound the score of the label, and an example without a
-// label has no row. check is the row's checksum.
+// boundsHeader names the columns of bounds.csv. examples is the number of sampled examples, and alpha the failure
+// probability of a row; a count of the failures among the rows needs both. certified is 0 where the class is not
+// certified within the radius. lower and upper then bound the score of the label, and an example without a label has
+// no row. check is the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// Places of columns in both headers, and of one in boundsHeader.
+// Indices of columns: two in both headers, one in boundsHeader only.
 const (
 	radiusField    = 5
 	examplesField  = 8
 	certifiedField = 9
 )
 
-// certifiedHeader is the header of earlier files, which have the rows of certified classes
-// alone.
+// certifiedHeader is the header of earlier files, whose rows are all of certified classes.
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
-// WriteBounds writes bounds.csv: bounds on the confidence under attack, a row
-// an example and radius, from so many examples.
+// WriteBounds writes bounds.csv: bounds on the confidence under attack, a row an example and radius. examples is the
+// number of sampled examples.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
 	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), rows, examples))
 	return err
@@ -45,7 +43,7 @@ func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte
 	return b
 }
 
-// boundsRow is a row but for its checksum.
+// boundsRow returns a row without its checksum.
 func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 	var b bytes.Buffer
 	w := table.NewWriter(&b)
@@ -64,18 +62,18 @@ func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 	w.Bool(r.Certified)
 	w.Float(r.Alpha)
 	w.EndRow()
-	_ = w.Flush() // a Buffer takes everything
+	_ = w.Flush() // writing to a Buffer cannot fail
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// boundRow is what tells where a row of bounds.csv belongs.
+// boundRow identifies a row of bounds.csv.
 type boundRow struct {
 	index     int
 	radius    float64
 	certified bool
 }
 
-// ownBounds is what a bounds.csv holds.
+// ownBounds are the rows of a bounds.csv.
 type ownBounds struct {
 	content[boundRow]
 	header string
@@ -117,7 +115,7 @@ func decodeBound(l line, header string) (row boundRow, err error) {
 	}
 	text, state := checksum.VerifyCSV([]byte(header), l.text)
 	fields := strings.Split(string(text), ",")
-	switch whole := len(fields) == strings.Count(header, ","); { // all but the checksum
+	switch whole := len(fields) == strings.Count(header, ","); { // all fields before the checksum
 	case state == checksum.Absent && whole:
 		return row, errUnsealed
 	case state != checksum.Good || !whole:
@@ -130,8 +128,8 @@ func decodeBound(l line, header string) (row boundRow, err error) {
 	return row, err
 }
 
-// boundRows are the rows that the example of a certificate has: of each radius, but those
-// alone at which its class is certified where it has no label, or the file no others.
+// boundRows lists the rows of a certificate's example: one a radius. If the example has no label, or the file has the
+// earlier header, only radii at which the class is certified count.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header == boundsHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
@@ -143,8 +141,8 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf returns how many of the certificates have all their rows, one after the
-// other from the first row on, and the offset behind the last of these rows.
+// boundsOf returns the number of certificates, from the first on, that have all their rows in order, and the offset
+// after the last of these rows.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

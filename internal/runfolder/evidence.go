@@ -17,20 +17,19 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Evidence is what a path given to a command holds: a run folder, one file of a run
-// folder, or a file from elsewhere. Every command finds what it works on here, so that
-// it takes the same from a run by whichever name.
+// Evidence is the input at a path given to a command: a run folder, a file of a run folder, or a file from elsewhere.
+// All commands find their input here, so they accept the same names for a run.
 type Evidence struct {
 	Path string // as the user gave it
-	// Run is the run that the evidence is of, nil for a file from elsewhere.
+	// Run is the run of the evidence, nil for a file from elsewhere.
 	Run *Run
 
-	dir  string // of the run
-	file string // the name in dir of the file given; "" for the folder itself
+	dir  string // the run's folder
+	file string // name of the given file in dir; "" for the folder itself
 }
 
-// Find tells what path holds. A file belongs to a run if it has the name of a run's
-// file and stands beside a run.json; what that run.json says is then never ignored.
+// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and is beside a
+// run.json; this run.json is then never ignored.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -64,7 +63,7 @@ func Find(path string) (*Evidence, error) {
 	return e, nil
 }
 
-// Whole is the evidence of the run that e belongs to, by whichever file e was found.
+// Whole returns the evidence of the whole run that e belongs to.
 func (e *Evidence) Whole() *Evidence {
 	whole := *e
 	whole.file = ""
@@ -81,11 +80,10 @@ func Owns(path string) bool {
 	return false
 }
 
-// IsFolder reports whether the path is a run folder, not one of its files.
+// IsFolder reports whether the path is a run folder itself, not one of its files.
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
-// choose returns the path of the evidence of the kind that the run's file of this name
-// holds.
+// choose returns the path to read in place of the run's file called name: the given file if it is of this kind.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
 	case e.Run == nil:
@@ -96,7 +94,7 @@ func (e *Evidence) choose(name string) (string, error) {
 	return filepath.Join(e.dir, name), nil
 }
 
-// HoldsScores reports whether the path names a file of scores, or a run that kept them.
+// HoldsScores reports whether the path is a file of scores or a run that kept them.
 func (e *Evidence) HoldsScores() bool {
 	if e.Run != nil && e.file == "" {
 		return e.Run.Parameters.SaveScores
@@ -104,19 +102,17 @@ func (e *Evidence) HoldsScores() bool {
 	return strings.HasSuffix(e.Path, ".npz")
 }
 
-// Supports reports whether what the run kept is what a method works on: votes always are.
+// Supports reports whether the run kept the input of a method. It always keeps votes.
 func (e *Evidence) Supports(m Method) bool {
 	_, byVotes := m.Votes()
 	return byVotes || e.Run.Parameters.SaveScores
 }
 
-// Sealed reports whether the evidence carries checksums: what rscert writes does since
-// format 2.
+// sealed reports whether the run's files carry checksums, as they do since format 2.
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
-// Votes returns the votes of the examples. Those of a run fit its run.json; an example
-// that appears twice is an error, as is every line that cannot be used or that usable
-// refuses; the error names the line.
+// Votes returns the votes of the examples; votes of a run must fit its run.json. Duplicate examples, unusable lines
+// and lines that usable rejects are errors that name the line.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
@@ -146,7 +142,7 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 	return votes, nil
 }
 
-// OwnVotes returns the votes beside the run's scores, by the order of the examples.
+// OwnVotes returns the votes stored beside the run's scores, in the order of the examples.
 func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
 	lines, err := e.ownVotes()
 	votes := make([]certify.Votes, len(lines))
@@ -206,7 +202,7 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	return c.values, err
 }
 
-// WriteCertificates writes a certificates.jsonl file, whole or not at all.
+// WriteCertificates writes a certificates.jsonl file, completely or not at all.
 func WriteCertificates(path string, certs []certify.Certificate) error {
 	var lines []byte
 	for _, c := range certs {
@@ -219,13 +215,12 @@ func WriteCertificates(path string, certs []certify.Certificate) error {
 	return durable.WriteFile(path, lines)
 }
 
-// Scores reads a file of scores. Those of a run are compared, an example behind the
-// other, with the checksums in its votes.
+// Scores reads a file of scores. It compares a run's scores with the checksums in its votes, one example at a time.
 type Scores struct {
 	*scorefile.Reader
 	path  string
-	votes []votesLine // of a run whose votes have checksums, else nil
-	turn  int         // examples that were gone to
+	votes []votesLine // of a run whose votes have checksums; otherwise nil
+	turn  int         // examples that Next has reached
 }
 
 // Scores opens the scores. The caller must Close them.
@@ -256,7 +251,7 @@ func (e *Evidence) Scores() (*Scores, error) {
 	return s, nil
 }
 
-// finished checks that a run has its scores.
+// finished returns an error unless the run has its scores.
 func (e *Evidence) finished(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -268,7 +263,7 @@ func (e *Evidence) finished(path string) error {
 		"keep all scores with 'rscert certify %s', or certify in one run with %s and %s", param.SaveScores, param.Scores, param.ConfidenceRadii)
 }
 
-// Quantisation is what rounding the example that Next went to takes off every radius.
+// Quantisation returns the loss of radius from rounding the current example.
 func (s *Scores) Quantisation() float64 {
 	if s.votes == nil {
 		return 0
@@ -276,8 +271,7 @@ func (s *Scores) Quantisation() float64 {
 	return s.votes[s.turn-1].Quantisation
 }
 
-// Next goes to the next example, as scorefile's does, once the one before is found to be
-// as it was written.
+// Next moves to the next example, as in scorefile. It first checks that the example before is unchanged.
 func (s *Scores) Next() (index, label int, err error) {
 	if s.votes != nil && s.turn > 0 {
 		v := s.votes[s.turn-1]
@@ -297,7 +291,7 @@ func (s *Scores) Next() (index, label int, err error) {
 	return index, label, err
 }
 
-// fits checks that scores have the run's shape.
+// fits returns an error unless scores have the run's shape.
 func (r Run) fits(s scorefile.Shape, path string) error {
 	if want := r.scoreShape(); r.sealed() && s != want {
 		return fmt.Errorf("%s: has %d examples, n0 = %d, n = %d and %d classes; the run has %d, %d, %d and %d",
@@ -306,32 +300,30 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 	return nil
 }
 
-// Bounds is a file of bounds on the confidence and what the run it is of says of them.
+// Bounds is a file of bounds on the confidence, with the conditions of its run.
 type Bounds struct {
 	File string
-	// Alpha is the failure probability of each bound and Examples the number of
-	// examples that were sampled; 0 in a file from elsewhere.
+	// Alpha is the failure probability of each bound and Examples the number of sampled examples; both are 0 in a
+	// file from elsewhere.
 	Alpha    float64
 	Examples int
-	// ByVotes tells that the classes are those with the most votes, not with the largest mean
-	// scores; the confidences are mean scores.
+	// ByVotes means that the most votes choose the classes, not the largest mean scores; the confidences are mean
+	// scores.
 	ByVotes bool
-	// AllExamples tells that the file has rows of every example with a label, not only of
-	// those whose class is certified.
+	// AllExamples means that every example with a label has rows, not only examples with a certified class.
 	AllExamples bool
-	// Label tells that the label was certified, not the predicted class: the bounds
-	// leave out all wrong predictions.
+	// Label means that the label was certified, not the predicted class: the bounds leave out all wrong predictions.
 	Label bool
-	// Unfinished is how many of the run's examples are not sampled yet.
+	// Unfinished is the number of the run's examples still to be sampled.
 	Unfinished int
-	// Arithmetic is that of the run's noise; of a file from elsewhere nothing is known.
+	// Arithmetic is the arithmetic of the run's noise; unknown for a file from elsewhere.
 	Arithmetic certify.Arithmetic
-	// Norm is that of the run's radii; of a file from elsewhere nothing is known.
+	// Norm is the norm of the run's radii; unknown for a file from elsewhere.
 	Norm law.Norm
 }
 
-// Bounds finds the bounds on the confidence under attack. Those of a run are complete
-// up to its last certificate, and all its classes were certified soundly.
+// Bounds returns the bounds on the confidence under attack. The bounds of a run must be complete up to its last
+// certificate, and all its classes must be certified soundly.
 func (e *Evidence) Bounds() (Bounds, error) {
 	path, err := e.choose(BoundsFile)
 	if err != nil || e.Run == nil {
@@ -378,8 +370,9 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}, nil
 }
 
-// Sampled is of how many examples a statement about all must be, of which so many are here: those of the whole run,
-// also where a merge left out shards or the run is not finished. Who stops or leaves out may have seen the results.
+// Sampled returns the number of examples that a statement about all of them must count, given the number here. It
+// counts the whole run, even if a merge left out shards or the run is unfinished: whoever stopped or left out
+// examples may have seen their results.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -387,8 +380,8 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled writes into certificates of the evidence of how many sampled examples they are. Votes without a run are
-// all that were sampled if their indices are 0, 1, 2, …; else that is not known, and nothing is written.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, indices 0, 1, 2, …
+// mean that all sampled examples are here; otherwise the number is unknown and left out.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1
@@ -407,12 +400,11 @@ func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certifica
 // Sampled is Evidence.Sampled.
 func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 
-// OfRun reports whether the bounds are of a run, and so on mean scores.
+// OfRun reports whether the bounds belong to a run, and so are on mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
-// Sampled settles the alpha and the number of sampled examples that a statement about
-// all bounds rests on; 0 is not known. Flags (nil, 0: not given) may be more careful than
-// the run, never less.
+// Sampled returns the alpha and the number of sampled examples for a statement about all bounds; 0 means unknown.
+// Given values (nil, 0: not given) may be more careful than the run, never less.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -430,8 +422,8 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	return b.Alpha, max(examples, b.Examples), nil
 }
 
-// Given are the conditions that a command's flags name; what is nil is the run's, or the
-// default for a file from elsewhere.
+// Given are the conditions that a command's user gives. A nil field stands for the run's value, or for the default
+// with a file from elsewhere.
 type Given struct {
 	Alpha, Sigma, Lipschitz *float64
 	Law                     *law.Name
@@ -439,11 +431,11 @@ type Given struct {
 	Margin                  *certify.MarginKind
 }
 
-// Defaults of what a file from elsewhere does not say.
+// defaultAlpha is the alpha of a file from elsewhere.
 const defaultAlpha = 0.001
 
-// Target is what is certified from the evidence again: the conditions of the run, but
-// for what is given. Law and σ are facts about the noise and cannot be given another value.
+// Target returns the target for certifying the evidence again: the run's conditions, overridden by the given ones.
+// Law and σ describe the noise and cannot be overridden.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -454,7 +446,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	}
 	set(&t.Class, g.Class)
 	if g.Margin != nil && *g.Margin != t.Margin {
-		t.Margin, t.Lipschitz = *g.Margin, 0 // the constant was given for the other margin
+		t.Margin, t.Lipschitz = *g.Margin, 0 // the constant belongs to the other margin
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {
@@ -473,8 +465,8 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	return t, nil
 }
 
-// ClassTarget is Target for the class alone: of a run that bounds the confidence too, with
-// the part of its alpha that its certificates have.
+// ClassTarget is Target for the class alone. If the run also bounds the confidence, it has the certificates' part of
+// alpha.
 func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	t, err := e.Target(g)
 	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {
@@ -483,8 +475,7 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod is the method by which votes certify the classes whose confidence is bounded,
-// as the run did; empty where scores do.
+// ClassMethod returns the run's vote method for classes whose confidence is bounded; empty if scores certify them.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""
@@ -493,7 +484,7 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine is how scores bound a margin: as given, or as the run did.
+// Combine returns how scores bound a margin: the given way, or the run's.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

@@ -9,15 +9,16 @@ import (
 	"path/filepath"
 )
 
-// Extent is how far a run has come, as its folder tells at a glance. The lines are not checked.
+// Extent is the progress of a run, read from its folder without checking the lines.
 type Extent struct {
-	Done     int  // examples that are certified
-	Selected int  // examples of the run; 0: it has not begun
-	Whole    int  // examples of the run of which this is a shard
-	Finished bool // all are, and scores.npz is there if asked for
+	Done     int  // certified examples
+	Selected int  // examples of the run; 0: not started
+	Whole    int  // examples of the whole run if this is a shard
+	Finished bool // all examples are certified, and scores.npz exists if asked for
 }
 
-// ReadExtent looks at a run folder that another process may be writing to. One that is not there is not begun.
+// ReadExtent reads the progress of a run folder that another process may be writing. A missing folder has not
+// started.
 func ReadExtent(dir string) (Extent, error) {
 	run, err := Read(dir)
 	if missing(err) {
@@ -41,7 +42,7 @@ func ReadExtent(dir string) (Extent, error) {
 	return x, nil
 }
 
-// countLines counts the ends of lines of a file; of one that is not there, none.
+// countLines counts the newlines in a file; a missing file has none.
 func countLines(path string) (int, error) {
 	f, err := openFile(path)
 	if missing(err) {

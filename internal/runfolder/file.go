@@ -16,7 +16,7 @@ type appendFile struct {
 	size int64
 }
 
-// openAppend opens a file for appending behind its first size bytes; the rest goes.
+// openAppend opens a file for appending after its first size bytes and cuts off the rest.
 func openAppend(path string, size int64) (*appendFile, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -32,8 +32,7 @@ func openAppend(path string, size int64) (*appendFile, error) {
 	return &appendFile{path, file, size}, nil
 }
 
-// append writes whole lines; where they do not fit on the disk, none of them
-// stays.
+// append writes whole lines. If the disk has no room for them, none remains.
 func (a *appendFile) append(lines []byte) error {
 	if _, err := a.file.Write(lines); err != nil {
 		_ = a.file.Truncate(a.size)
@@ -43,8 +42,8 @@ func (a *appendFile) append(lines []byte) error {
 	return nil
 }
 
-// sync makes what was appended survive a power cut. That the file still has its name,
-// and all its bytes, is part of it: results in a file that nobody finds are lost.
+// sync makes the appended lines survive a power cut. It also checks the file's name and size: results in a file that
+// nobody can find are lost.
 func (a *appendFile) sync() error {
 	if err := a.file.Sync(); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (a *appendFile) sync() error {
 	return stillThere(a.path, a.file, a.size)
 }
 
-// stillThere checks that path names the open file and that it has its size.
+// stillThere checks that path still names the open file and that the file has the expected size.
 func stillThere(path string, file *os.File, size int64) error {
 	if err := durable.CheckName(path, file); err != nil {
 		return hint.New(err.Error(), "its results are lost: start again")
@@ -63,7 +62,7 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a file for reading, and nothing else: a pipe may never begin, a device never end.
+// openFile opens a regular file for reading. It refuses others: a pipe may never begin, a device never end.
 func openFile(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -18,16 +18,14 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// lockFile keeps a second process from writing to the same folder. The file
-// stays, the lock on it ends with the process.
+// lockFile keeps a second process from writing to the same folder. The file stays; the lock on it ends with the
+// process.
 const lockFile = ".lock"
 
-// syncEvery is the longest time for which a power cut can undo what was
-// appended. (A killed process loses nothing.)
+// syncEvery limits the work that a power cut can undo. (A killed process loses nothing.)
 const syncEvery = time.Second
 
-// Folder is a run folder open for appending. Its methods may be called from several
-// goroutines.
+// Folder is a run folder open for appending. Several goroutines may call its methods.
 type Folder struct {
 	dir  string
 	lock *flock.Flock
@@ -37,24 +35,24 @@ type Folder struct {
 	votes   *appendFile
 	certs   *appendFile
 	bounds  *appendFile       // nil if the confidence is not bounded
-	scores  *scorefile.Writer // nil if scores are not kept, or are all there
+	scores  *scorefile.Writer // nil if scores are not kept, or are complete
 	done    []Record
-	moved   []string    // kinds of GPUs that the run was on before; nil: those that it is on
-	dropped int         // examples that a kill or a power cut left incomplete
-	timer   *time.Timer // runs while something is not synced
-	failed  error       // of a sync in the background
+	moved   []string    // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
+	dropped int         // examples left incomplete by a kill or a power cut
+	timer   *time.Timer // runs while some data are not synced
+	failed  error       // error of a sync in the background
 }
 
-// Record is what a run finds out about one example.
+// Record holds the results for one example.
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds of the confidence under attack, a row a radius; in runs with
-	// Parameters.ConfidenceRadii only. Not read back.
+	// Bounds are the bounds on the confidence under attack, a row a radius, if Parameters.ConfidenceRadii is set.
+	// Resume does not read them.
 	Bounds []certify.ConfidenceBound
-	// Scores is the checksum of the example's scores in scores.npz, where they are kept.
+	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
-	// Compared is the number of its samples that were run again, alone and among other inputs, with the same outputs.
+	// Compared is the number of its samples that were rerun alone and among other inputs, with the same outputs.
 	Compared int64
 }
 
@@ -65,16 +63,16 @@ type votesLine struct {
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size is what the counts take, in bytes, with the rest and the index among those seen.
+// size approximates the memory of a line in bytes: its counts, its other fields and the entry in the set of indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
-// Create begins the run folder dir. It refuses with ErrExists a folder that
-// has anything in it but what an interrupted start leaves.
+// Create creates the run folder dir. It returns ErrExists if dir contains anything except the remains of an
+// interrupted start.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := checkUnused(dir); err != nil { // before a lock file is left in it
+	if err := checkUnused(dir); err != nil { // before it creates a lock file there
 		return nil, err
 	}
 	f, err := lockFolder(dir, run)
@@ -104,10 +102,8 @@ func (f *Folder) create() error {
 	return f.open(sizes{})
 }
 
-// Resume opens a run folder that was begun with an equal run (else a
-// MismatchError) and takes off what its end left unfinished. Other damage is a
-// DamageError. A folder that does not exist, or whose start was interrupted, is
-// created.
+// Resume opens a run folder of an equal run and removes unfinished results. It returns a MismatchError if the runs
+// differ, and a DamageError for other damage. It creates a folder that does not exist or whose start was interrupted.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -137,8 +133,8 @@ func Resume(dir string, run Run) (*Folder, error) {
 	return f, nil
 }
 
-// noteMove records in run.json that a run goes on on GPUs of another kind. Votes may then differ near ties; each
-// certificate is of the device that its example was run on.
+// noteMove records in run.json that the run continues on another kind of GPU. Votes may then differ near ties; each
+// certificate holds for the device that ran its example.
 func (f *Folder) noteMove(then Run) error {
 	before := then.Runtime.now()
 	if slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
@@ -149,7 +145,7 @@ func (f *Folder) noteMove(then Run) error {
 	return then.write(f.dir)
 }
 
-// Moved are the kinds of GPUs that a resumed run was on before, if it goes on on others; else nil.
+// Moved returns the earlier kinds of GPUs if a resumed run continues on others, otherwise nil.
 func (f *Folder) Moved() []string { return f.moved }
 
 func lockFolder(dir string, run Run) (*Folder, error) {
@@ -166,9 +162,8 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 
 func (f *Folder) unlock() { _ = f.lock.Unlock() }
 
-// checkUnused returns ErrExists unless dir has nothing in it but what a start that was
-// interrupted before run.json was there can leave: the lock, a temporary file, results
-// without a byte.
+// checkUnused returns ErrExists unless dir contains at most the remains of a start interrupted before run.json: the
+// lock, a temporary file, empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -191,7 +186,7 @@ func isResult(name string) bool {
 	return name == VotesFile || name == CertificatesFile || name == BoundsFile
 }
 
-// removeTemporary removes what interrupted writes of whole files left.
+// removeTemporary removes the temporary files of interrupted writes.
 func removeTemporary(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, durable.Temporary+"*"))
 	for _, path := range found {
@@ -200,10 +195,10 @@ func removeTemporary(dir string) error {
 	return err
 }
 
-// sizes are the lengths of the files without what a killed run left unfinished.
+// sizes are the lengths of the files without the unfinished lines of a killed run.
 type sizes struct{ votes, certs, bounds int64 }
 
-// open opens the files for appending behind their first bytes.
+// open opens the files for appending after their first bytes, as many as s says.
 func (f *Folder) open(s sizes) (err error) {
 	if f.votes, err = openAppend(filepath.Join(f.dir, VotesFile), s.votes); err != nil {
 		return err
@@ -231,7 +226,7 @@ func (f *Folder) open(s sizes) (err error) {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// scoreShape is the shape of the run's scores.npz.
+// scoreShape returns the shape of the run's scores.npz.
 func (r Run) scoreShape() scorefile.Shape {
 	p, examples := r.Parameters, r.Data.Selected
 	if len(r.Data.Shards) > 0 {
@@ -240,19 +235,18 @@ func (r Run) scoreShape() scorefile.Shape {
 	return scorefile.Shape{Examples: examples, Classes: r.Model.Classes, N0: p.N0, N: p.N}
 }
 
-// Done returns the records that the folder had when it was opened.
+// Done returns the records that the folder contained when it was opened.
 func (f *Folder) Done() []Record { return f.done }
 
-// Dropped is the number of examples of which an interrupted run had left some but not
-// all of the results: they are to be sampled again.
+// Dropped returns the number of examples with incomplete results from an interrupted run. They must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
-// Scores is the writer of all scores, nil if they are not kept. An example's scores are
-// written before the example is appended, with their checksum in its record.
+// Scores returns the writer of the scores, nil if they are not kept. Write an example's scores before appending its
+// record, which holds their checksum.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
-// Append adds an example. Its certificate comes last, but after a power cut any file
-// can be behind any other: resuming compares them.
+// Append adds an example. It writes the certificate last, but after a power cut any file can be behind any other, so
+// Resume compares them.
 func (f *Folder) Append(r Record) error {
 	votes, err := encodeLine(votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {
@@ -278,7 +272,7 @@ func (f *Folder) Append(r Record) error {
 	if err := f.certs.append(cert); err != nil {
 		return err
 	}
-	if f.timer == nil { // also the last example for a long time is synced
+	if f.timer == nil { // syncs even the last example before a long pause
 		f.timer = time.AfterFunc(syncEvery, f.syncLater)
 	}
 	return nil
@@ -293,7 +287,7 @@ func (f *Folder) syncLater() {
 	}
 }
 
-// sync makes what was written survive a power cut; f.mu is held.
+// sync makes the written results survive a power cut. The caller holds f.mu.
 func (f *Folder) sync() error {
 	if f.scores != nil {
 		if err := f.scores.Sync(); err != nil {
@@ -321,8 +315,8 @@ func (f *Folder) files() []*appendFile {
 	return files
 }
 
-// Finish ends a run that has all its examples: the lines are on the disk before
-// scores.npz gets its name, so that a folder with a finished scores.npz is complete.
+// Finish completes a run that has all its examples. It syncs the lines before it gives scores.npz its name, so a
+// folder with a scores.npz is complete.
 func (f *Folder) Finish() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -337,7 +331,7 @@ func (f *Folder) Finish() error {
 	return err
 }
 
-// Close ends the writing. The folder stays resumable.
+// Close stops writing. The folder can still be resumed.
 func (f *Folder) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -392,8 +392,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines checks that lines that are whole, with right checksums, but not of this
-// run are refused by name, when it is resumed and when it is read.
+// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected by name on resuming and
+// on reading.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -443,8 +443,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run as a kill or a power cut can and checks that it is
-// resumed, with the examples left that are whole, and ends with the same bytes.
+// TestRepairs damages a finished run as a kill or a power cut can. It checks that the run resumes with its intact
+// examples and ends with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -491,8 +491,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestStrippedChecksums checks that lines which a program wrote anew, without their
-// checksums, are refused and not cut off as what a power cut left.
+// TestStrippedChecksums checks that lines rewritten without checksums by another program are rejected, not cut off
+// like the remains of a power cut.
 func TestStrippedChecksums(t *testing.T) {
 	dir := wholeRun(t)
 	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
@@ -509,8 +509,8 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not
-// taken for a damaged one and cut back.
+// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not mistaken for a damaged one
+// and cut back.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)
@@ -537,7 +537,7 @@ func TestOldFormat(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddle checks that what no power cut does is refused, with a way out.
+// TestDamageInTheMiddle checks that damage beyond a power cut is rejected, with a hint.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
 		dir := wholeRun(t)
@@ -559,8 +559,7 @@ func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
 
-// flipBits flips bits of a finished run's files, one after the other, and checks that
-// whoever reads the file notices.
+// flipBits flips bits of a finished run's files one by one and checks that every reader of the file notices.
 func flipBits(t *testing.T, bits func(i int) []int) {
 	dir := wholeRun(t)
 	readers := map[string]func(*Evidence) error{
@@ -600,8 +599,7 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	}
 }
 
-// TestInterruptedStart checks that whatever a start leaves before run.json has its name
-// does not keep the run from being started again.
+// TestInterruptedStart checks that the remains of a start before run.json has its name do not prevent another start.
 func TestInterruptedStart(t *testing.T) {
 	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {
 		dir := t.TempDir()
@@ -659,8 +657,8 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// FuzzLines checks that what is accepted is whole lines whose ends are where they are
-// said to be, whatever else the file holds.
+// FuzzLines checks that accepted input consists of whole lines with correct offsets of their ends, whatever else the
+// file holds.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
@@ -688,7 +686,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRun checks that reading run.json ends, and that what it accepts can be used.
+// FuzzRun checks that reading run.json terminates and that accepted input is usable.
 func FuzzRun(f *testing.F) {
 	doc, err := encode(testRun, "  ")
 	if err != nil {
@@ -706,8 +704,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// FuzzBounds checks that recovering bounds.csv accepts only rows with right checksums
-// behind the right header.
+// FuzzBounds checks that recovering bounds.csv accepts only rows with valid checksums after a valid header.
 func FuzzBounds(f *testing.F) {
 	rows := appendBounds([]byte(boundsHeader+"\n"), record(3).Bounds, 4)
 	f.Add(rows)
@@ -792,8 +789,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSelectionRecorded checks that the first examples are recorded as nothing, as before there was a choice, so that
-// run folders of that time can be resumed.
+// TestSelectionRecorded checks that selecting the first examples is not recorded, so that run folders from before the
+// choice can be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[Selection]bool{First: false, Spread: true} {
 		doc, err := encode(Parameters{Select: selection}, "")
@@ -803,7 +800,7 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestShards checks that shards part the examples.
+// TestShards checks that the shards are a partition of the examples.
 func TestShards(t *testing.T) {
 	p := Parameters{Skip: 3, Max: 7, Shard: Whole}
 	want := []int{0, 3, 6, 9, 12, 15, 18}

@@ -65,7 +65,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// resumeAndRead resumes a run, which must fail, and returns the error of who reads the file.
+// resumeAndRead resumes a run, which must fail, and returns the error from reading the file.
 func resumeAndRead(dir, file string) error {
 	if f, err := Resume(dir, testRun); err == nil {
 		return errors.Join(errors.New("the run can be resumed"), f.Close())

@@ -18,19 +18,19 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// A line of a file of lines is intact, or damaged: not as it was written.
+// A line of a file of lines. It is damaged if it has changed since it was written.
 type line struct {
-	number int    // from 1
+	number int    // starts at 1
 	text   []byte // without the end of line
-	end    int64  // offset behind it, newline included
-	torn   bool   // the last one, without its newline
+	end    int64  // offset after its newline
+	torn   bool   // the last line, without a newline
 }
 
-// maxLine is how long a line may be, in bytes: a file without ends of lines must not claim all memory. Votes among
-// a million classes take less.
+// maxLine is the longest accepted line in bytes, so that a file without newlines cannot use up the memory. Votes
+// among a million classes take less.
 const maxLine = 64 << 20
 
-// scanLines calls visit for every line that is not blank. The line is the visitor's to read until it returns.
+// scanLines calls visit for every line that is not blank. The line is valid until visit returns.
 func scanLines(r io.Reader, visit func(line) error) error {
 	br := bufio.NewReaderSize(r, 1<<16)
 	var l line
@@ -55,7 +55,7 @@ func scanLines(r io.Reader, visit func(line) error) error {
 	}
 }
 
-// readLine appends a line to data, its end included; io.EOF: it has none.
+// readLine appends a line with its newline to data. It returns io.EOF if the line has no newline.
 func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')
@@ -68,34 +68,33 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	}
 }
 
-// damage is the first line of a file that is not as it was written.
+// damage is the first line of a file that has changed since it was written.
 type damage struct {
 	line int
 	err  error
-	// tail: no intact line comes after it, or it has the zeros that a power cut leaves
-	// where the disk had not been written yet. What a kill or a power cut does to a file
-	// that is appended to looks so; an edit or a failing disk need not.
+	// tail: no intact line follows, or the line has the zeros that a power cut leaves in blocks not yet written. A
+	// kill or a power cut during appending looks this way; an edit or a failing disk may not.
 	tail bool
 }
 
-// fileFormat says how the lines of a file are read.
+// fileFormat describes how to read the lines of a file.
 type fileFormat[T any] struct {
-	// keys that each line must have, or what would be read as 0 there is not in the file
+	// keys must all be in each line; otherwise a missing key would be read as 0
 	keys []string
-	// sealed: every line carries a checksum. Else those that do are checked all the same.
+	// sealed: every line must have a checksum. Otherwise checksums are still checked where present.
 	sealed bool
-	// own: the file is appended to in its run folder, where its end can be torn.
+	// own: the file is appended to in its run folder, so its end can be torn.
 	own   bool
 	valid func(T) error
-	// size is the memory that a value takes beside itself, in bytes; nil: as much as its line.
+	// size is the memory of a value outside itself, in bytes; nil: as much as its line.
 	size func(T) int
 }
 
-// content is what the intact lines of a file hold.
+// content is the values of a file's intact lines.
 type content[T any] struct {
 	values []T
 	lines  []int   // their numbers
-	ends   []int64 // the offsets behind them
+	ends   []int64 // offsets after them
 	damage *damage // nil: every line is intact
 }
 
@@ -116,7 +115,7 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 	return collect(r, func(l line) (v T, held int, err error) {
 		v, checked, err := f.decode(l)
-		// A file of lines with checksums has one behind every line.
+		// If one line of a file has a checksum, all must have one.
 		f.sealed = f.sealed || (checked && err == nil)
 		if f.size == nil || err != nil {
 			return v, len(l.text), err
@@ -125,18 +124,18 @@ func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 	})
 }
 
-// noValue is what a line holds that is no value.
+// noValue marks a line without a value.
 const noValue = -1
 
-// collect reads lines up to the first damaged one, in no more memory than an input may take. decode reads a line and
-// tells how many bytes its value holds beside itself, or noValue.
+// collect reads lines up to the first damaged one, within the memory limit for an input. decode reads a line and
+// returns the bytes that its value uses outside itself, or noValue.
 func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (c content[T], err error) {
 	total, limit := int64(0), memory.Limit()
 	err = scanLines(r, func(l line) error {
 		v, held, err := decode(l)
 		switch {
 		case c.damage != nil:
-			// Only whether something intact comes after it is still of interest.
+			// After damage, only look for intact lines.
 			c.damage.tail = c.damage.tail && err != nil
 		case err != nil:
 			c.damage = &damage{line: l.number, err: err, tail: true}
@@ -157,7 +156,7 @@ func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (
 	return c, err
 }
 
-// errZeros ends the reading at a line that was never written.
+// errZeros stops reading at a line that was never written.
 var errZeros = errors.New("zeros")
 
 var (
@@ -166,7 +165,7 @@ var (
 	errUnsealed = errors.New("the line has no checksum, and rscert wrote one behind every line of this file")
 )
 
-// decode reads one line and tells whether it carried a checksum.
+// decode reads one line and reports whether it had a checksum.
 func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	if l.torn && f.own {
 		return v, false, tornLine(l.text, sealedJSON)
@@ -189,14 +188,13 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	return v, state == checksum.Good, f.valid(v)
 }
 
-// sealedJSON and sealedCSV match whole lines with more behind them.
+// sealedJSON and sealedCSV match whole lines followed by more text.
 var (
 	sealedJSON = regexp.MustCompile(`"crc32c:[0-9a-f]{8}"}.`)
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)
 )
 
-// tornLine tells a last line that was not written to its end from one whose end of
-// line has been changed.
+// tornLine distinguishes a partly written last line from one whose newline was changed.
 func tornLine(text []byte, sealed *regexp.Regexp) error {
 	if sealed.Match(text) {
 		return errChanged
@@ -204,8 +202,8 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 	return errTorn
 }
 
-// intact returns an error for the damage, if there is any. The torn end of a file that
-// is being appended to, or was when the process was killed, is none.
+// intact returns the damage as an error, nil if there is none. A torn end is not damage while a run appends, or after
+// a kill.
 func (c content[T]) intact(path string) error {
 	if c.damage == nil || errors.Is(c.damage.err, errTorn) {
 		return nil
@@ -213,9 +211,9 @@ func (c content[T]) intact(path string) error {
 	return fmt.Errorf("%s:%d: %w", path, c.damage.line, c.damage.err)
 }
 
-// repairable returns an error for damage that is not the end of a killed run.
+// repairable returns an error unless the damage is the end of a killed run.
 func (c content[T]) repairable(path string) error {
-	// A whole line without its checksum is no power cut's doing.
+	// A power cut cannot remove the checksum of a whole line.
 	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
 		return nil
 	}
@@ -224,9 +222,8 @@ func (c content[T]) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has every one of the keys, no key twice, in any
-// case, and nothing that is null: encoding/json would take the last of equal keys,
-// read Index for index, and leave 0 for what is missing.
+// checkKeys checks that a JSON object has all of the keys, no key twice in any case, and no null. encoding/json would
+// take the last of equal keys, read Index for index, and leave 0 for missing ones.
 func checkKeys(text []byte, keys []string) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	t, err := d.Token()
@@ -268,14 +265,14 @@ func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 			return nil, fmt.Errorf("%.40q: %w", key, err)
 		}
 	}
-	_, err := d.Token() // the closing brace
+	_, err := d.Token() // closing brace
 	return found, jsonError(err)
 }
 
-// maxDepth is how deep values may be nested: far deeper than any line of a run is.
+// maxDepth is the deepest accepted nesting, far beyond any line of a run.
 const maxDepth = 100
 
-// skipValue reads a value; null and repeated keys in it are errors.
+// skipValue reads a value; it rejects null and repeated keys.
 func skipValue(d *json.Decoder, depth int) error {
 	t, err := d.Token()
 	switch {
@@ -300,7 +297,7 @@ func skipValue(d *json.Decoder, depth int) error {
 	return nil
 }
 
-// jsonError is an error of encoding/json in one short line.
+// jsonError shortens an error of encoding/json to one line.
 func jsonError(err error) error {
 	switch {
 	case err == nil:
@@ -316,7 +313,7 @@ func jsonError(err error) error {
 	return fmt.Errorf("%s", strings.ToValidUTF8(s, "?"))
 }
 
-// encodeLine is v as a line with its checksum.
+// encodeLine returns v as a line with its checksum.
 func encodeLine(v any) ([]byte, error) {
 	text, err := encode(v, "")
 	if err != nil {
@@ -325,5 +322,5 @@ func encodeLine(v any) ([]byte, error) {
 	return append(checksum.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
 }
 
-// missing reports whether err is that a file is not there.
+// missing reports whether err says that a file does not exist.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -18,10 +18,10 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out, which must be empty or not there, with the examples of all shards: the files of
-// the run that was never split. Progress is told of every example of every file. Until all is on the disk the folder
-// is a hidden one beside out, which another Merge to the same place takes over. Damage that is only found
-// here is a ShardError.
+// Merge writes the run folder out, which must be empty or missing, with the examples of all shards. Its files
+// equal those of an unsplit run. Progress counts every example of every file. Merge works in a hidden folder
+// beside out until everything is on the disk; another Merge to the same place takes this folder over. Damage found
+// only here is a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 	return nil
 }
 
-// checkFree returns ErrExists if there is anything at out but an empty folder.
+// checkFree returns ErrExists unless out is missing or an empty folder.
 func checkFree(out string) error {
 	entries, err := os.ReadDir(out)
 	switch {
@@ -64,7 +64,7 @@ func checkFree(out string) error {
 	return fmt.Errorf("%s: %w", out, ErrExists)
 }
 
-// merging is a merge under way, in dir.
+// merging is a merge in progress, in dir.
 type merging struct {
 	*Shards
 	ctx      context.Context
@@ -97,7 +97,7 @@ func (m merging) write() error {
 	return m.run.write(m.dir)
 }
 
-// clear removes what an interrupted merge has left.
+// clear removes the remains of an interrupted merge.
 func (m merging) clear() error {
 	entries, err := os.ReadDir(m.dir)
 	for _, e := range entries {
@@ -108,7 +108,7 @@ func (m merging) clear() error {
 	return err
 }
 
-// rename gives the whole folder its name.
+// rename gives the finished folder its name.
 func (m merging) rename(out string) error {
 	if err := durable.SyncFolder(m.dir); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (m merging) rename(out string) error {
 	if err := m.ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.Remove(out); err != nil && !missing(err) { // an empty folder; nothing else goes
+	if err := os.Remove(out); err != nil && !missing(err) { // removes an empty folder only
 		return err
 	}
 	if err := os.Rename(m.dir, out); err != nil {
@@ -127,25 +127,10 @@ func (m merging) rename(out string) error {
 
 // joinLines writes the file of this name: of each example of the run its lines, one behind the other.
 func (m merging) joinLines(name string, lines func(p shardFolder, example int) int, convert func([]byte) ([]byte, error)) (err error) {
-	sources := make([]*lineSource, len(m.parts))
-	defer func() {
-		for _, s := range sources {
-			if s != nil {
-				_ = s.file.Close()
-			}
-		}
-	}()
-	var header []byte
-	for i, p := range m.parts {
-		if sources[i], err = openLines(filepath.Join(p.dir, name)); err != nil {
-			return err
-		}
-		if name == BoundsFile {
-			header, err = sources[i].next()
-		}
-		if err != nil {
-			return m.damaged(i, err)
-		}
+	sources, header, err := m.openSources(name)
+	defer closeSources(sources)
+	if err != nil {
+		return err
 	}
 	file, err := os.OpenFile(filepath.Join(m.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -154,7 +139,7 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 	defer func() { err = errors.Join(err, file.Close()) }()
 	to := bufio.NewWriterSize(file, 1<<16)
 	if header != nil {
-		_, _ = to.Write(append(header, '\n')) // Flush returns its error
+		_, _ = to.Write(append(header, '\n')) // Flush returns the error
 	}
 	next := make([]int, len(m.parts)) // examples of each part
 	for _, t := range m.turns {
@@ -177,12 +162,37 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 	return errors.Join(to.Flush(), file.Sync())
 }
 
-// damaged says that a shard has changed since it was opened.
+// openSources opens the parts' files of this name, and reads the header if they have one. The caller closes the sources,
+// also after an error.
+func (m merging) openSources(name string) (sources []*lineSource, header []byte, err error) {
+	for i, p := range m.parts {
+		source, err := openLines(filepath.Join(p.dir, name))
+		if err != nil {
+			return sources, nil, err
+		}
+		sources = append(sources, source)
+		if name != BoundsFile {
+			continue
+		}
+		if header, err = source.next(); err != nil {
+			return sources, nil, m.damaged(i, err)
+		}
+	}
+	return sources, header, nil
+}
+
+func closeSources(sources []*lineSource) {
+	for _, s := range sources {
+		_ = s.file.Close()
+	}
+}
+
+// damaged returns the error of a shard that changed after it was opened.
 func (m merging) damaged(i int, err error) error {
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
-// lineSource reads the lines of a file one by one, with little memory: there may be a thousand shards.
+// lineSource reads a file line by line in little memory, because there may be a thousand shards.
 type lineSource struct {
 	file   *os.File
 	br     *bufio.Reader
@@ -198,7 +208,7 @@ func openLines(path string) (*lineSource, error) {
 	return &lineSource{file: f, br: bufio.NewReaderSize(f, 1<<14)}, nil
 }
 
-// next returns the next line that is not blank, without its end; it is the caller's until the next call.
+// next returns the next line that is not blank, without its newline. The line is valid until the next call.
 func (s *lineSource) next() ([]byte, error) {
 	for {
 		s.number++
@@ -214,7 +224,7 @@ func (s *lineSource) next() ([]byte, error) {
 	}
 }
 
-// copyJSON returns a line as it is, if it is as it was written.
+// copyJSON returns a line unchanged, or an error if its checksum does not match.
 func copyJSON(line []byte) ([]byte, error) {
 	if _, state := checksum.VerifyJSON(line); state != checksum.Good {
 		return nil, errChanged
@@ -222,7 +232,7 @@ func copyJSON(line []byte) ([]byte, error) {
 	return line, nil
 }
 
-// copyRow returns a row of bounds.csv with the number of examples of the merged run.
+// copyRow returns a row of bounds.csv with the merged run's number of examples.
 func (m merging) copyRow(row []byte) ([]byte, error) {
 	for _, header := range []string{boundsHeader, certifiedHeader} {
 		text, state := checksum.VerifyCSV([]byte(header), row)
@@ -236,19 +246,19 @@ func (m merging) copyRow(row []byte) ([]byte, error) {
 	return nil, errChanged
 }
 
-// joinScores writes scores.npz, a shard after the other: every sample has its place in the file from the start.
+// joinScores writes scores.npz shard by shard. Each sample has a fixed place in the file.
 func (m merging) joinScores() error {
 	w, err := scorefile.Create(filepath.Join(m.dir, ScoresFile), m.run.scoreShape())
 	if err != nil {
 		return err
 	}
-	places := make([][]int, len(m.parts)) // of the examples of each part in the run
+	places := make([][]int, len(m.parts)) // index in the run of each part's examples
 	for place, t := range m.turns {
 		places[t.part] = append(places[t.part], place)
 	}
 	for i, p := range m.parts {
 		if err := m.copyScores(p, places[i], w); err != nil {
-			var failed *fs.PathError // of the new file; what is read is damaged in other ways
+			var failed *fs.PathError // an error of the new file; errors of reading have other types
 			if !errors.As(err, &failed) && m.ctx.Err() == nil {
 				err = m.damaged(i, err)
 			}
@@ -258,7 +268,7 @@ func (m merging) joinScores() error {
 	return w.Finish()
 }
 
-// copyScores writes a shard's scores to their places.
+// copyScores copies a shard's scores to their places.
 func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (err error) {
 	e := Evidence{Path: p.dir, Run: &p.run, dir: p.dir}
 	r, err := e.Scores()
@@ -293,7 +303,7 @@ func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (e
 		}
 		m.progress(1)
 	}
-	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // the last example's checksum, and the file's
+	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // checks the last example's checksum, and the file's
 		return nil
 	}
 	return err

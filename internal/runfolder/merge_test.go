@@ -37,10 +37,10 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf is what rounding takes off the radii of an example of sample.
+// quantisationOf is the loss of radius from rounding in an example of sample.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
-// sample makes up what the run finds of an example: a function of its index, as the noise is.
+// sample invents the run's results for an example: a function of its index, like the noise.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
@@ -71,7 +71,7 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, but for the examples of the last turns.
+// sampleShard samples a shard of the run, except for the examples of the last turns.
 func sampleShard(t *testing.T, run Run, shard Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard
@@ -107,7 +107,7 @@ func shardsOf(t *testing.T, run Run, k int) (dirs []string) {
 	return dirs
 }
 
-// merge merges into a new folder; no error but of the shards is expected.
+// merge merges into a new folder; only errors about shards are expected.
 func merge(t *testing.T, dirs []string) (out string, err error) {
 	t.Helper()
 	s, err := OpenShards(dirs)
@@ -119,7 +119,7 @@ func merge(t *testing.T, dirs []string) (out string, err error) {
 	return out, s.Merge(t.Context(), out, func(int64) {})
 }
 
-// allFiles are the files of a folder but for run.json and the lock.
+// allFiles returns the files of a folder except run.json and the lock.
 func allFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -140,7 +140,7 @@ func allFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// checkWhole compares a merged folder with that of the run that was never split, and resumes it.
+// checkWhole compares a merged folder with the folder of an unsplit run, and resumes it.
 func checkWhole(t *testing.T, out, whole string, run Run) {
 	t.Helper()
 	got, want := allFiles(t, out), allFiles(t, whole)
@@ -210,7 +210,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeGaps merges what there is, and later the rest.
+// TestMergeGaps merges some shards, and later the rest.
 func TestMergeGaps(t *testing.T) {
 	whole := sampleShard(t, splitRun, Whole, 0)
 	dirs := shardsOf(t, splitRun, 7)
@@ -358,7 +358,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes every parameter, and whatever else results depend on, of one shard.
+// TestMergeMismatch changes each parameter, and each other condition of results, of one shard.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {
@@ -431,7 +431,7 @@ func changeValue(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestMergeUnfinished merges no shard that lacks anything, and names the shard.
+// TestMergeUnfinished rejects incomplete shards and names them.
 func TestMergeUnfinished(t *testing.T) {
 	first := sampleShard(t, splitRun, Shard{0, 2}, 0)
 	refuses := func(what, dir string) {
@@ -472,7 +472,7 @@ func TestMergeUnfinished(t *testing.T) {
 	}
 }
 
-// TestMergeDamage flips bits of a shard: it is refused, or the result is what it was.
+// TestMergeDamage flips bits of a shard: the merge rejects it, or its result is unchanged.
 func TestMergeDamage(t *testing.T) {
 	first, second := sampleShard(t, splitRun, Shard{0, 2}, 0), sampleShard(t, splitRun, Shard{1, 2}, 0)
 	whole := allFiles(t, sampleShard(t, splitRun, Whole, 0))
@@ -508,8 +508,8 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeInterrupted ends a merge at every step, by a cancelled context and by what a kill would leave: nothing has
-// the run's name, and another merge makes it whole.
+// TestMergeInterrupted ends a merge at every step, by a cancelled context and with the remains of a kill: no folder
+// has the run's name, and another merge completes it.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))
@@ -601,7 +601,7 @@ func TestMergeOut(t *testing.T) {
 	}
 }
 
-// Rows of either header get the number of examples of the merged run, in its own place.
+// Rows with either header get the merged run's number of examples, in the right column.
 func TestCopyRow(t *testing.T) {
 	m := merging{Shards: &Shards{run: Run{Data: Data{Selected: 17}}}}
 	for header, tails := range map[string][2]string{boundsHeader: {",4,0,0.001", ",17,0,0.001"}, certifiedHeader: {",4", ",17"}} {
@@ -616,8 +616,8 @@ func TestCopyRow(t *testing.T) {
 	}
 }
 
-// The scores of each example come with what rounding takes off its radii: without it, radii from scores of data that are
-// on no lattice are too large.
+// Scores carry each example's loss of radius from rounding: without it, radii from scores of data on no lattice are
+// too large.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
 	e, err := Find(sampleShard(t, splitRun, Whole, 0))
 	if err != nil {

@@ -5,34 +5,34 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Method is the way a run certifies the class of an example: from its votes or from
-// its scores. The zero value leaves the choice to the evidence there is.
+// Method is the method by which a run certifies classes, from votes or from scores. The zero value lets the evidence
+// decide.
 type Method struct {
 	votes  certify.VoteMethod
 	scores certify.MeanBound
 }
 
-// ByVotes certifies from votes.
+// ByVotes returns a method that certifies from votes.
 func ByVotes(m certify.VoteMethod) Method { return Method{votes: m} }
 
-// ByScores certifies from scores.
+// ByScores returns a method that certifies from scores.
 func ByScores(b certify.MeanBound) Method { return Method{scores: b} }
 
-// Given reports whether m is a method at all.
+// Given reports whether m is not the zero value.
 func (m Method) Given() bool { return m != Method{} }
 
-// Votes is the method for votes, if m is one.
+// Votes returns the vote method, and false if m is not one.
 func (m Method) Votes() (certify.VoteMethod, bool) { return m.votes, m.votes != "" }
 
-// Scores is the bound of scores, if m is one.
+// Scores returns the bound on mean scores, and false if m is not one.
 func (m Method) Scores() (certify.MeanBound, bool) { return m.scores, m.scores != "" }
 
 func (m Method) String() string { return string(m.votes) + string(m.scores) }
 
-// MarshalText writes the method's name, nothing for the zero value.
+// MarshalText returns the method's name; empty for the zero value.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Methods are all methods: first those from votes, then those from scores.
+// Methods lists all methods, first those from votes, then those from scores.
 func Methods() choice.List[Method] {
 	var all []Method
 	what := map[Method]string{}

@@ -6,51 +6,49 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// NoiseKind says in what arithmetic the noise is added.
+// NoiseKind is the arithmetic in which noise is added.
 type NoiseKind string
 
 const (
-	// Lattice draws integers and adds them to the integers of the data: what is certified
-	// is what was run.
+	// Lattice draws integers and adds them to the integers of the data. Certificates hold exactly for the computed
+	// classifier.
 	Lattice NoiseKind = "lattice"
-	// Float rounds x + σε to float32, for comparison: its certificates are idealised.
+	// Float rounds x + σε to float32, for comparison; its certificates hold for idealised noise.
 	Float NoiseKind = "float"
 )
 
-// NoiseKinds are all there are. Format 1 does not say which.
+// NoiseKinds lists all kinds. Format 1 does not record the kind.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
 	return map[NoiseKind]string{Lattice: "what is certified is what is run", Float: "idealised, for comparison"}[k]
 })
 
 func (k NoiseKind) String() string { return string(k) }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
 // UnmarshalText reads "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// Noise is what the noise of a run was, beside its law, its scale σ and the seed.
+// Noise describes the noise of a run, besides its law, scale σ and seed.
 type Noise struct {
-	// Distribution names the table with its parameters; empty for noise in floats.
+	// Distribution names the table and its parameters; empty for noise in floats.
 	Distribution string `json:"distribution"`
 	Step         string `json:"step"` // g of the lattice, a fraction
 	// Table is the SHA-256 of the alias table, Entries its size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds what finite words cost: no mass is above 1 + Eta times its ideal.
+	// Eta bounds the effect of finite words: no mass is above 1 + Eta times its ideal.
 	Eta float64 `json:"eta"`
-	// Inputs says on which lattice the data are.
+	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
-	// Quantised inputs are on no lattice: clamping them to [Low, High] and rounding them
-	// is part of the classifier.
+	// Quantised inputs lie on no lattice: clamping them to [Low, High] and rounding them is part of the classifier.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
 }
 
-// arithmetic says for which noise the run's certificates hold. Format 1 had noise in
-// floats alone.
+// arithmetic returns the noise for which the run's certificates hold. Format 1 had only noise in floats.
 func (r Run) arithmetic() certify.Arithmetic {
 	if r.sealed() && r.Parameters.Noise == Lattice {
 		return certify.Exact
@@ -58,7 +56,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 	return certify.Idealised
 }
 
-// draws is the most words that an example of the run can have taken.
+// draws returns the largest possible number of words for an example of the run.
 func (r Run) draws() int64 {
 	d := int64(1)
 	for _, n := range r.Data.Shape {
@@ -67,8 +65,7 @@ func (r Run) draws() int64 {
 	return (r.Parameters.N0 + r.Parameters.N) * d
 }
 
-// Target is what the run certifies of each example at alpha: with what finite words leave
-// of it.
+// Target returns the target of each example at alpha, less the part that finite words use.
 func (r Run) Target(alpha float64) certify.Target {
 	p := r.Parameters
 	t := certify.Target{

@@ -15,9 +15,9 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Parameters are the flags of certify that determine the results, by their names.
+// Parameters are the flags of certify that determine the results, by flag name.
 type Parameters struct {
-	Law             law.Name                 `json:"law,omitempty"` // of the noise; absent: the Gaussian
+	Law             law.Name                 `json:"law,omitempty"` // law of the noise; absent: Gaussian
 	Sigma           float64                  `json:"sigma"`
 	N               int64                    `json:"n"`
 	N0              int64                    `json:"n0"`
@@ -29,17 +29,17 @@ type Parameters struct {
 	Stop            certify.StopRule         `json:"stop"`      // empty = all n samples
 	Scores          bool                     `json:"scores"`
 	SaveScores      bool                     `json:"save-scores"`
-	Combine         certify.Combine          `json:"combine"` // of scores
+	Combine         certify.Combine          `json:"combine"` // for scores
 	ConfidenceRadii []float64                `json:"confidence-radii"`
-	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on the confidence
-	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // of the means in them
-	Band            certify.Band             `json:"band"`             // of the distribution in them
+	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on confidence
+	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in them
+	Band            certify.Band             `json:"band"`             // band for the distribution in them
 	Temperature     float64                  `json:"temperature"`
-	Outputs         onnx.OutputKind          `json:"outputs"`       // logits, probabilities; as told apart
-	ScoresOutput    string                   `json:"scores-output"` // empty = the only one
+	Outputs         onnx.OutputKind          `json:"outputs"`       // logits or probabilities, as detected
+	ScoresOutput    string                   `json:"scores-output"` // empty = the only output
 	Precision       onnx.Precision           `json:"precision"`
-	PreferNHWC      bool                     `json:"prefer-nhwc,omitempty"` // of CUDA
-	ConvSearch      onnx.ConvSearch          `json:"conv-search,omitzero"`  // of CUDA
+	PreferNHWC      bool                     `json:"prefer-nhwc,omitempty"` // for CUDA
+	ConvSearch      onnx.ConvSearch          `json:"conv-search,omitzero"`  // for CUDA
 	Layout          onnx.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`
@@ -47,10 +47,10 @@ type Parameters struct {
 	Seed            uint64                   `json:"seed"`
 	Skip            int                      `json:"skip"`
 	Max             int                      `json:"max"`
-	Select          Selection                `json:"select,omitzero"` // of Max
+	Select          Selection                `json:"select,omitzero"` // how Max selects
 	Shard           Shard                    `json:"shard"`
 
-	// Of the denoiser in front of the model; absent without one.
+	// Settings of the denoiser before the model; absent without one.
 	DenoiserKind      onnx.DenoiserKind `json:"denoiser-kind,omitempty"`
 	DenoiserRange     []float64         `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string            `json:"diffusion-schedule,omitempty"`
@@ -62,13 +62,13 @@ func (p Parameters) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence}.TangentSamples(p.N0, p.N)
 }
 
-// ParameterDifference is a parameter that two runs do not share.
+// ParameterDifference is a parameter in which two runs differ.
 type ParameterDifference struct {
 	Name          param.Name
 	First, Second any
 }
 
-// Differences are the parameters in which p and other differ, in the order of run.json.
+// Differences returns the parameters in which p and other differ, in the order of run.json.
 func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
 	first, second := reflect.ValueOf(p), reflect.ValueOf(other)
 	for i := range first.NumField() {
@@ -82,15 +82,16 @@ func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
 	return diff
 }
 
-// Selection is which examples Max takes.
+// Selection chooses the examples that Max takes.
 type Selection uint8
 
+// The ways to select examples.
 const (
 	First  Selection = iota // the first ones
-	Spread                  // one of each of Max parts of the dataset, so some of all classes where these stand one after the other
+	Spread                  // one of each of Max parts of the dataset, which covers the classes of a sorted dataset
 )
 
-// Selections are all of them.
+// Selections lists all selections.
 var Selections = choice.Of("selection", First, Spread)
 
 func (s Selection) String() string {
@@ -100,16 +101,16 @@ func (s Selection) String() string {
 	return "first"
 }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name.
 func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
-// Shard is part I of K of a run: the examples whose turn is I modulo K.
+// Shard is part I of K of a run: of the run's examples in order, those with number I modulo K.
 type Shard struct{ I, K int }
 
-// Whole is the shard that is the whole run.
+// Whole is the shard that covers the whole run.
 var Whole = Shard{0, 1}
 
 // UnmarshalText reads i/k with 0 ≤ i < k.
@@ -124,7 +125,7 @@ func (s *Shard) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes i/k.
+// MarshalText returns i/k.
 func (s Shard) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
@@ -132,14 +133,13 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
 // compare orders shards.
 func (s Shard) compare(t Shard) int { return cmp.Or(s.I-t.I, s.K-t.K) }
 
-// Positions are the positions in a dataset of so many examples of those that are
-// certified, ascending.
+// Positions returns the positions, ascending, of the examples to certify in a dataset of the given size.
 func (p Parameters) Positions(examples int) []int {
 	if examples < 1 || p.Skip < 1 || p.Shard.K < 1 {
-		return nil // a folder of the first format need not say
+		return nil // the first format may omit it
 	}
 	var positions []int
-	candidates := (examples-1)/p.Skip + 1 // every Skip-th
+	candidates := (examples-1)/p.Skip + 1 // every Skip-th example
 	turns := candidates
 	if p.Max > 0 {
 		turns = min(turns, p.Max)
@@ -154,11 +154,11 @@ func (p Parameters) Positions(examples int) []int {
 	return positions
 }
 
-// spread is the candidate of a turn: a fixed pseudo-random one of the turn's part of all, ⌊turn·candidates/turns⌋ up to
-// the next one's. Equal steps would take what recurs in the order of files, as the first image of every class.
+// spread returns the candidate of a turn: a fixed pseudo-random one from ⌊turn·candidates/turns⌋ up to the next
+// turn's. Equal steps would pick up patterns in the order of files, such as the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
-	// splitmix64 (Steele, Lea and Flood 2014), of the turn.
+	// splitmix64 (Steele, Lea and Flood 2014) of the turn.
 	z := uint64(turn+1) * 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -166,7 +166,7 @@ func spread(turn, turns, candidates int) int {
 	return begin + int(offset)
 }
 
-// part is ⌊turn·candidates/turns⌋.
+// part returns ⌊turn·candidates/turns⌋.
 func part(turn, turns, candidates int) int {
 	high, low := bits.Mul64(uint64(turn), uint64(candidates))
 	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so it is at most candidates

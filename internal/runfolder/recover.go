@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// The keys that every line must have.
+// Keys required in every line.
 var (
 	votesKeys       = []string{"index", "label", "n", "counts"}
 	certificateKeys = []string{"index", "label", "prediction", "correct", "radius", "margin", "method", "alpha", "sigma", "n", "sound"}
@@ -38,8 +38,8 @@ func (r Run) readOwnVotes(path string) (content[votesLine], error) {
 	return c, nil
 }
 
-// checkVotes checks that votes are those of the run's next example. Runs of the first
-// format may lack what it did not record.
+// checkVotes checks that votes belong to the run's next example. Runs of the first format may lack fields that it did
+// not record.
 func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	p := r.Parameters
 	if v.Stop != p.Stop {
@@ -84,15 +84,15 @@ func (r Run) readOwnCertificates(path string) (content[certify.Certificate], err
 	return c, err
 }
 
-// DamageError says that what a folder holds is not what its run wrote. Its files could be read: a disk that fails is no
-// such error.
+// DamageError says that a folder's contents are not as its run wrote them. The files could be read: a failing disk
+// gives another error.
 type DamageError struct{ err error }
 
 func (e *DamageError) Error() string { return e.err.Error() }
 
 func (e *DamageError) Unwrap() error { return e.err }
 
-// damaged makes an error in what was read a DamageError.
+// damaged wraps a data error as a DamageError.
 func damaged(err error) error {
 	var failed *fs.PathError
 	var renaming *os.LinkError
@@ -102,15 +102,14 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// left is what the files of an interrupted run hold.
+// left is the contents of an interrupted run's files.
 type left struct {
 	votes  content[votesLine]
 	certs  content[certify.Certificate]
 	bounds ownBounds
 }
 
-// readLeft reads the files, up to where a kill or a power cut damaged them. Damage of
-// another kind is an error.
+// readLeft reads the files up to the damage from a kill or a power cut. Other damage is an error.
 func (f *Folder) readLeft() (l left, err error) {
 	path := f.path(VotesFile)
 	if l.votes, err = f.run.readOwnVotes(path); err == nil {
@@ -139,8 +138,7 @@ func (f *Folder) readLeft() (l left, err error) {
 	return l, err
 }
 
-// common is the number of examples with votes and a certificate, which must be of the
-// same examples.
+// common returns the number of examples with both votes and a certificate. These must belong to the same examples.
 func (l left) common(path string) (int, error) {
 	n := min(len(l.votes.values), len(l.certs.values))
 	for i := range n {
@@ -152,15 +150,14 @@ func (l left) common(path string) (int, error) {
 	return n, nil
 }
 
-// recover finds the examples of which every file has all, and cuts the files back to
-// them: the rest was being written when the run was interrupted, or had not reached the
-// disk when the power went.
+// recover finds the examples that are complete in every file and cuts the files back to them. The rest was being
+// written at the interruption, or had not reached the disk.
 func (f *Folder) recover() error {
 	l, err := f.readLeft()
 	if err != nil {
 		return damaged(err)
 	}
-	if l.bounds.header == certifiedHeader { // what is appended has other columns: begun anew
+	if l.bounds.header == certifiedHeader { // appended rows have other columns: start again
 		l.bounds = ownBounds{header: boundsHeader}
 	}
 	n, err := l.common(f.path(CertificatesFile))
@@ -187,8 +184,8 @@ func (f *Folder) recover() error {
 	return f.open(s)
 }
 
-// recoverScores returns how many of the examples have their scores as they were
-// written, and opens the scores for writing unless there is nothing left to write.
+// recoverScores returns the number of examples with unchanged scores. It opens the scores for writing if any are
+// missing.
 func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
@@ -211,7 +208,7 @@ func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	return len(votes), nil
 }
 
-// checkScores reads a finished file of scores and compares it with the votes' checksums.
+// checkScores compares a finished file of scores with the votes' checksums.
 func checkScores(path string, votes []votesLine) error {
 	r, err := scorefile.Open(path)
 	if err != nil {

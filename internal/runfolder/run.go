@@ -1,13 +1,13 @@
-// Package runfolder reads and writes run folders: what a certification run
-// found and enough to repeat it.
+// Package runfolder reads and writes run folders, which hold the results of a certification run and everything needed
+// to repeat it.
 //
-//	run.json            what was run; written first
+//	run.json            model, data and parameters; written first
 //	votes.jsonl         a line an example: class votes
-//	certificates.jsonl  a line an example: what is certified
+//	certificates.jsonl  a line an example: certificate
 //	bounds.csv          with confidence radii: a row an example and radius
 //
-// A folder is only ever appended to. A run killed at any moment resumes where
-// it stopped and ends with the same bytes as one that was never killed.
+// Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
+// one that was never killed.
 package runfolder
 
 import (
@@ -28,8 +28,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Schema is the version of the folder's format that this package writes.
-// Folders of a newer version are refused; fields are only ever added.
+// Schema is the format version that this package writes. It refuses newer versions; fields are only ever added.
 const Schema = 2
 
 // Names of the files in a run folder.
@@ -41,7 +40,7 @@ const (
 	ScoresFile       = "scores.npz"
 )
 
-// Run is run.json: everything needed to repeat a run.
+// Run is the content of run.json: everything needed to repeat a run.
 type Run struct {
 	Schema     int        `json:"schema"`
 	Version    string     `json:"rscert"` // version of the program
@@ -50,7 +49,7 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is Parameters.TangentSamples: what no parameter says by itself.
+	// TangentSamples is Parameters.TangentSamples, recorded because no parameter states it.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -61,23 +60,23 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
-	// Changes are the edits of the model's graph that are part of the classifier, a line each.
+	// Changes are the graph edits that are part of the classifier, a line each.
 	Changes []string `json:"changes,omitempty"`
-	// Denoiser stands in front of the model: the classifier is the pair.
+	// Denoiser is the model before this one: the classifier is the pair.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
 }
 
-// Denoiser identifies the ONNX model in front of the classifier. How the two work together is in the parameters.
+// Denoiser identifies the ONNX model before the classifier. The parameters say how they are combined.
 type Denoiser struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
-	// Of a diffusion model: its timestep, of so many, and ᾱ there.
+	// For a diffusion model: the timestep used, the number of timesteps, and ᾱ at the one used.
 	Timestep  int     `json:"timestep,omitempty"`
 	Timesteps int     `json:"timesteps,omitempty"`
 	AlphaBar  float64 `json:"alpha_bar,omitempty"`
 }
 
-// String is the denoiser's file, and what a diffusion model is run at.
+// String returns the denoiser's file and, for a diffusion model, the timestep.
 func (d *Denoiser) String() string {
 	if d.Timesteps == 0 {
 		return d.File
@@ -85,7 +84,7 @@ func (d *Denoiser) String() string {
 	return fmt.Sprintf("%s at timestep %d of %d, ᾱ = %.6g", d.File, d.Timestep, d.Timesteps, d.AlphaBar)
 }
 
-// sum is the SHA-256 of a denoiser; "": there is none.
+// sum returns the SHA-256 of the denoiser, "" without one.
 func (d *Denoiser) sum() string {
 	if d == nil {
 		return ""
@@ -100,7 +99,7 @@ func (d *Denoiser) describe() string {
 	return fileWithSum(d.File, d.SHA256)
 }
 
-// step is what a denoiser's timestep is.
+// step describes the denoiser's timestep.
 func (d *Denoiser) step() string {
 	if d == nil || d.Timesteps == 0 {
 		return "none"
@@ -115,17 +114,17 @@ type Data struct {
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
 	Examples int    `json:"examples"` // in the dataset
-	Selected int    `json:"selected"` // of them in the run, by skip, max, select and shard
-	// Shards are those that the run is merged of, where others are missing: only their examples are there.
+	Selected int    `json:"selected"` // examples in the run, after skip, max, select and shard
+	// Shards lists the merged shards if others are missing: only their examples are present.
 	Shards []Shard `json:"shards,omitempty"`
 
-	Options          dataset.Options `json:"options,omitzero"`             // how the data were read
-	Note             string          `json:"note,omitempty"`               // what was decided in reading
-	ClassNames       string          `json:"class-names,omitempty"`        // where the names of the classes are from
-	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of that file
+	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
+	Note             string          `json:"note,omitempty"`               // choices made while reading
+	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of this source file
 }
 
-// Reading says how the data were read, but for where files are.
+// Reading describes how the data were read, without paths.
 func (d Data) Reading() string {
 	o := d.Options
 	o.Labels, o.ClassNames = "", ""
@@ -136,38 +135,39 @@ func (d Data) Reading() string {
 	return string(text)
 }
 
-// Runtime is what the model ran on. Threads and Batch do not change votes; Call may change the last bits of scores.
+// Runtime describes the software and hardware of a run. Threads and Batch do not change votes; Call may change the
+// last bits of scores.
 type Runtime struct {
 	Library  string `json:"library"` // ONNX Runtime's version
 	Provider string `json:"provider"`
 	Device   string `json:"device"`
 	Batch    int    `json:"batch"`
 	Threads  int    `json:"threads"`
-	// Call is the number of samples of one call of ONNX Runtime, and Options the
-	// provider's.
+	// Call is the number of samples in one call of ONNX Runtime; Options are the provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
-	// Independence says why no input's answer depends on the inputs beside it: "proved" or "one input a call". It is
-	// missing in runs of rscert 0.1 before the proof, whose answers may depend on the batch.
+	// Independence says why no output depends on other inputs: "proved" or "one input a call". Runs of rscert 0.1
+	// before the proof lack it; their outputs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
-	// Resumed says where the run went on on GPUs of another kind.
+	// Resumed lists the changes to other kinds of GPUs.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// NoiseOn says where noise was made and votes counted when the run was begun: on the host or the device. It does
-	// not change votes; of runs with scores, whose last bits it may change, it is a condition (Differences).
+	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or the device. It does not
+	// change votes, but it may change the last bits of scores; so it is a condition of runs with scores
+	// (Differences).
 	NoiseOn string `json:"noise_on,omitempty"`
-	// Shards are what the shards of a merged run ran on.
+	// Shards are the runtimes of a merged run's shards.
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption is what a resumed run went on on, after so many examples.
+// Resumption records the hardware used after a resume, and the number of examples before it.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
 }
 
-// now is what the run ran on last.
+// now returns the latest runtime.
 func (r Runtime) now() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime
@@ -175,10 +175,10 @@ func (r Runtime) now() Runtime {
 	return r
 }
 
-// kinds are the names of the GPUs, each once. How many of a kind there are changes no result.
+// kinds returns the names of the GPUs, each once. The number of GPUs of a kind changes no result.
 func (r Runtime) kinds() []string { return slices.Compact(slices.Sorted(slices.Values(r.GPUs))) }
 
-// Kinds are the names of all GPUs that the run was on, each once: when it was begun, where it went on, in all shards.
+// Kinds returns the names of all GPUs of the run, each once: at its start, after resumes, and in all shards.
 func (r Runtime) Kinds() []string {
 	all := r.kinds()
 	for _, on := range r.Resumed {
@@ -191,7 +191,7 @@ func (r Runtime) Kinds() []string {
 	return slices.Compact(all)
 }
 
-// ShardRuntime is what a shard ran on.
+// ShardRuntime is the runtime of a shard.
 type ShardRuntime struct {
 	Shard Shard `json:"shard"`
 	Runtime
@@ -211,7 +211,7 @@ func Read(dir string) (Run, error) {
 	return r, nil
 }
 
-// readWhole reads a file that is no longer than a line may be.
+// readWhole reads a file of at most maxLine bytes.
 func readWhole(path string) ([]byte, error) {
 	f, err := openFile(path)
 	if err != nil {
@@ -225,7 +225,7 @@ func readWhole(path string) ([]byte, error) {
 	return data, err
 }
 
-// decodeRun reads run.json. The version comes first: a newer one may differ in all else.
+// decodeRun reads run.json. It checks the version first, because a newer one may differ in everything else.
 func decodeRun(data []byte) (r Run, err error) {
 	var version struct {
 		Schema  int    `json:"schema"`
@@ -253,12 +253,12 @@ func decodeRun(data []byte) (r Run, err error) {
 	return r, r.validate()
 }
 
-// FormatError says that a run.json is in no format that this package reads.
+// FormatError means that this package cannot read the format of a run.json.
 type FormatError struct{ error }
 
 func (e *FormatError) Unwrap() error { return e.error }
 
-// dropEmpty takes out parameters that are "": format 1 wrote those that play no part so.
+// dropEmpty removes parameters that are "": format 1 wrote unused ones this way.
 func dropEmpty(data []byte) []byte {
 	var doc, parameters map[string]json.RawMessage
 	if json.Unmarshal(data, &doc) != nil || json.Unmarshal(doc["parameters"], &parameters) != nil {
@@ -270,7 +270,7 @@ func dropEmpty(data []byte) []byte {
 	return data
 }
 
-// validate checks what else would fail later, or not at all.
+// validate checks fields whose faults would otherwise surface late or never.
 func (r Run) validate() error {
 	p := r.Parameters
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
@@ -282,7 +282,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions are the positions in the dataset of the examples that the run has when it is finished, ascending.
+// positions returns the positions in the dataset of the finished run's examples, ascending.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {
@@ -296,42 +296,47 @@ func (r Run) positions() []int {
 	return all
 }
 
-// MismatchError says what differs between a run folder and the run that wants
-// to resume it.
+// MismatchError says how a run folder differs from the run that is to resume it.
 type MismatchError struct {
 	Dir         string
-	Differences []string
-	gaps        bool // the folder is merged, with gaps
+	Differences []param.Text
+	gaps        bool // the folder is a merge with missing shards
 }
 
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("cannot resume %s: %s", e.Dir, strings.Join(e.Differences, "; "))
+func (e *MismatchError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with the parameters spelled.
+func (e *MismatchError) Spell(s param.Spelling) string {
+	all := make([]string, len(e.Differences))
+	for i, d := range e.Differences {
+		all[i] = d.Spell(s)
+	}
+	return fmt.Sprintf("cannot resume %s: %s", e.Dir, strings.Join(all, "; "))
 }
 
-// Hint says what to do.
+// Hint returns advice for the user.
 func (e *MismatchError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint is Hint with the parameters spelled.
 func (e *MismatchError) SpellHint(s param.Spelling) string {
 	if e.gaps {
 		return "sample the shards that are missing, then merge all of them"
 	}
-	return "resume with what the folder was begun with, or choose another " + s(param.Out)
+	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless a run with now would give the same
-// results as the one that began the folder.
+// compatible returns a MismatchError unless now would give the same results as the run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
-	var diff []string
+	var diff []param.Text
 	for _, d := range r.Differences(now) {
-		diff = append(diff, fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second))
+		diff = append(diff, param.Textf("%s was %s, now %s", d.What, d.First, d.Second))
 	}
 	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
-		diff = append(diff, fmt.Sprintf("the samples a call (--batch), on which the last bits of scores may depend, were %d, now %d", a, b))
+		diff = append(diff, param.Textf("the samples a call (%s), on which the last bits of scores may depend, were %d, now %d", param.Batch, a, b))
 	}
 	gaps := len(r.Data.Shards) > 0
 	if gaps {
-		diff = append(diff, "it is merged, and examples between its own are missing")
+		diff = append(diff, param.Textf("it is a merge with missing shards"))
 	}
 	if len(diff) == 0 {
 		return nil
@@ -339,7 +344,7 @@ func (r Run) compatible(dir string, now Run) error {
 	return &MismatchError{dir, diff, gaps}
 }
 
-// Difference is a condition that two runs do not share.
+// Difference is a condition in which two runs differ.
 type Difference struct {
 	What   string `json:"what"`
 	First  string `json:"first"`
@@ -347,19 +352,20 @@ type Difference struct {
 	Of     Aspect `json:"-"`
 }
 
-// Aspect is what of a run a condition is of.
+// Aspect is the kind of a condition.
 type Aspect int
 
+// The kinds of conditions.
 const (
-	OfResults     Aspect = iota // what the results are about
-	OfExtent                    // which examples are sampled, and what is kept of them
-	OfComputation               // by what, and in which precision, the same numbers are computed
+	OfResults     Aspect = iota // the subject of the results
+	OfExtent                    // the choice of examples, and the results kept
+	OfComputation               // the software, hardware and precision that compute the same numbers
 )
 
-// NoiseOnFlag is what a Difference is of where the noise of two runs with scores was made in different places.
-const NoiseOnFlag = "--noise-on"
+// NoiseOnFlag is the What of a Difference in the place where noise is made, spelled as compare --json always has.
+const NoiseOnFlag = "--" + string(param.NoiseOn)
 
-// aspect is that of a parameter.
+// aspect returns the kind of a parameter.
 func aspect(name param.Name) Aspect {
 	switch name {
 	case "skip", "max", "select", "shard", "save-scores":
@@ -370,7 +376,7 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences are the conditions on which results depend and that r and other do not share.
+// Differences returns the conditions in which r and other differ and on which results depend.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
@@ -400,7 +406,7 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on it
 	}
-	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // what else could make another table?
+	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // otherwise these explain it
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}
 	return diff
@@ -415,10 +421,10 @@ func show(v any) string {
 	return "not given"
 }
 
-// ErrExists is wrapped by Create where there is something already.
+// ErrExists means that Create found files in its folder.
 var ErrExists = errors.New("exists already")
 
-// write puts run.json into dir: whole or not at all.
+// write writes run.json into dir, completely or not at all.
 func (r Run) write(dir string) error {
 	data, err := encode(r, "  ")
 	if err != nil {
@@ -427,7 +433,7 @@ func (r Run) write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
 }
 
-// encode is JSON with a newline, in which radius>=0.5 stays readable.
+// encode returns JSON with a newline; it keeps radius>=0.5 readable.
 func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Shards are finished run folders of one run, no two of which have an example in common.
+// Shards are finished run folders of one run without common examples.
 type Shards struct {
 	run   Run           // merged
 	parts []shardFolder // by their first example
@@ -25,15 +25,15 @@ type Shards struct {
 type shardFolder struct {
 	dir       string
 	run       Run
-	positions []int // of its examples in the dataset
-	rows      []int // of bounds.csv, of each example
+	positions []int // positions of its examples in the dataset
+	rows      []int // number of rows in bounds.csv of each example
 	lock      *flock.Flock
 }
 
-// turn says where an example of the merged run comes from.
+// turn locates an example of the merged run.
 type turn struct{ index, part int }
 
-// ShardError is a shard that cannot be merged as it is. Resuming its run repairs it, once Advice is followed.
+// ShardError reports a shard that cannot be merged. Following Advice and then resuming its run repairs it.
 type ShardError struct {
 	Dir    string
 	Run    Run
@@ -46,9 +46,9 @@ func (e *ShardError) Unwrap() error { return e.err }
 
 // GapError says that shards are missing.
 type GapError struct {
-	Run      Run     // that the shards are of
-	Missing  []Shard // none: the missing examples are not those of shards as large as those given
-	Examples int     // in no shard
+	Run      Run     // the shards' run
+	Missing  []Shard // empty if the missing examples do not form shards of the given size
+	Examples int     // examples in no shard
 	Of       int
 }
 
@@ -63,7 +63,7 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s: no shard has %d of the run's %d examples", what, e.Examples, e.Of)
 }
 
-// joinShards lists shards, the first ones of many.
+// joinShards lists shards, cut short if there are many.
 func joinShards(shards []Shard) string {
 	const most = 12
 	var names []string
@@ -76,8 +76,8 @@ func joinShards(shards []Shard) string {
 	return strings.Join(names, ", ")
 }
 
-// OpenShards opens run folders to be merged. They must be finished (else a ShardError) and differ in nothing but the
-// shard. Until Close no other rscert can write to them.
+// OpenShards opens run folders for merging. They must be finished (otherwise a ShardError) and differ only in the
+// shard. They are locked against other processes until Close.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -103,7 +103,7 @@ func OpenShards(dirs []string) (*Shards, error) {
 	return s, nil
 }
 
-// openPart opens a shard's folder and locks it, which works where others write to it and there is a lock.
+// openPart opens a shard's folder and locks it, if the file system permits writing and locking.
 func openPart(dir string) (p shardFolder, err error) {
 	e, err := Find(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func openPart(dir string) (p shardFolder, err error) {
 	return p, nil
 }
 
-// matches returns an error that names every condition that the parts do not share.
+// matches returns an error that names every condition in which the parts differ.
 func (p shardFolder) matches(other shardFolder) error {
 	a, b := p.run, other.run
 	a.Parameters.Shard, b.Parameters.Shard = Whole, Whole
@@ -150,7 +150,7 @@ func (p shardFolder) matches(other shardFolder) error {
 		"shards of one run have the same parameters, one %s among them", param.Seed)
 }
 
-// check reads the shard's lines, which must be all there and intact.
+// check reads the shard's lines, all of which must be present and intact.
 func (p *shardFolder) check() error {
 	refuse := func(advice string, err error) error { return &ShardError{p.dir, p.run, advice, err} }
 	f := Folder{dir: p.dir, run: p.run}
@@ -174,7 +174,7 @@ func (p *shardFolder) check() error {
 	for _, c := range certs {
 		p.rows = append(p.rows, len(p.run.Parameters.boundRows(c, l.bounds.header)))
 	}
-	var end int64 // of the rows of bounds
+	var end int64 // offset after the rows of bounds
 	if len(p.run.Parameters.ConfidenceRadii) > 0 {
 		n, end = p.run.Parameters.boundsOf(certs, l.bounds)
 	}
@@ -212,7 +212,7 @@ func (s *Shards) arrange() error {
 		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out")
 }
 
-// shards are those that the part is of: one, unless it is itself merged with others missing.
+// shards lists the part's shards: one, or several if it is a merge with missing shards.
 func (p shardFolder) shards() []Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards
@@ -220,13 +220,13 @@ func (p shardFolder) shards() []Shard {
 	return []Shard{p.run.Parameters.Shard}
 }
 
-// describe is the run.json of the merged run: that of the whole one, but for what it ran on.
+// describe sets the run.json of the merged run: the whole run's, except for the runtime.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
-	s.run.Runtime.Resumed = nil // it is the first shard's, and counts its examples
+	s.run.Runtime.Resumed = nil // it belongs to the first shard and counts its examples
 	for _, p := range s.parts {
 		if s.Gaps() != nil {
 			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)
@@ -241,13 +241,13 @@ func (s *Shards) describe() {
 	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.compare(b.Shard) })
 }
 
-// Examples is the number of examples in the shards.
+// Examples returns the number of examples in the shards.
 func (s *Shards) Examples() int { return len(s.turns) }
 
-// Run is the run.json of the merged run.
+// Run returns the run.json of the merged run.
 func (s *Shards) Run() Run { return s.run }
 
-// Gaps says what the shards lack of the whole run; nil: nothing.
+// Gaps returns the missing parts of the whole run, nil if there are none.
 func (s *Shards) Gaps() *GapError {
 	absent := s.run.Data.Selected - len(s.turns)
 	if absent == 0 {
@@ -280,7 +280,7 @@ func (s *Shards) has(index int) bool {
 	return found
 }
 
-// Close lets others write to the shards again.
+// Close unlocks the shards.
 func (s *Shards) Close() {
 	for _, p := range s.parts {
 		if p.lock != nil {
@@ -289,7 +289,7 @@ func (s *Shards) Close() {
 	}
 }
 
-// Steps is how many examples Merge tells its progress of: those of every file.
+// Steps returns the total number that Merge reports to progress: the examples of every file.
 func (s *Shards) Steps() int64 {
 	files := 2
 	if len(s.run.Parameters.ConfidenceRadii) > 0 {

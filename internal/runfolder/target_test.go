@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// drawn is a run on a lattice whose finite words cost something that can be seen.
+// drawn is a run on a lattice whose finite words have a visible cost.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -31,8 +31,8 @@ func drawn() Run {
 	return r
 }
 
-// Every selection and estimation sample of D values takes D words, each of which may make
-// any event 1+η times as likely: α·(1+η)^(−(n0+n)D) is left, a little less by e^(−(n0+n)Dη).
+// Each of the n0+n samples of D values takes D words, and each word may make any event 1+η times as likely.
+// α·(1+η)^(−(n0+n)D) is left; e^(−(n0+n)Dη) gives slightly less.
 func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
 	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
@@ -54,13 +54,13 @@ func TestTargetIsDeflated(t *testing.T) {
 	if d := (Run{Parameters: Parameters{N0: 1, N: 2}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
-	// More than there is: refused, not all of alpha.
+	// A cost above alpha is an error; it does not give all of alpha.
 	r.Noise.Eta = 1
 	target := r.Target(0.1)
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// Noise in floats costs nothing that is known of: the certificate says idealised.
+	// The cost of noise in floats is unknown: the certificate says idealised.
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -74,7 +74,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// What a table's η leaves of α agrees with smoothing's own account of it.
+// The level left by a table's η agrees with smoothing's own computation.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -165,7 +165,7 @@ func TestBoundRows(t *testing.T) {
 	}
 }
 
-// Rows count for the examples whose certificates they fit, one after the other.
+// boundsOf counts the examples whose rows fit their certificates in order.
 func TestBoundsOf(t *testing.T) {
 	p := Parameters{ConfidenceRadii: []float64{0, 0.5}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
@@ -237,8 +237,8 @@ func TestEarlierBounds(t *testing.T) {
 	}
 }
 
-// A last line without its end is torn; with a whole line's checksum before its last bytes
-// its end of line was changed.
+// A last line without its newline is torn. If a whole line's checksum stands before its last bytes, its newline was
+// changed.
 func TestTornLines(t *testing.T) {
 	sealed, err := encodeLine(map[string]int{"index": 3})
 	if err != nil {
@@ -261,8 +261,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage is the tail of a file if nothing intact comes after it, or if it is zeros, which a
-// power cut leaves anywhere; what comes after zeros is not read.
+// Damage is the tail of a file if no intact line follows, or if it consists of zeros, which a power cut leaves
+// anywhere. Lines after zeros are not read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(map[string]int{"index": i})
@@ -430,8 +430,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// What is certified again has the run's conditions but for what is given, and of a lattice
-// the level that belongs to the alpha given.
+// A target certified again has the run's conditions except the given ones and, on a lattice, the level for the given
+// alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -470,7 +470,7 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// The class has half of a run's alpha where the run bounds the confidence, all of one that is given.
+	// If the run bounds the confidence, the class has half of the run's alpha, but all of a given alpha.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -493,7 +493,7 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// A folder whose bounds.csv has the earlier columns is begun anew when it is resumed: its rows cannot go on.
+// Resuming a folder whose bounds.csv has the earlier columns starts it again: its rows cannot be continued.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -533,8 +533,7 @@ func TestResumeEarlierBounds(t *testing.T) {
 	}
 }
 
-// The bounds of a run say how many examples it has and how many are missing, and only those
-// of sound certificates are given.
+// The bounds of a run state its number of examples and of missing ones, and come only from sound certificates.
 func TestBoundsOfARun(t *testing.T) {
 	begin := func(change func(*Run), records ...Record) *Evidence {
 		t.Helper()
@@ -607,7 +606,7 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// A certificate beside votes of another n or index is of another run.
+// A certificate beside votes of another n or index belongs to another run.
 func TestRecordsFitTogether(t *testing.T) {
 	l := left{}
 	for i := range 3 {
@@ -629,8 +628,7 @@ func TestRecordsFitTogether(t *testing.T) {
 	}
 }
 
-// Votes of a run that can stop early may be fewer than n, never more, and no votes are of an
-// example too many.
+// A run that may stop early may have fewer than n votes, never more, and no extra examples.
 func TestCheckVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=1")
 	if err != nil {
@@ -657,7 +655,7 @@ func TestCheckVotes(t *testing.T) {
 	}
 }
 
-// What run.json cannot say, though its checksum is right.
+// Contradictory run.json files are rejected despite a valid checksum.
 func TestRunsThatAreNone(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
@@ -705,7 +703,7 @@ func TestConditionsOfScores(t *testing.T) {
 		device.Runtime.NoiseOn, call.Runtime.Call = "device", 9
 		for want, other := range map[string]Run{
 			"--noise-on was host, now device": device,
-			"the samples a call (--batch), on which the last bits of scores may depend, were 32, now 9": call,
+			"the samples a call (batch), on which the last bits of scores may depend, were 32, now 9": call,
 		} {
 			err := r.compatible("dir", other)
 			if scores && (err == nil || !strings.Contains(err.Error(), want)) || !scores && err != nil {

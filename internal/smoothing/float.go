@@ -5,51 +5,45 @@ import (
 	"math/bits"
 )
 
-// The noise in floats, for comparison with papers and older runs (--noise float). It
-// takes integer arithmetic and +, −, ×, ÷, √ of IEEE 754 only, and no product is fused
-// into a sum (hence the conversions of products to float64 below).
+// The noise in floats exists for comparison with papers and older runs (--noise float). It uses only integer
+// arithmetic and +, −, ×, ÷, √ of IEEE 754, and never fuses a product into a sum (hence the conversions of products
+// to float64 below).
 //
-// Integers are those of Squares (Widynski 2020, arXiv:2004.06278), four rounds,
-// 32 bits a counter. Everything mod 2⁶⁴, rot(x) = x·2³² + x div 2³²:
+// The random words come from Squares (Widynski 2020, arXiv:2004.06278), four rounds, 32 bits a counter. Everything is
+// mod 2⁶⁴, rot(x) = x·2³² + x div 2³²:
 //
 //	counter = sample·G + w for word w of the sample, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key
 //	x = rot(y·y + y), x = rot(x·x + z), x = rot(x·x + y)
 //	word = (x·x + z) div 2³²
 //
-// Gaussians are those of Box and Muller (1958). Coordinates 2j and 2j+1 share
-// a = word 2j and b = word 2j+1:
+// The method of Box and Muller (1958) turns them into Gaussians. Coordinates 2j and 2j+1 share a = word 2j and b =
+// word 2j+1:
 //
 //	u = (2⁸·a + b mod 2⁸ + 1)/2⁴⁰ in (0, 1]    r = √(−2 ln u)
 //	θ = 2π·(b div 2⁸)/2²⁴                      r·cos θ and r·sin θ
 //
-// The radius gets 8 bits of the angle's word because it is the radius that ends:
-// with 32 bits at √(64 ln 2) = 6.66, while 2²⁴ angles are as many as float32
-// tells apart.
+// The radius takes 8 bits of the angle's word because the radius has a largest value: with 32 bits √(64 ln 2) = 6.66.
+// 2²⁴ angles are as many as float32 can distinguish.
 //
-// Error. The value returned is within 2.5e-7 of this real number: at most 8e-9
-// from the approximations (see boxMuller) and half a unit in the last place of
-// float32, which is 2.4e-7 for values from 4 to 8, from the rounding at the end.
+// Error. The returned value is within 2.5e-7 of this real number. The approximations contribute at most 8e-9 (see
+// boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from 4 to 8.
 //
-// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on
-// [θ, θ + 2π/2²⁴) for u and θ as drawn: v is uniform on (0, 1], φ on [0, 2π), and
-// they make an exact Gaussian pair, of which the pair here is a rounding.
+// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴) for the drawn u and θ. Then
+// v is uniform on (0, 1] and φ on [0, 2π), so they give an exact Gaussian pair. The pair here is a rounding of it.
 //
-//   - It ends at r = √(80 ln 2) = 7.447, which an exact pair passes with
-//     probability 2⁻⁴⁰. So with probability at least 1 − D·2⁻⁴¹ the noise of D
-//     coordinates is the rounding of an exact Gaussian that was not cut: the
-//     cost in total variation is at most 2⁻⁴¹ a coordinate (1.4e-9 for CIFAR-10,
-//     6.9e-8 for ImageNet), and no class probability differs by more. That is
-//     below what a certificate can resolve: p ≥ 1 − 6.9e-5 at best for
-//     n = 100,000 and α = 0.001. (It would be 2⁻³³, 1.8e-5 for ImageNet, with a
-//     32-bit u.)
-//   - The rounding moves a pair by at most r·2π/2²⁴ ≤ 2.8e-6 around (5e-7 for
-//     r = 1.25) and about 2⁻⁴⁰/(u·r) inwards, which is under 1e-6 except with
-//     probability 2e-7 a pair. A model computing in float32 rounds x + σε
+//   - The radius ends at r = √(80 ln 2) = 7.447, which an exact pair exceeds with probability 2⁻⁴⁰. So with
+//     probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a cut.
+//     The cost in total variation is at most 2⁻⁴¹ a coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and no
+//     class probability differs by more. A certificate cannot resolve this: at best p ≥ 1 − 6.9e-5 for n = 100,000
+//     and α = 0.001. (With a 32-bit u the cost would be 2⁻³³, 1.8e-5 for ImageNet.)
+//   - The rounding moves a pair by at most r·2π/2²⁴ ≤ 2.8e-6 around the circle (5e-7 for r = 1.25) and by about
+//     2⁻⁴⁰/(u·r) inwards, which is below 1e-6 except with probability 2e-7 a pair. A model in float32 rounds x + σε
+//     as coarsely, and its own arithmetic more.
 //     as coarsely, and its own arithmetic more.
 
-// block is how many words are made, then turned into Gaussians, at a time: even,
-// and small enough to stay in the first-level cache.
+// block is the number of words made and then turned into Gaussians at a time: even, and small enough to stay in the
+// first-level cache.
 const block = 256
 
 // Fill sets dst[d] to the standard Gaussian of coordinate d of a sample (0 ≤ sample < 2³¹).
@@ -62,23 +56,22 @@ func (s Stream) Fill(dst []float32, sample int64) {
 	}
 }
 
-// buffer holds a block while it is made.
+// buffer holds the words and Gaussians of one block.
 type buffer struct {
 	words     [block]uint32
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians (and one more if n is odd) to those of the
-// words counter, counter+1, …
+// gaussians sets the first n of b.gaussians (and one more if n is odd) from the words counter, counter+1, …
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// FloatInput is an example whose noise is added in float32: Values[d] + Scale[d]·Z, the
-// product and the sum rounded. A model can tell from such sums where they were made
-// (Jin et al. 2022), so a certificate from them is one of idealised arithmetic.
+// FloatInput is an example with noise added in float32: Values[d] + Scale[d]·Z, with product and sum rounded. The
+// bits of such a sum reveal the clean value (Jin et al. 2022), so a certificate from them holds for idealised
+// arithmetic only.
 type FloatInput struct {
 	Values []float32 // [D], without noise, normalised
 	Scale  []float32 // [D], σ divided by the normalisation's standard deviation
@@ -107,7 +100,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
-		// z of a counter is y of the next.
+		// The z of a counter is the y of the next.
 		y1 := y0 + s.key
 		y2 := y1 + s.key
 		dst[w] = squares(y0, y1)
@@ -125,14 +118,12 @@ func squares(y, z uint64) uint32 {
 
 // boxMuller sets dst to the Gaussians of the words, pair by pair.
 //
-// Radius: k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2, and m = c·(1+t) with c the multiple of
-// 1/128 nearest to m, so |t| ≤ 2⁻⁸. −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³
-// up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small, c is 2 and the first two
-// terms cancel exactly: r is off by at most 1e-9 everywhere.
+// Radius: k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2, and m = c·(1+t), where c is the multiple of 1/128 nearest to m, so |t| ≤
+// 2⁻⁸. −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³ up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small, c is 2 and
+// the first two terms cancel exactly: r is off by at most 1e-9 everywhere.
 //
-// Angle: θ = α + δ with α the centre of one of 256 arcs, |δ| ≤ π/256. cos δ =
-// 1 − δ²/2 up to δ⁴/24 ≤ 9.5e-10 and sin δ = δ − δ³/6 up to 2.4e-12; times the
-// largest radius 7.1e-9.
+// Angle: θ = α + δ, where α is the centre of one of 256 arcs, |δ| ≤ π/256. cos δ = 1 − δ²/2 up to δ⁴/24 ≤ 9.5e-10 and
+// sin δ = δ − δ³/6 up to 2.4e-12; times the largest radius 7.1e-9.
 func boxMuller(dst []float32, words []uint32) {
 	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
 		a, b := uint64(words[i]), words[i+1]
@@ -154,13 +145,12 @@ func boxMuller(dst []float32, words []uint32) {
 	}
 }
 
-// The tables of boxMuller, indexed so that no bound need be checked. They are
-// made here, not by math.Log and math.Sincos, whose last bit depends on the
-// platform.
+// The tables of boxMuller, indexed so that no bounds check is needed. They do not use math.Log and math.Sincos, whose
+// last bit depends on the platform.
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
-	logarithms [256][2]float64    // 1/c and −2 ln c, c the multiple of 1/128 nearest to 1 + (i+½)/256
-	exponents  [64]float64        // 2(40−e) ln 2 at the low bits of e's encoding
+	logarithms [256][2]float64    // 1/c and −2 ln c, for c the multiple of 1/128 nearest to 1 + (i+½)/256
+	exponents  [64]float64        // 2(40−e) ln 2, indexed by the low bits of e's encoding
 	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
 )
 
@@ -182,8 +172,8 @@ func init() {
 	}
 }
 
-// logarithm is ln c for 1 ≤ c ≤ 2 by 2 artanh((c−1)/(c+1)): the argument is at
-// most ⅓, so 18 terms leave out less than 3⁻³⁶ = 7e-18.
+// logarithm returns ln c for 1 ≤ c ≤ 2 as 2 artanh((c−1)/(c+1)). The argument is at most ⅓, so 18 terms leave out
+// less than 3⁻³⁶ = 7e-18.
 func logarithm(c float64) float64 {
 	z := (c - 1) / (c + 1)
 	var sum float64
@@ -193,8 +183,7 @@ func logarithm(c float64) float64 {
 	return 2 * float64(sum*z)
 }
 
-// cosSin is cos x and sin x for 0 ≤ x ≤ π/2 by their Taylor series to x²³/23!,
-// which leaves out less than 1e-20.
+// cosSin returns cos x and sin x for 0 ≤ x ≤ π/2 by their Taylor series to x²³/23!, which leaves out less than 1e-20.
 func cosSin(x float64) (cos, sin float64) {
 	cos, sin = 1, 1
 	x2 := float64(x * x)

@@ -47,10 +47,10 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	return input
 }
 
-// With noise in floats the votes at two points 0.43σ apart contradict each other: if class 0 has all votes at one,
-// p ≥ 0.99 there, then it has probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other, where it gets next to none. With
-// noise on a lattice, whichever holds both points, the model has nothing to read: it is the same function of lattice
-// points at both.
+// With noise in floats the votes at two points 0.43σ apart contradict each other. If class 0 has all votes at one, p
+// ≥ 0.99 there, so its probability at the other is Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets almost no votes. With
+// noise on any lattice that contains both points, the model has no low bits to read: it is the same function of
+// lattice points at both.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -87,12 +87,12 @@ func TestFloatAttack(t *testing.T) {
 			inputs[point] = placed(t, noise, integers)
 		}
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-		// All these lattices are multiples of 2⁻³², where the model has but one answer.
+		// All these lattices are multiples of 2⁻³², where the model always answers the same.
 		if lattice != [2]int{n, n} {
 			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
 		}
 	}
-	// On σ/3640, to which points on no lattice are rounded, most values have low bits: class 1 at both.
+	// σ/3640 rounds points on no lattice; most values then have low bits, and both points get class 1.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestFloatAttack(t *testing.T) {
 	}
 }
 
-// The points are those of the shared files, and they are on a lattice that is recognised.
+// The points equal those of the shared files, and their lattice is recognised.
 func TestFloatAttackData(t *testing.T) {
 	const path = "../../../shared/data/float-attack/two-points.npz"
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

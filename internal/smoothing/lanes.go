@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// lane is a device: a classifier and the workers that run it. All samples of an example are drawn in one lane, because
-// the model on another device may be another classifier, in the last bits of its outputs.
+// lane is a device: a classifier and the workers that run it. One lane draws all samples of an example, because the
+// model on another device may differ in the last bits of its outputs and so be another classifier.
 //
-// A device may fail. Its examples that are not done are then drawn again from their first sample by the other lanes,
-// once no worker of the lane is at work on them any more.
+// A device may fail. Once its workers have stopped, the other lanes redraw its unfinished examples from their first
+// sample.
 type lane struct {
 	classifier Classifier
 	batch      int
@@ -21,24 +21,25 @@ type lane struct {
 	stop       context.CancelFunc
 
 	// Under the scheduler's lock.
-	workers int   // that have not left
-	err     error // why the device failed; nil: it works
+	workers int   // number still running
+	err     error // why the device failed; nil if it works
 }
 
-// Restarter is an Experiment that can be begun again.
+// Restarter is an Experiment that can start again.
 type Restarter interface {
 	Experiment
-	// Restart returns the experiment as it was before its first sample. What the old one has been told is thrown away, and
-	// nothing is asked of it any more.
+	// Restart returns the experiment as it was before its first sample. The old experiment and all that it observed
+	// are discarded.
 	Restart() (Experiment, error)
 }
 
-// deviceError is an error of a classifier's Run, not of an experiment.
+// deviceError is an error from a classifier's Run, not from an experiment.
 type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
 
-// laneWorkers is the least number of workers of one of several lanes: one makes noise while the other runs the model.
+// laneWorkers is the least number of workers of a lane if there are several lanes: one makes noise while the other
+// runs the model.
 const laneWorkers = 2
 
 // newLanes divides the workers among the classifiers.
@@ -57,7 +58,7 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	return lanes
 }
 
-// checkReplicas checks that all devices have a model of the same sizes.
+// checkReplicas checks that the models on all devices have the same sizes.
 func (s Sampler) checkReplicas() error {
 	d, m := s.Classifier.InputLen(), s.Classifier.Classes()
 	for i, r := range s.Replicas {
@@ -68,7 +69,7 @@ func (s Sampler) checkReplicas() error {
 	return nil
 }
 
-// workers is how many there are of all lanes.
+// workers returns the number of workers in all lanes.
 func (c *scheduler) workers() (n int) {
 	for _, l := range c.lanes {
 		n += l.workers
@@ -76,14 +77,14 @@ func (c *scheduler) workers() (n int) {
 	return n
 }
 
-// takes reports whether samples of the example are drawn in the lane.
+// takes reports whether the lane may draw samples of the example.
 func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
 
-// complete reports whether all samples up to the goal are done with: the experiment is decided next.
+// complete reports whether all samples up to the goal are done, so that the experiment can decide.
 func (a *active) complete(n0 int64) bool { return a.counted == n0+a.goal+1 }
 
-// fail takes in that a worker of the lane could not do a task. It returns nil if other devices go on: the error is the
-// device's, and not that of an example, which fails on a second device too.
+// fail records that a worker of the lane failed at a task. It returns nil if other devices can continue: then it
+// blames the device. An example that fails on a second device is itself at fault.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {
@@ -112,8 +113,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// blame marks the examples of a batch that the lane failed with. It returns those that another has failed with before:
-// one of them is what is wrong, not the devices.
+// blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
+// another lane: one of them, and not the devices, is at fault.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
@@ -123,10 +124,10 @@ func (t task) blame(l *lane) (twice []string) {
 			twice = append(twice, strconv.Itoa(g.index))
 		}
 	}
-	return slices.Compact(twice) // an example's samples of both phases are side by side
+	return slices.Compact(twice) // samples of both phases of an example are adjacent
 }
 
-// unfinished is the number of the lane's examples that are not done.
+// unfinished returns the number of the lane's unfinished examples.
 func (c *scheduler) unfinished(l *lane) (n int) {
 	for _, a := range c.active {
 		if a.lane == l && !a.finished {
@@ -136,14 +137,14 @@ func (c *scheduler) unfinished(l *lane) (n int) {
 	return n
 }
 
-// leave takes a worker out of a lane whose device failed.
+// leave removes a worker from a lane whose device failed.
 func (c *scheduler) leave(l *lane) error {
 	l.workers--
 	return c.redo(l)
 }
 
-// redo begins the examples again that a failed device has left, once none of its workers is at work. Those that have all
-// samples up to their goal are done, or wait for their decision, which may say so.
+// redo restarts the examples of a failed device once all its workers have stopped. Examples with all samples up to
+// their goal are finished or wait for a decision, which may finish them.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

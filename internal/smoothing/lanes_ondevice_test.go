@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// makingDevice is a device that makes noise itself, of Rows and Draws as they say. Its failures and its mark are those of
-// device.
+// makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs like device.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise
@@ -31,7 +30,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 		}
 	}
 	if err := d.Run(ctx, in, out); err != nil {
-		// What a call that failed has written is of no use to anyone.
+		// A failed call leaves garbage.
 		for i := range votes {
 			votes[i] = 2
 		}
@@ -59,8 +58,8 @@ func (b blind) Restart() (Experiment, error) {
 	return blind{fresh.(*restartable)}, err
 }
 
-// TestLanesMakeNoise has several devices of which some make their noise themselves, one fails at some call, and some
-// examples see outputs: all is as on one device with noise that is made here, and no example is of two devices.
+// TestLanesMakeNoise runs several devices: some make their own noise, one fails at some call, and some examples
+// observe outputs. The results equal those of one device with noise made here, and no example uses two devices.
 func TestLanesMakeNoise(t *testing.T) {
 	const n = 7
 	noise := plainNoise(t)

@@ -56,7 +56,7 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// over makes s run on devices.
+// over returns s with the devices as its classifiers.
 func (s Sampler) over(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
@@ -116,7 +116,8 @@ func restartables(n int, goals []int64, log *[]string) ([]*restartable, func() (
 	}
 }
 
-// unmark takes the marks off the outputs of one example and returns that of its device; an error if there are several.
+// unmark removes the marks from the outputs of one example and returns its device's mark, or an error if there are
+// several.
 func unmark(e *observed) (mark uint32, err error) {
 	for phase := range e.outputs {
 		for i, v := range e.outputs[phase] {
@@ -131,8 +132,8 @@ func unmark(e *observed) (mark uint32, err error) {
 	return mark, err
 }
 
-// TestLanes checks that results are the same on any number of devices, also where one fails at any time: what it has not
-// finished is drawn again by the others, and the samples of no example come from two devices.
+// TestLanes checks that results do not depend on the number of devices, even if one fails at any time. The others
+// redraw its unfinished examples, and no example mixes samples from two devices.
 func TestLanes(t *testing.T) {
 	const n = 9
 	for _, goals := range [][]int64{{300}, {10, 11, 37, 300}} {
@@ -198,7 +199,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestFailuresEndTheRun has failures that are no single device's.
+// TestFailuresEndTheRun covers failures not caused by a single device.
 func TestFailuresEndTheRun(t *testing.T) {
 	everywhere := func(devices []*device, fails func(x float32) bool) {
 		for _, d := range devices {
@@ -274,8 +275,8 @@ func (d together) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// TestAllFailAtOnce has devices that fail at one time, each with another example: the run ends with the error, though
-// every example has failed on one device only.
+// TestAllFailAtOnce: all devices fail at once, each with another example. The run ends with the error, although every
+// example has failed on one device only.
 func TestAllFailAtOnce(t *testing.T) {
 	for range 20 {
 		var log []string
@@ -321,7 +322,7 @@ func (d stuck) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// A device that fails stops its calls that are still under way: its examples need not wait for them.
+// A failed device stops its running calls: its examples need not wait for them.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
@@ -335,7 +336,7 @@ func TestFailureStopsCalls(t *testing.T) {
 	}
 }
 
-// TestRedo has examples of a device that has failed, one in each state.
+// TestRedo redraws examples of a failed device, one in each state.
 func TestRedo(t *testing.T) {
 	var log []string
 	all, source := restartables(4, []int64{10, 20}, &log)
@@ -388,7 +389,7 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// A batch that was stopped because its device had failed says nothing of its examples.
+	// A batch stopped because its device failed does not blame its examples.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}
@@ -397,7 +398,7 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// The experiment's own errors are not the device's: they end the run on any number of devices.
+// An experiment's own errors are not blamed on the device: they end the run on any number of devices.
 func TestExperimentErrorsOnDevices(t *testing.T) {
 	for _, call := range []string{"goal", "finish", "emit"} {
 		var log []string

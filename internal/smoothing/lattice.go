@@ -10,19 +10,20 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Lattice is where noisy inputs lie: the points Step·k for integers k, coordinate by coordinate.
+// Lattice is the set of noisy inputs: in each coordinate the points Step·k for integers k.
 //
-// The noisy input is M(x) = Step·(i + J) for x = Step·i, with J ~ ⌊(σ/Step)·Z + ½⌋ a draw of the table. So for every
-// function f of lattice points f(M(x)) = f(round(x + σZ)) in law: rounding is part of the classifier, what is smoothed
-// is u ↦ f(round(u)), and every bound for the ideal law of Z holds exactly, for what is computed.
+// The noisy input is M(x) = Step·(i + J) for x = Step·i, where the table draws J ~ ⌊(σ/Step)·Z + ½⌋. So f(M(x)) and
+// f(round(x + σZ)) have the same distribution for every function f of lattice points. Rounding is part of the
+// classifier: u ↦ f(round(u)) is smoothed, and every bound for the ideal law of Z holds exactly for the computed
+// classifier.
 type Lattice struct {
 	Step      *big.Rat
-	Low, High int // the least and the greatest i of the data
+	Low, High int // the least and the greatest i in the data
 }
 
-// Refine returns the lattice on which data of a lattice get noise of a law and scale: the step divided by the least s
-// for which the scale is law.Ratios.Fine steps or more. For bytes and Gaussian noise s is 1 for σ ≥ 0.118. It reports
-// false if the scale is more steps than a table has room for: such data are off every lattice that can be used.
+// Refine returns the lattice for noise of a law and scale on data of lattice l. It divides the step by the least s
+// for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise s is 1 for σ ≥ 0.118. It
+// returns false if the table has no room for the scale: such data are off every usable lattice.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -39,20 +40,20 @@ func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok b
 // maxValues bounds the values of LatticeNoise: 64 MiB.
 const maxValues = 1 << 24
 
-// LatticeNoise turns lattice points into noisy inputs of a model. In front of the model there are only integers and
-// look-ups, so every processor makes the same bits.
+// LatticeNoise turns lattice points into noisy inputs of a model. It uses only integers and look-ups before the
+// model, so every processor makes the same bits.
 type LatticeNoise struct {
 	lattice Lattice
 	table   *Table
-	// values[c·width + i] is what the model gets in channel c for the integer Low + First + i.
+	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// still is a counter that draws 0, for Rows.
+	// still returns a counter that draws 0, for Rows.
 	still func() uint64
 }
 
-// NewLatticeNoise prepares the noise of a table on a lattice for a model that wants (x − mean)/std, one of each a
-// channel: the float32 nearest to (Step·k − mean)/std, rounded once.
+// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std, one mean and std
+// a channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
@@ -98,17 +99,18 @@ func channelValues(step *big.Rat, first, n int, mean, std float64) ([]float32, e
 	return values, nil
 }
 
-// errOffRange is an input that is not among the data for which the noise was prepared.
+// errOffRange: the input is outside the range for which the noise was prepared.
 var errOffRange = errors.New("outside the range of the data")
 
 // LatticeInput is an example on the lattice.
 type LatticeInput struct {
 	noise *LatticeNoise
-	// places [D] says where coordinate d of the clean input stands in its channel's values.
+	// places [D] are the indices of the clean coordinates in their channels' values.
 	places []int32
 }
 
-// Input is the example Step·integers [D]; channel tells the channel of a coordinate. It takes integers over.
+// Input returns the example Step·integers [D]; channel returns the channel of a coordinate. It takes ownership of
+// integers.
 func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (LatticeInput, error) {
 	for d, k := range integers {
 		if int(k) < n.lattice.Low || int(k) > n.lattice.High {
@@ -129,18 +131,18 @@ func (in LatticeInput) Clean(dst []float32) {
 	}
 }
 
-// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹): that of the integers i + J.
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹), at the integers i + J.
 func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
 	places := in.places
 	values, entries := in.noise.values, in.noise.table.entries
 	if len(entries) == 0 {
-		return // never; but now the compiler knows that draw's index is in range
+		return // unreachable; it tells the compiler that draw's index is in range
 	}
 	key := s.key
 	y, places := uint64(sample)*weyl*key, places[:len(dst)]
 	for d := range dst {
 		z := y + key
 		dst[d] = values[int(places[d])+int(draw(entries, squares64(y, z)))]
-		y = z // of the next coordinate
+		y = z // y of the next coordinate
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// fitTable tests that counts of draws are those of a table's exact masses: χ² over the labels, the rare ones of each
-// tail together, and the mean and the variance.
+// fitTable tests that counts of draws follow a table's exact masses: χ² over the labels, with the rare ones of each
+// tail combined, and the mean and the variance.
 func (f *fit) fitTable(table *Table, counts []int64, name string) {
 	n := int64(0)
 	for _, c := range counts {
@@ -29,7 +29,7 @@ func (f *fit) fitTable(table *Table, counts []int64, name string) {
 		p, _ := masses[label].Float64()
 		return math.Ldexp(p, -64)
 	}
-	tail := 0. // what is left for the labels to come
+	tail := 0. // probability of the remaining labels
 	for label := range counts {
 		tail += share(label)
 	}
@@ -71,8 +71,8 @@ func fitDraws(t *testing.T, f *fit, n int) {
 	}
 }
 
-// fitSeries tests that draws of neighbouring addresses are uncorrelated: coordinates, samples, phases, examples and
-// seeds. The draws are divided by σ/g = 3640, so their moments are those of N(0, 1) within 1e-8.
+// fitSeries tests that draws at neighbouring addresses are uncorrelated: coordinates, samples, phases, examples and
+// seeds. The draws are divided by σ/g = 3640, so their moments equal those of N(0, 1) within 1e-8.
 func fitSeries(t *testing.T, f *fit, samples int) {
 	const d = 3 * 32 * 32
 	table := gaussianTable(t, greatestRatio, 1)
@@ -132,8 +132,8 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The test has power: a table of another σ, one of the same moments, an alias that is ignored and an offset by one are
-// found out.
+// The test has power: it detects a table of another σ, one with the same moments, an ignored alias and an offset by
+// one.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

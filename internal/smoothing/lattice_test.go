@@ -30,10 +30,10 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 	return n
 }
 
-// bytesLattice is that of byte images.
+// bytesLattice is the lattice of byte images.
 func bytesLattice() Lattice { return Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255} }
 
-// Every value is a float32 next to none of which is nearer to (g·k − mean)/std.
+// Every value is the float32 nearest to (g·k − mean)/std.
 func TestValuesAreNearest(t *testing.T) {
 	mean, std := []float64{0.4914, 0, 0.5}, []float64{0.2023, 1, 0.25}
 	n := latticeNoise(t, bytesLattice(), 0.25, mean, std)
@@ -62,7 +62,8 @@ func TestValuesAreNearest(t *testing.T) {
 	}
 }
 
-// Perturb is the definition: the value of the integer i + J, J drawn by the word of the address; Clean is that of i.
+// Perturb follows the definition: the value of the integer i + J, with J drawn by the word of the address. Clean
+// gives the value of i.
 func TestPerturbIsTheDefinition(t *testing.T) {
 	mean, std := []float64{0.4914, 0.48}, []float64{0.2023, 0.21}
 	for _, sigma := range []float64{0.12, 1} {
@@ -249,7 +250,7 @@ func TestQuantiseDeduction(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1 the deduction is the sum of what each coordinate moves.
+// Under a law that certifies in L1 the deduction is the sum of the coordinates' movements.
 func TestQuantiseInL1(t *testing.T) {
 	q, err := NewQuantiser(lawtest.Laplace, 0.5, -3, 5)
 	if err != nil {
@@ -265,8 +266,8 @@ func TestQuantiseInL1(t *testing.T) {
 	}
 }
 
-// What the deduction adds for rounding, computed again: (|x_c|+g)·2⁻⁵¹ for each coordinate, of which 2⁻⁵² can be lost, and
-// for n of them (n+4)·2⁻⁵¹ relatively, of which (n+2)·2⁻⁵² can be.
+// The deduction's allowance for rounding, recomputed: (|x_c|+g)·2⁻⁵¹ for each coordinate, of which 2⁻⁵² can be lost,
+// and for n coordinates a relative (n+4)·2⁻⁵¹, of which (n+2)·2⁻⁵² can be lost.
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
@@ -287,8 +288,8 @@ func TestQuantiseRounding(t *testing.T) {
 	}
 }
 
-// ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a cell; and an
-// adversary comes close, so nothing less would do. Clamped values stay where they are.
+// ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a cell. An
+// adversary comes close, so no smaller deduction is enough. Clamped values do not move.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.

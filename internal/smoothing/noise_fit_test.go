@@ -9,10 +9,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fit collects the p-values of many tests of one hypothesis, that the noise is
-// what noise.go says. The seeds are fixed, so a run has one outcome; drawn anew,
-// a perfect generator would fail with probability at most 1e-3 whatever the
-// number of tests and however they depend on each other (Bonferroni).
+// fit collects the p-values of many tests of one hypothesis: the noise is as noise.go defines it. The seeds are
+// fixed, so a run has one outcome. With new seeds a perfect generator would fail with probability at most 1e-3, for
+// any number of dependent tests (Bonferroni).
 type fit struct {
 	names []string
 	ps    []float64

@@ -123,7 +123,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// What is left if the last rounding was of a value as bad as allowed.
+			// The remaining error if the last rounding was the worst possible.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}
@@ -164,8 +164,7 @@ func TestBoxMullerError(t *testing.T) {
 	}
 }
 
-// The value of a coordinate is the same whatever else is asked for, and Perturb
-// is Fill, scaled and added.
+// The value of a coordinate does not depend on other requests, and Perturb is Fill, scaled and added.
 func TestNoiseIsPure(t *testing.T) {
 	const d = 3*block + 7
 	s := NewStream(5, 17, Estimation)

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// NoiseMaker is a Classifier that can also make noisy inputs itself, where its model runs: of examples on a lattice,
-// bit for bit those of LatticeInput. Then places, keys and counters go to the device and votes come back, in place of
-// inputs and outputs.
+// NoiseMaker is a Classifier that can also make noisy inputs on its own device, for examples on a lattice. The inputs
+// are the same bits as LatticeInput makes. Places, keys and counters then go to the device and votes come back,
+// instead of inputs and outputs.
 type NoiseMaker interface {
 	Classifier
-	// Noise is the noise that it makes; nil: it makes none.
+	// Noise returns the noise that the device makes, nil if none.
 	Noise() *LatticeNoise
-	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to what Vote makes of
-	// each output and, if outputs is not nil, outputs [Batch()·m]; votes may be nil then. It is called from several
-	// goroutines at once.
+	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
+	// output and, if outputs is not nil, outputs [Batch()·m]; votes may be nil then. Several goroutines call it at
+	// once.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
-// Rows say what a batch is made of. Coordinate d of row i is
+// Rows describe a batch. Coordinate d of row i is
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// of the noise's table e and values, and w the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. The
-// places of an example are as long as an input and stay as they are.
+// where e is the noise's table, values its values, and w the word of Stream.Words for y = Start[i] + d·Key[i] and z =
+// y + Key[i]. The places of an example have the length of an input and do not change.
 type Rows struct {
 	Places  [][]int32 // of the batch's examples
 	Example []int32   // [Batch()], by row
@@ -34,21 +34,21 @@ type Rows struct {
 	Start   []uint64  // [Batch()]
 }
 
-// NewRows returns the rows of a batch of that size; all are to be set.
+// NewRows returns the rows of a batch of the given size; the caller sets all of them.
 func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset forgets the examples. Rows that are not set again are of the next first one: what they draw does not matter.
+// Reset removes the examples. Rows not set again belong to the next first example; their noise does not matter.
 func (r *Rows) Reset() {
-	clear(r.Places) // they would be kept in memory
+	clear(r.Places) // lets the memory go
 	r.Places = r.Places[:0]
 	clear(r.Example)
 	clear(r.Key)
 	clear(r.Start)
 }
 
-// example is the number of an input's example, which is added if it is new.
+// example returns the number of an input's example, and adds it if it is new.
 func (r *Rows) example(in LatticeInput) int32 {
 	last := len(r.Places) - 1
 	if last < 0 || &r.Places[last][0] != &in.places[0] {
@@ -58,21 +58,22 @@ func (r *Rows) example(in LatticeInput) int32 {
 	return int32(last)
 }
 
-// Noisy makes row i that of a sample. Rows of an example had better stand together.
+// Noisy sets row i to a sample. Keep rows of the same example together.
 func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), s.key, uint64(sample)*weyl*s.key
 }
 
-// Clean makes row i the input without noise: a key of 0 and a start whose word draws J = 0. All coordinates have that
-// one word.
+// Clean sets row i to the input without noise: a key of 0 and a start whose word draws J = 0. All coordinates use
+// this word.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
 
-// stillTries bounds the search for a counter that draws 0. Of a Gaussian table the chance of a word is 10⁻⁴ and more.
+// stillTries bounds the search for a counter that draws 0. With a Gaussian table a word does so with probability 10⁻⁴
+// or more.
 const stillTries = 1 << 24
 
-// findStill returns the least counter whose word, of key 0, draws the integer 0.
+// findStill returns the least counter whose word, with key 0, draws the integer 0.
 func (t *Table) findStill() (counter uint64, ok bool) {
 	for c := range uint64(stillTries) {
 		if t.Integer(squares64(c, c)) == 0 {
@@ -82,8 +83,7 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 	return 0, false
 }
 
-// Draws are the tables of a noise, for those that draw in other words than Go's. They are copies. With column = w mod
-// len(Next) of the word w,
+// Draws are copies of a noise's tables, for devices. With column = w mod len(Next) of the word w,
 //
 //	label = column            if w < Next[column], which is 1 or more,
 //	        column + Step[column]  else,
@@ -94,7 +94,7 @@ type Draws struct {
 	Values []float32 // of all channels
 }
 
-// Draws returns the noise's tables. It fails for a table that a Rows cannot use.
+// Draws returns the noise's tables. It fails for a table that Rows cannot use.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
 	if _, ok := t.findStill(); !ok {
@@ -112,9 +112,9 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 	return d, nil
 }
 
-// CheckNoise runs a batch, or more of few rows, by noise made on the device and by noise made here, and fails unless
-// votes and outputs are the same bits (any NaN is the same as any other). There are several examples all over the
-// lattice, both phases, first samples, last and those between, and inputs without noise. channel is that of
+// CheckNoise runs at least checkedRows inputs with noise made on the device and with noise made here. It fails unless
+// votes and outputs are the same bits (all NaN count as the same). It covers several examples all over the lattice,
+// both phases, first, last and intermediate samples, and inputs without noise. channel is the argument of
 // LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
@@ -142,14 +142,15 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// Rows that CompareNoise runs at most, and the time after which it begins no further batch.
+// Limits of CompareNoise: the number of rows, and the time after which no further batch starts.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
 )
 
-// CompareNoise is CheckNoise on noisy inputs of a run: the examples of these indices with the noise of the seed, all
-// in turn. A model whose batches round a few rows in a thousand differently passes CheckNoise by luck, this rarely.
+// CompareNoise is CheckNoise on a run's own noisy inputs: the examples with these indices in turn, with the noise of
+// the seed. A model whose batches round a few rows in a thousand differently may pass CheckNoise by luck, but rarely
+// this.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -157,7 +158,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 	started := time.Now()
 	for first := 0; first < comparedRows && (first == 0 || time.Since(started) < compareTime); first += b {
 		rows.Reset()
-		// A batch is of two examples: one ends in it and the next begins, as in a run.
+		// A batch has two examples: one ends in it and the next begins, as in a run.
 		e := first / b % len(examples)
 		for i := range b {
 			k := (e + 2*i/b) % len(examples)
@@ -181,7 +182,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the least number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial makes row i trial number k of an example, and row the same here.
+// trial sets row i, and the host's copy row, to trial number k of an example.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -194,7 +195,7 @@ func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	in.Perturb(row, s, sample)
 }
 
-// sameResults fails unless outputs [B·m] made in two ways are the same, and so are votes [B].
+// sameResults returns an error unless the two sets of outputs [B·m] agree, and the votes [B] with them.
 func sameResults(here, there []float32, votes []int32) error {
 	m := len(here) / len(votes)
 	for i, v := range votes {
@@ -211,7 +212,7 @@ func sameResults(here, there []float32, votes []int32) error {
 	return nil
 }
 
-// trials are examples to try noise on.
+// trials returns examples on which to compare noise.
 func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]LatticeInput, err error) {
 	span := n.lattice.High - n.lattice.Low + 1
 	for e := range inputs {
@@ -226,7 +227,7 @@ func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]Lattice
 	return inputs, nil
 }
 
-// maker is the classifier if it makes the noise of all examples of a batch, else nil.
+// maker returns the classifier if it can make the noise of all examples of a batch, otherwise nil.
 func (w *worker) maker(batch []segment) NoiseMaker {
 	maker, ok := w.Classifier.(NoiseMaker)
 	if !ok || maker.Noise() == nil {
@@ -240,7 +241,7 @@ func (w *worker) maker(batch []segment) NoiseMaker {
 	return maker
 }
 
-// runNoisy makes the noise of a batch where the model runs, and runs the model on it.
+// runNoisy makes the noise of a batch on the model's device, and runs the model on it.
 func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment) error {
 	if w.rows == nil {
 		w.rows = NewRows(maker.Batch())
@@ -268,7 +269,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return maker.RunNoisy(ctx, w.rows, w.votes, outputs)
 }
 
-// runHere makes the noise of a batch here, runs the model on it and counts its votes.
+// runHere makes the noise of a batch on the host, runs the model on it and counts its votes.
 func (w *worker) runHere(ctx context.Context, batch []segment) error {
 	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
 	if w.in == nil {
@@ -288,7 +289,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 			in = in[d:]
 		}
 	}
-	clear(in) // a batch that is not full is padded
+	clear(in) // pad a batch that is not full
 	w.scored = true
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err

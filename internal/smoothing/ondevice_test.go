@@ -14,16 +14,16 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// gadget is a NoiseMaker: a linear model of two-dimensional inputs, and noise made of Rows and Draws as they say, in
-// arithmetic of its own.
+// gadget is a NoiseMaker: a linear model of two-dimensional inputs that makes noise from Rows and Draws in its own
+// arithmetic.
 type gadget struct {
 	linear
 	noise  *LatticeNoise
 	draws  Draws
 	noisy  atomic.Int64                           // batches
-	scored atomic.Int64                           // of them those that gave outputs
+	scored atomic.Int64                           // batches with outputs
 	spoil  func(votes []int32, outputs []float32) // nil: nothing
-	rows   func(*Rows)                            // is shown them; nil: nothing
+	rows   func(*Rows)                            // receives the rows; nil: ignored
 }
 
 func newGadget(t *testing.T, batch int, noise *LatticeNoise) *gadget {
@@ -106,7 +106,7 @@ func plainNoise(t *testing.T) *LatticeNoise {
 
 func twoChannels(d int) int { return d }
 
-// TestRowsAndDraws checks that what a device is told to make is what LatticeInput makes.
+// TestRowsAndDraws checks that a device with Rows and Draws makes the same inputs as LatticeInput.
 func TestRowsAndDraws(t *testing.T) {
 	noise := plainNoise(t)
 	draws, err := noise.Draws()
@@ -178,7 +178,7 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that nothing is divided by 0: e is 0 of a column that is all its own.
+// TestDrawsDivide checks that no division by 0 occurs: e is 0 for a column with only its own label.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -209,7 +209,7 @@ func TestNoWordForZero(t *testing.T) {
 	}
 }
 
-// TestSamplerOnDevice compares all that comes of a run whose noise is made on the device with one whose noise is not.
+// TestSamplerOnDevice compares all results of a run with noise made on the device with those of a run without.
 func TestSamplerOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	run := func(c Classifier, observe bool) (log []string, seen []*observed) {
@@ -231,12 +231,12 @@ func TestSamplerOnDevice(t *testing.T) {
 		for _, batch := range []int{1, 7, 64} {
 			log, want := run(&linear{batch: batch}, observe)
 			device := newGadget(t, batch, noise)
-			device.rows = func(r *Rows) { // there are no places but those of the batch
+			device.rows = func(r *Rows) { // places are those of this batch only
 				last := slices.Max(r.Example)
 				if int(last) != len(r.Places)-1 {
 					t.Errorf("%d examples are held for rows of up to number %d", len(r.Places), last)
 				}
-				for i := range r.Key { // rows of an example stand together; rows that are not used are empty
+				for i := range r.Key { // rows of an example are adjacent; unused rows are empty
 					if i > 0 && r.Example[i] != r.Example[i-1] && r.Example[i] != r.Example[i-1]+1 && r.Key[i]|r.Start[i] != 0 {
 						t.Errorf("row %d is of example %d, after %d", i, r.Example[i], r.Example[i-1])
 					}
@@ -268,7 +268,7 @@ func TestSamplerOnDevice(t *testing.T) {
 	}
 }
 
-// TestOtherNoiseStaysHere runs inputs whose noise the classifier does not make.
+// TestOtherNoiseStaysHere runs inputs whose noise the classifier cannot make.
 func TestOtherNoiseStaysHere(t *testing.T) {
 	other, err := plainNoise(t).Input([]int32{1, 2}, twoChannels)
 	if err != nil {
@@ -294,7 +294,7 @@ func TestOtherNoiseStaysHere(t *testing.T) {
 	}
 }
 
-// TestCheckNoise spoils what the device gives, one number at a time.
+// TestCheckNoise changes the device's results, one number at a time.
 func TestCheckNoise(t *testing.T) {
 	device := newGadget(t, 24, plainNoise(t))
 	check := func() error { return CheckNoise(t.Context(), device, twoChannels) }
@@ -324,7 +324,7 @@ func TestCheckNoise(t *testing.T) {
 	}
 }
 
-// TestCheckNoiseTries checks what noise is tried on, in batches of every size.
+// TestCheckNoiseTries checks the inputs of the noise check, in batches of every size.
 func TestCheckNoiseTries(t *testing.T) {
 	for _, batch := range []int{1, 5, 24} {
 		device := newGadget(t, batch, plainNoise(t))
@@ -351,7 +351,7 @@ func TestCheckNoiseTries(t *testing.T) {
 	}
 }
 
-// TestTrialsSpan checks that noise is tried on the least and the greatest values of the data.
+// TestTrialsSpan checks that the noise check includes the least and the greatest values of the data.
 func TestTrialsSpan(t *testing.T) {
 	noise := plainNoise(t)
 	inputs, err := noise.trials(600, func(d int) int { return d / 300 })
@@ -371,7 +371,7 @@ func TestTrialsSpan(t *testing.T) {
 	}
 }
 
-// TestCompareNoise has a device that is wrong in one row of many, which the few rows of CheckNoise do not show.
+// TestCompareNoise uses a device that is wrong in one row of many, which the few rows of CheckNoise miss.
 func TestCompareNoise(t *testing.T) {
 	noise := plainNoise(t)
 	inputs, err := noise.trials(2, twoChannels)

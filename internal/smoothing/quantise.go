@@ -8,23 +8,23 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser puts data that are on no lattice on one. It is part of the classifier: what is certified is the classifier
-// that clamps its input to [low, high], rounds it to a multiple of step, and is smoothed there.
+// Quantiser rounds data that lie on no lattice to one. It is part of the certified classifier, which clamps its input
+// to [low, high], rounds it to a multiple of step, and is smoothed there:
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
-// with x_c/step a float64 quotient, rounded half to even; anyone can do the same in any language.
+// with x_c/step a float64 quotient, rounded half to even. Any language can reproduce this.
 type Quantiser struct {
-	norm      law.Norm // of perturbations
+	norm      law.Norm // norm of perturbations
 	step      float64
 	low, high float32
 }
 
-// maxSteps bounds |x_c/step|, so that the quotient's error is below 2⁻²⁸.
+// maxSteps bounds |x_c/step|, which keeps the quotient's error below 2⁻²⁸.
 const maxSteps = 1 << 23
 
-// NewQuantiser returns the quantiser with the finest lattice that a table of the law has room for: of the Gaussian
-// σ/3640.
+// NewQuantiser returns the quantiser with the finest lattice that a table of the law has room for: σ/3640 for the
+// Gaussian.
 func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
 	finest := l.Ratios().Greatest
 	q := &Quantiser{norm: l.Norm(), step: scale / float64(finest), low: low, high: high}
@@ -36,7 +36,7 @@ func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, erro
 	return q, nil
 }
 
-// Lattice is where the quantised data lie.
+// Lattice returns the lattice of the quantised data.
 func (q *Quantiser) Lattice() Lattice {
 	return Lattice{Step: new(big.Rat).SetFloat64(q.step), Low: int(q.round(q.low)), High: int(q.round(q.high))}
 }
@@ -45,13 +45,14 @@ func (q *Quantiser) round(x float32) float64 {
 	return math.RoundToEven(float64(min(max(x, q.low), q.high)) / q.step)
 }
 
-// Quantise sets dst to the integers of q(x)/step and returns what is to be taken off every radius at x, rounded up:
+// Quantise sets dst to the integers of q(x)/step and returns the number to subtract from every radius at x, rounded
+// up:
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
 //
-// in the norm of the law, because clamping moves no two points apart and rounding moves (x+δ)_c by at most g/2 in each
-// coordinate. It is true of all real x + δ, and for the q that is computed: the quotient's error may send a value to
-// the farther of two neighbours, by less than 2⁻²⁸·g.
+// in the norm of the law: clamping moves no two points apart, and rounding moves (x+δ)_c by at most g/2 in each
+// coordinate. This holds for all real x + δ and for q as computed. The quotient's error may send a value to the
+// farther of two neighbours, by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	half := q.step * (.5 + 0x1p-27)
 	sum := 0.
@@ -59,10 +60,10 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 		k := q.round(v)
 		dst[d] = int32(k)
 		clamped := float64(min(max(v, q.low), q.high))
-		// Products and sums are not fused (float64), and off by at most 2⁻⁵² of |x_c| + g together.
+		// Products and sums are not fused (float64). Their error is at most 2⁻⁵² of |x_c| + g together.
 		moved := math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + half
 		sum = q.norm.Add(sum, moved)
 	}
-	// n sums, n products and one root are off by less than (n+2)·2⁻⁵².
+	// n sums, n products and one root have an error below (n+2)·2⁻⁵².
 	return q.norm.Length(sum) * (1 + float64(len(x)+4)*0x1p-51)
 }

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
-// One sample in comparedSamples is run again, chosen by the seed, and so is the first sample of one example in
-// comparedExamples; Sampler.Compare adds examples. With b inputs a call a comparison is two calls, of 2·b inputs, so
-// of n samples an example the share 2b/2¹⁸ + 2b/(128·n) of all calls are comparisons: for b = 64 .06 % for n = 10,000
-// and .15 % for n = 1,000; for b = 1,024, the most that is chosen, .94 % for n = 10,000.
+// The seed chooses one sample in comparedSamples to run again, and the first sample of one example in
+// comparedExamples; Sampler.Compare adds examples. With b inputs a call a comparison takes two calls, 2·b inputs.
+// With n samples an example the share of comparisons among all calls is 2b/2¹⁸ + 2b/(128·n): for b = 64 it is .06 %
+// for n = 10,000 and .15 % for n = 1,000; for b = 1,024, the largest b chosen, .94 % for n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
 )
 
-// compares tells which samples of an example and phase are run again: a pure function of seed, example, phase and sample, so that the record
-// of how many were compared does not depend on batches, devices or interruptions.
+// compares returns a function that chooses the samples of an example and phase to run again. It depends only on seed,
+// example, phase and sample, so the recorded number does not depend on batches, devices or interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	choice := s.choice(index, phase)
 	first := phase == firstPhase(s.N0) && (s.Compare != nil && s.Compare(index) || s.choice(index, clean)%comparedExamples == 0)
@@ -26,12 +28,12 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice is what the choice of an example's samples of a phase begins with.
+// choice returns the start of the pseudo-random choice of samples of an example and phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
 
-// firstPhase is the phase of an example's first sample.
+// firstPhase returns the phase of an example's first sample.
 func firstPhase(n0 int64) Phase {
 	if n0 > 0 {
 		return Selection
@@ -39,8 +41,8 @@ func firstPhase(n0 int64) Phase {
 	return Estimation
 }
 
-// Compared is the number of samples that are run again of an example with n estimation samples: Votes.Compared, of
-// Sampler's Seed, N0 and Compare alone.
+// Compared returns Votes.Compared, the number of rerun samples of an example with n estimation samples. It depends
+// only on the Sampler's Seed, N0 and Compare.
 func (s Sampler) Compared(index int, n int64) (k int64) {
 	for phase, end := range [phases]int64{s.N0, n} {
 		compares := s.compares(index, Phase(phase))
@@ -53,15 +55,15 @@ func (s Sampler) Compared(index int, n int64) (k int64) {
 	return k
 }
 
-// A DependenceError says that the model's output for an input changed when the input was run again among other inputs:
-// no certificate is about such a model, because it is no function of one input.
+// A DependenceError says that the model's output for an input changed among other inputs. Such a model is no function
+// of one input, so it cannot be certified.
 type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // that the output changes with
-	result  string // that was compared: output or vote
-	change  string // from what to what
+	What    string // what changes the output
+	result  string // "output" or "vote"
+	change  string // old and new result
 }
 
 func (e *DependenceError) Error() string {
@@ -69,7 +71,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// What an output changes with.
+// What may change an output.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
@@ -77,19 +79,22 @@ const (
 	noisePlace  = "where its noise is made"
 )
 
-// Hint says what to do.
-func (e *DependenceError) Hint() string {
+// Hint returns advice for the user.
+func (e *DependenceError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with the parameters spelled.
+func (e *DependenceError) SpellHint(s param.Spelling) string {
 	switch e.What {
 	case otherCall:
 		return "nothing can be certified of a model that draws random numbers: export it for inference (model.eval())"
 	case noisePlace:
-		return "make the noise on the host: --noise-on host"
+		return "make the noise on the host: " + s(param.NoiseOn) + " host"
 	}
-	return "run one input a call by --batch 1, in a new folder, or export a model that has no operation across the batch; " +
-		"what this run has found is not certified"
+	return "run one input a call by " + s(param.Batch) + " 1, in a new folder, or export a model that has no operation across the batch; " +
+		"the results of this run are not certified"
 }
 
-// recheck runs the chosen samples of a batch again, alone and in other company.
+// recheck reruns the chosen samples of a batch, alone and among other inputs.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {
@@ -112,8 +117,8 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare runs one sample again, which was in a row of the batch: in every row of a call, then in another row among
-// inputs unlike those that it was among. All its outputs must be the same bits.
+// compare reruns one sample of a row of the batch: first in every row of a call, then in another row among unlike
+// inputs. All its outputs must be the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()
 	if w.in == nil {
@@ -168,8 +173,8 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	return nil
 }
 
-// differentClass is the first class whose outputs are not the same bits, −1 if there is none. Any NaN is the same as
-// any other.
+// differentClass returns the first class whose outputs differ in a bit, −1 if there is none. All NaN count as the
+// same.
 func differentClass(a, b []float32) int {
 	for k, v := range a {
 		if math.Float32bits(v) != math.Float32bits(b[k]) && (v == v || b[k] == b[k]) {
@@ -179,8 +184,8 @@ func differentClass(a, b []float32) int {
 	return -1
 }
 
-// runAmongOthers runs x in a place of a call among inputs unlike any that noise makes. A model that looks its inputs up
-// may refuse those; the others are then further noisy inputs of the same example.
+// runAmongOthers runs x in a row of a call among inputs that no noise makes. A model that looks up its inputs may
+// refuse them; further noisy inputs of the same example then replace them.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
 	b, d := w.Classifier.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
@@ -202,9 +207,9 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 	return nil
 }
 
-// strangeInput sets dst [D] to companion number k of x [D], very different from it: a loud chequer, the negative, bright
-// and constant, dark, zero, bright, dark and constant, one bright value. The first ones move the maximum, the minimum
-// and the spread of a batch most.
+// strangeInput sets dst [D] to companion number k of x [D], very different from it: a loud chequer, the negative,
+// bright and constant, dark, zero, bright, dark and constant, one bright value. The first ones change the maximum,
+// the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// bound is a linear model that may see more than its input: see changes the outputs [3] of a row.
+// bound is a linear model whose outputs may depend on more than their input: see changes the outputs [3] of a row.
 type bound struct {
 	linear
 	see func(in []float32, row int, outputs []float32)
@@ -49,7 +49,7 @@ var dependent = map[string]struct {
 	says string
 }{
 	"scaled by the largest value": {func(in []float32, _ int, out []float32) { out[0] /= largest(in) }, "the other inputs of its batch"},
-	// That a value of 6 saturates hides behind ordinary noise of σ = 0.5: only strange company shows it.
+	// Ordinary noise of σ = 0.5 hides the saturation at 6: only strange inputs show it.
 	"one bit where another is large": {func(in []float32, _ int, out []float32) { ulp(&out[1], largest(in) > 6) }, "the other inputs of its batch"},
 	"sum of the rows before": {func(in []float32, row int, out []float32) {
 		for i := range row {
@@ -77,7 +77,7 @@ func TestDependenceIsCaught(t *testing.T) {
 				if !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%s, batch %d: %v", name, batch, err)
 				}
-				if advice, _ := hint.Of(err); !strings.Contains(advice, "--batch 1") {
+				if advice, _ := hint.Of(err); !strings.Contains(advice, "batch 1") {
 					t.Errorf("%s: hint %q", name, advice)
 				}
 			}
@@ -85,7 +85,7 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// Only the comparison finds them: without a sample that is compared the same runs end well.
+// Only the comparison finds them: without a compared sample the same runs succeed.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -146,8 +146,8 @@ func TestDifferentClass(t *testing.T) {
 	}
 }
 
-// How many samples are compared does not depend on batches and workers, and is what Compared says: also of an example
-// that is drawn in several goals. The seed is one by which chance chooses several samples of an example.
+// The number of compared samples does not depend on batches and workers, and Compared returns it, even for an example
+// drawn in several goals. With this seed, several samples of an example are chosen.
 func TestComparedCounts(t *testing.T) {
 	const most = 20000
 	for _, n0 := range []int64{0, most / 2} {
@@ -206,7 +206,7 @@ func TestComparedShare(t *testing.T) {
 	}
 }
 
-// A model may refuse the strange inputs; it is then compared among noisy ones.
+// A model may refuse the strange inputs; noisy inputs then replace them.
 func TestCompanyThatIsRefused(t *testing.T) {
 	refused := errors.New("no such index")
 	var calls atomic.Int64
@@ -244,8 +244,8 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 	return c.Classifier.Run(ctx, in, out)
 }
 
-// Noise that the device makes is compared with the plain run on the same input made here: by the vote, and by outputs
-// where they came back.
+// Noise made on the device is compared with the plain run on the same input made here: by the vote, and by outputs
+// where available.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)
@@ -279,14 +279,14 @@ func TestComparedOnDevice(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), c.says) {
 				t.Errorf("error %v", err)
 			}
-			if advice, _ := hint.Of(err); !strings.Contains(advice, "--noise-on host") {
+			if advice, _ := hint.Of(err); !strings.Contains(advice, "noise-on host") {
 				t.Errorf("hint %q", advice)
 			}
 		})
 	}
 }
 
-// With several devices a device that gives other outputs in company ends the run: it is not left out as one that failed.
+// With several devices, a device whose outputs depend on other inputs ends the run; it is not treated as failed.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
@@ -302,7 +302,7 @@ func TestDependenceOnReplica(t *testing.T) {
 	}
 }
 
-// BenchmarkCompares is the choice of 64 samples: what the check adds to a call in which nothing is compared.
+// BenchmarkCompares chooses among 64 samples: the cost of the check in a call without comparisons.
 func BenchmarkCompares(b *testing.B) {
 	s := Sampler{Seed: 1, N0: 100}
 	chosen := 0

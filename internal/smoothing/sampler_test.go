@@ -41,8 +41,7 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 	return ctx.Err()
 }
 
-// recorded is an experiment that draws up to its goals and writes down all it
-// is told.
+// recorded is an experiment that draws up to its goals and records all calls.
 type recorded struct {
 	index int
 	clean []float32
@@ -93,7 +92,7 @@ func (r *recorded) Emit() error {
 	return nil
 }
 
-// observed is recorded that also sees outputs.
+// observed is recorded that also observes outputs.
 type observed struct{ recorded }
 
 func (o *observed) Observe(phase Phase, outputs []float32) error {
@@ -267,11 +266,11 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// failing is an experiment of which one call fails.
+// failing is an experiment in which one call fails.
 type failing struct {
 	recorded
 	call string
-	from int64 // votes: so many samples have been counted
+	from int64 // number of counted votes from which it fails
 }
 
 var errExperiment = errors.New("the experiment fails")
@@ -358,8 +357,8 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// An output that is no answer is a vote for nobody: it is counted, in its phase, for its
-// example, the run goes on, and an Observer sees it.
+// An output without an answer votes for no class: it is counted in its phase for its example, the run goes on, and an
+// Observer sees it.
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
@@ -404,10 +403,10 @@ func TestNoneIsCounted(t *testing.T) {
 	}
 }
 
-// The noise is another for every example, phase, sample and coordinate, in floats and on a lattice: of examples with one
-// clean input no two samples agree, also not a selection sample with an estimation sample, and no coordinate has the
-// noise of another. (Else certificates would not be independent, and the class would be chosen by the samples that
-// certify it.)
+// The noise differs between examples, phases, samples and coordinates, in floats and on a lattice. With the same
+// clean input no two samples agree, not even a selection sample with an estimation sample, and no coordinate shares
+// another's noise. (Otherwise certificates would not be independent, and the certifying samples would choose the
+// class.)
 func TestNoiseIsNeverShared(t *testing.T) {
 	// Steps of σ/3640: two coordinates of 2,000 samples meet by chance with probability 0.01, and with this seed do not.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
@@ -447,7 +446,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 		if len(first) != 4*500 || same > 5 { // 2,000/(2√π·3640) = 0.15 on the lattice by chance
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
-		// Another seed is other noise, in every sample.
+		// Another seed gives other noise, in every sample.
 		again := examples(1, []int64{300}, &log)
 		again[0].input, again[0].index = input, es[0].index
 		s.Seed = 6
@@ -464,7 +463,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	}
 }
 
-// padded writes down the inputs of its last call.
+// padded records the inputs of its last call.
 type padded struct {
 	linear
 	last []float32
@@ -475,8 +474,8 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 	return c.linear.Run(ctx, in, out)
 }
 
-// What a batch has no samples for is zeros, not the samples of the batch before. There are 20 samples and the clean
-// input: 16 and 5.
+// Rows without a sample are zeros, not samples of the previous batch. There are 20 samples and the clean input:
+// batches of 16 and 5.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}
@@ -509,8 +508,7 @@ func TestSamplerCancelled(t *testing.T) {
 	}
 }
 
-// TestSamplerClean checks that the input without noise is asked for once, and its answer
-// kept apart from the votes.
+// TestSamplerClean checks that the input without noise is run once, and its answer kept apart from the votes.
 func TestSamplerClean(t *testing.T) {
 	for class, values := range [][]float32{{2, 0.3}, {0, 3}, {-3, 0.3}} { // outputs x+1, y, −x−y
 		var log []string

@@ -1,10 +1,10 @@
 package smoothing
 
-// Phase says what a sample is used for. The class is chosen with the selection
-// samples and the bound is computed from the estimation samples; the two must
-// be independent (Cohen et al. 2019, Algorithm 1).
+// Phase is the use of a sample. The selection samples choose the class and the estimation samples give the bound; the
+// two must be independent (Cohen et al. 2019, Algorithm 1).
 type Phase uint8
 
+// The phases of sampling, in order.
 const (
 	Selection  Phase = 0
 	Estimation Phase = 1
@@ -17,55 +17,49 @@ func (p Phase) String() string {
 	return "estimation"
 }
 
-// Stream is the random words of one example in one phase: a pure function
-// N(seed, example, phase, sample, coordinate). A word does not depend on what else is
-// drawn, in what order, by how many threads or on which machine. words.go has the
-// function; its counter is sample·G + coordinate, G = 0x9E3779B97F4A7C15.
+// Stream gives the random words of one example in one phase as a pure function N(seed, example, phase, sample,
+// coordinate). A word does not depend on other draws, their order, threads or the machine. words.go has the function;
+// its counter is sample·G + coordinate, G = 0x9E3779B97F4A7C15.
 //
-// Had sample and coordinate been two fields of the counter, the low half of counter·key
-// would be equal in all samples and the first round would mix nothing between
-// them. G is 2⁶⁴ over the golden ratio: s·G stays more than 2³² away from 0 for
-// 0 < |s| < 2³¹ (best approximations; the tests check it), so no two counters
-// meet in up to 2³¹ samples of up to 2³² coordinates.
+// If the counter had sample and coordinate in two separate fields, the low half of counter·key would be equal in all
+// samples and the first round would mix nothing between them. G is 2⁶⁴ over the golden ratio: s·G stays more than 2³²
+// away from 0 for 0 < |s| < 2³¹ (best approximations; the tests check it), so counters are distinct for up to 2³¹
+// samples of up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
-// MaxSamples is the number of samples of an example and phase whose words are all apart.
+// MaxSamples is the number of samples of an example and phase with distinct counters.
 const MaxSamples = 1 << 31
 
-// weyl is ⌊2⁶⁴/φ⌋, odd: G above, and the step of SplitMix64.
+// weyl is ⌊2⁶⁴/φ⌋, odd: G of Stream, and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 
 // NewStream returns the noise of an example (0 ≤ example < 2⁵⁶) in a phase.
 //
-// Squares asks for a key of irregular bits; Widynski's are built of hexadecimal
-// digits: none zero, the last odd, the last eight all different, and each of the
-// others different from its neighbour on the right. A random 64-bit key would
-// sometimes be a weak one (few bits set, even, or zero: then all words are zero),
-// and the keys seed, seed+1, … would give sequences that resemble each other. So
-// the admissible keys are numbered, and the pair (example, phase) is sent to one
-// of them by a permutation that the seed chooses: for one seed no two pairs
-// share a key, and neighbours get unrelated keys.
+// Squares needs a key of irregular bits. Widynski builds keys from hexadecimal digits: none is zero, the last is odd,
+// the last eight are all different, and each of the others differs from its right neighbour. A random 64-bit key
+// would sometimes be weak (few bits set, even, or zero, which makes all words zero), and the keys seed, seed+1, …
+// would give similar sequences. So the admissible keys are numbered, and a permutation chosen by the seed maps each
+// pair (example, phase) to one of them: for one seed no two pairs share a key, and neighbours get unrelated keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {
 	if int64(example)>>56 != 0 || phase > Estimation {
 		panic("smoothing: example or phase out of range")
 	}
 	n := uint64(example)<<1 | uint64(phase)
 	for {
-		// Walking the cycle until it meets [0, admissibleKeys) restricts a
-		// permutation of [0, 2⁵⁸) to one of that set.
+		// Cycle walking restricts the permutation of [0, 2⁵⁸) to [0, admissibleKeys).
 		if n = permute(seed, n); n < admissibleKeys {
 			return Stream{key: admissibleKey(n)}
 		}
 	}
 }
 
-// admissibleKeys counts the keys: 8 odd digits, 14!/7! ways to add seven
-// different ones, and 14 choices for each of the upper eight. About 2^57.5.
+// admissibleKeys counts the keys: 8 odd digits, 14!/7! ways to add seven different ones, and 14 choices for each of
+// the upper eight. About 2^57.5.
 const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
 
 // admissibleKey returns key number n < admissibleKeys.
 func admissibleKey(n uint64) uint64 {
-	// unused[place:] are the digits not yet taken; odd ones stand at even places.
+	// unused[place:] are the digits not yet taken; odd ones stand at even indices.
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var key, digit uint64
 	for place := range uint64(16) {
@@ -81,7 +75,7 @@ func admissibleKey(n uint64) uint64 {
 		default:
 			d := n%14 + 1
 			n /= 14
-			if d >= digit { // leave out the neighbour
+			if d >= digit { // skip the neighbour
 				d++
 			}
 			digit = d
@@ -91,8 +85,8 @@ func admissibleKey(n uint64) uint64 {
 	return key
 }
 
-// permute is a permutation of [0, 2⁵⁸) that the seed chooses: a balanced Feistel
-// network of six rounds, a bijection whatever its round function is.
+// permute is a permutation of [0, 2⁵⁸) chosen by the seed: a balanced Feistel network of six rounds, which is a
+// bijection for any round function.
 func permute(seed, n uint64) uint64 {
 	left, right := n>>29, n&(1<<29-1)
 	for range 6 {

@@ -14,27 +14,28 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Table is a distribution on integers from which one 64-bit word draws: the alias method (Walker 1977; Vose 1991) in
-// integers, exact for masses that are multiples of 2⁻⁶⁴.
+// Table is a distribution on integers; one 64-bit word draws from it. It uses the alias method (Walker 1977; Vose
+// 1991) in integers, exact for masses that are multiples of 2⁻⁶⁴.
 //
-// There are n = 2ᵇ columns, one a label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label and
-// the others to the label alias[c], such that label j has q_j cells in all. The word w chooses column c = w mod 2ᵇ and
-// in it cell r = w div 2ᵇ, and with e[c] = 2ᵇ·threshold + alias[c],
+// There are n = 2ᵇ columns, one a label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label
+// and the others to the label alias[c], so that label j has q_j cells in all. The word w chooses column c = w mod 2ᵇ
+// and in it cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias[c],
 //
 //	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
-// It is exact. w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias; so label c gets the cells
-// r < threshold and, if c ≤ alias, one more. Hence threshold = count − [c < alias], which must not be −1: a column
-// that keeps nothing of its own is that of a label without mass, these come last, and an alias has mass. A column that
-// is all its own has alias = c, and any threshold will do.
+// This is exact. w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias; so label c gets the cells r <
+// threshold and, if c ≤ alias, one more. Hence threshold = count − [c < alias], which must not be −1. It is not: a
+// column with count 0 belongs to a label without mass, these labels come last, and an alias has mass. A column with
+// all its own cells has alias = c, and any threshold works.
 type Table struct {
-	First int // the integer that label 0 stands for
-	Last  int // the integer that the last label with mass stands for
-	// Eta is such that no integer's mass is above (1+Eta) times its ideal. It is exact: a multiple of 2⁻⁹².
+	First int // the integer of label 0
+	Last  int // the integer of the last label with mass
+	// Eta bounds the excess mass: every integer has at most (1+Eta) times its ideal mass. It is exact, a multiple of
+	// 2⁻⁹².
 	Eta  float64
 	name string
 	bits int // b
-	// entries is e.
+	// entries is the array e.
 	entries []uint64
 }
 
@@ -44,14 +45,14 @@ type Mass = law.Mass
 // etaPlaces is the number of binary places of Table.Eta.
 const etaPlaces = 92
 
-// NewTable returns the table of a distribution whose integers first, first+1, … have at least the given masses. The
-// table's masses are
+// NewTable returns the table of a distribution on the integers first, first+1, …, given lower bounds p_j on their
+// masses. The table's masses are
 //
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
 //
-// with p_j the given ones and η the least multiple of 2⁻⁹² for which they sum to 1 or more; what is more than 1, at
-// most a unit of 2⁻⁶⁴ for each integer, is taken off the largest. Integers that get no mass must be at the ends. The
-// name tells distributions apart in Digest.
+// where η is the least multiple of 2⁻⁹² for which they sum to 1 or more. The excess above 1, at most a unit of 2⁻⁶⁴
+// for each integer, is subtracted from the largest mass. Integers without mass must be at the ends. The name
+// distinguishes distributions in Digest.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -84,8 +85,8 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	}, nil
 }
 
-// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, ε drawn from the law at scale 1. The scale is the real number
-// that the float64 is, the step a rational one; the table follows from these two and nothing else.
+// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale is
+// taken as an exact real number and the step is rational; the table depends on nothing else.
 func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
 		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
@@ -106,7 +107,7 @@ func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	return NewTable(l.Name()+" "+ratio.RatString(), -last, masses)
 }
 
-// cells is ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
+// cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
 func cells(p Mass, eta uint64) uint64 {
 	// p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high; shifted by 92 places it is added to p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
@@ -119,10 +120,10 @@ func cells(p Mass, eta uint64) uint64 {
 	return cells
 }
 
-// errMass is a distribution whose masses are too few.
+// errMass: the masses of a distribution do not sum to 1.
 var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to more than 1")
 
-// leastEta returns the least eta, in units of 2⁻⁹², for which the cells are at least 2⁶⁴.
+// leastEta returns the least eta, in units of 2⁻⁹², at which the cells sum to at least 2⁶⁴.
 func leastEta(masses []Mass) (uint64, error) {
 	// total is the sum of the cells, less 2⁶⁴ for each carry.
 	total := func(eta uint64) (sum, carries uint64) {
@@ -151,8 +152,8 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words of so many bits, given each label's cells, which sum to
-// 2^width. All labels have mass; columns beyond them are of labels without.
+// aliases returns the entries e of 2^columns columns for words of the given width, from each label's number of cells;
+// these sum to 2^width. Every listed label has mass; columns beyond the list belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -169,8 +170,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 			entries[c] = uint64(c)
 		}
 	}
-	// Each round fills one column for good: that of a label with too few cells, from one with too many. The cells left
-	// over are exactly those of the columns left over, so as long as there is one kind there is the other.
+	// Each round completes the column of a label with too few cells, with cells from a label with too many. The
+	// remaining cells exactly fill the remaining columns, so as long as one kind exists the other does.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -192,11 +193,11 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 	return entries
 }
 
-// Integer is what the word w draws.
+// Integer returns the integer drawn by the word w.
 func (t *Table) Integer(w uint64) int { return t.First + int(draw(t.entries, w)) }
 
-// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. The compiler makes a branch of min, and either may be the smaller
-// at any time; this way it makes none.
+// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Either may be the smaller at any time; the compiler would turn
+// min into a branch, and this form avoids it.
 func draw(entries []uint64, w uint64) uint64 {
 	mask := uint64(len(entries) - 1)
 	e := entries[w&mask]
@@ -204,14 +205,14 @@ func draw(entries []uint64, w uint64) uint64 {
 	return (e + difference&-borrow) & mask
 }
 
-// Entries is 2ᵇ, the number of the table's columns.
+// Entries returns 2ᵇ, the number of the table's columns.
 func (t *Table) Entries() int { return len(t.entries) }
 
-// Name names the distribution and its parameters.
+// Name returns the name of the distribution, with its parameters.
 func (t *Table) Name() string { return t.name }
 
-// Digest is the SHA-256, in hex, of "rscert table 1 ", the name, a newline, and as little-endian 64-bit integers First,
-// Last, η's bits, b and the entries. The same digest means the same noise.
+// Digest returns the SHA-256, in hex, of "rscert table 1 ", the name, a newline, and as little-endian 64-bit integers
+// First, Last, η's bits, b and the entries. The same digest means the same noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {
@@ -224,14 +225,15 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down: what is left of α after N draws from tables of this η.
+// Deflate returns α·e^{−Nη}, rounded down: the level left after N draws from tables with this η.
 //
-// The table's masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤ e^{Nη}
-// times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law therefore
-// fails with probability at most α under the law that is drawn from, with adaptive stopping too, if N is the most that
-// can be drawn. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; 0 is returned where that is negative.
+// The table's masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤
+// e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law
+// therefore fails with probability at most α under the table's law. This includes adaptive stopping if N is the
+// largest possible number of draws. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; a negative result
+// becomes 0.
 func Deflate(alpha, eta float64, draws int64) float64 {
-	const ulps = 0x1p-50 // more than the roundings here together
+	const ulps = 0x1p-50 // exceeds the total of all roundings here
 	y := float64(float64(draws)*eta) * (1 + ulps)
 	kept := 1 - float64(y*(1-float64(y*(.5-float64(y/6)))))
 	return max(0, float64(alpha*kept)*(1-ulps))

@@ -58,8 +58,8 @@ func gaussianTable(t testing.TB, num, den int64) *Table {
 	return table
 }
 
-// cellsOf counts the words of each label in the entries for words of so many bits. TestAliasesWordByWord compares it
-// with draw.
+// cellsOf counts the words of each label in the entries for words of the given width. TestAliasesWordByWord compares
+// it with draw.
 func cellsOf(entries []uint64, width int) []*big.Int {
 	n := uint64(len(entries))
 	full := new(big.Int).Lsh(big.NewInt(1), uint(width))
@@ -82,7 +82,7 @@ func cellsOf(entries []uint64, width int) []*big.Int {
 	return cells
 }
 
-// The tables' masses are those that Python computes with erfc, to the last of 64 bits.
+// The tables' masses equal those computed with erfc in Python, to the last of 64 bits.
 func TestTableGolden(t *testing.T) {
 	for _, want := range readLatticeGolden(t).Tables {
 		ratio, _ := new(big.Rat).SetString(want.Ratio)
@@ -241,8 +241,8 @@ func idealMass(ratio *big.Rat, j int64) *big.Float {
 	return upper.Sub(upper, cdf(2*j-1))
 }
 
-// The masses are lower bounds, and less than 2⁻¹²⁷ too low; so no integer of the table has more than (1+η) times its
-// ideal, in exact arithmetic.
+// The masses are lower bounds, less than 2⁻¹²⁷ too low. So no integer of the table has more than (1+η) times its
+// ideal mass, in exact arithmetic.
 func TestNoMassAboveItsIdeal(t *testing.T) {
 	unit := new(big.Float).SetMantExp(big.NewFloat(1), -290)
 	for _, c := range []struct{ num, den, stride int64 }{
@@ -282,7 +282,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 	}
 }
 
-// η is the least: one step of 2⁻⁹² less and masses are missing.
+// η is minimal: with one step of 2⁻⁹² less, mass is missing.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
 		masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
@@ -321,8 +321,8 @@ func massOf(p *big.Rat) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: x.Sub(x, new(big.Int).Lsh(hi, 64)).Uint64()}
 }
 
-// Other distributions are other masses: uniform ones, with none (η = 0) and with some rounding, and the two-sided
-// geometric one, P(J = j) = (1−θ)/(1+θ)·θ^|j|.
+// Other distributions: a uniform one without rounding (η = 0) and one with, and the two-sided geometric one, P(J = j)
+// = (1−θ)/(1+θ)·θ^|j|.
 func TestOtherDistributions(t *testing.T) {
 	for _, n := range []int64{2, 3, 64, 65, 1000} {
 		masses := slices.Repeat([]Mass{massOf(big.NewRat(1, n))}, int(n))
@@ -396,7 +396,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// Deflate is a lower bound on α·e^{−Nη}, compared with 200 bits, and loses next to nothing.
+// Deflate is a lower bound on α·e^{−Nη}, checked with 200 bits, and loses almost nothing.
 func TestDeflate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2_000 {

@@ -1,9 +1,10 @@
-// Package lawtest has a law for tests: one that is not in law.Laws, in another norm than the Gaussian.
+// Package lawtest provides a law for tests. It is not in law.Laws and certifies in another norm than the Gaussian.
 package lawtest
 
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
@@ -13,7 +14,7 @@ import (
 func Use(t testing.TB, l law.Law) {
 	t.Helper()
 	before := law.Laws
-	law.Laws = append(before[:len(before):len(before)], l)
+	law.Laws = append(slices.Clone(before), l)
 	t.Cleanup(func() { law.Laws = before })
 }
 
@@ -48,7 +49,7 @@ func (laplace) Density(z float64) float64 { return math.Exp(-math.Abs(z)) / 2 }
 
 func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - math.Abs(z+shift)) }
 
-// Peak is 1 − √r·e^{−L/2}, at z = −(L + ln r)/2; below r = e^L nothing is above 0.
+// Peak is 1 − √r·e^{−L/2}, at z = −(L + ln r)/2. For r ≥ e^L the supremum is 0.
 func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }
@@ -61,8 +62,8 @@ func (laplace) First() law.Theorem { return law.Linear(1, "p_A−p_B, radius b t
 
 func (laplace) Ratios() law.Ratios { return law.Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses are p_0 = 1 − e^{−t/2}, p_j = sinh(t/2)·e^{−jt}, t = g/b, less a part in 2⁴⁴ for rounding. (A law that is not
-// for tests has them of integers, the same on every machine.)
+// Masses are p_0 = 1 − e^{−t/2}, p_j = sinh(t/2)·e^{−jt}, t = g/b, less a part in 2⁴⁴ for rounding. (A law outside
+// tests must compute them in integers, the same on every machine.)
 func (laplace) Masses(ratio *big.Rat) []law.Mass {
 	r, _ := ratio.Float64()
 	masses := make([]law.Mass, int(46*r)+1)

@@ -1,6 +1,6 @@
-// Package agreement counts in how many votes two runs of one experiment differ: of the same model, data, σ and seed, and
-// so of the same noisy inputs, computed on another device, in another precision or by another library. Such runs differ
-// where two classes are within the rounding of each other. Each of them is valid.
+// Package agreement counts the votes in which two runs of one experiment differ. Such runs share model, data, σ and
+// seed, and so their noisy inputs, but use another device, precision or library. They differ where two classes are
+// within the rounding of each other; each run is valid.
 package agreement
 
 import (
@@ -18,30 +18,30 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Agreement is how far the results of two runs agree, over the examples that both have.
+// Agreement compares the results of two runs on the examples common to both.
 type Agreement struct {
 	First  Side `json:"first"`
 	Second Side `json:"second"`
-	// Differences are those of what computed the runs.
+	// Differences are the differences in the software and hardware of the runs.
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // in both runs
-	Samples  int64 `json:"samples"`  // that both have drawn of them, of the selection and of the estimation
+	Samples  int64 `json:"samples"`  // samples of these examples drawn by both, selection and estimation
 	Votes    Votes `json:"votes"`
-	// OtherCounts is the number of examples whose counts are not the same.
+	// OtherCounts is the number of examples with different counts.
 	OtherCounts int `json:"examples_with_other_counts"`
-	// OtherSamples is the number of examples that were stopped after other numbers of samples.
+	// OtherSamples is the number of examples with different numbers of samples.
 	OtherSamples int `json:"examples_with_other_n"`
-	// OtherTop is the number of examples with another class of the most selection votes; of estimation votes in runs
-	// without selection.
+	// OtherTop is the number of examples in which another class has the most selection votes (estimation votes in
+	// runs without selection).
 	OtherTop int `json:"examples_with_other_top_class"`
-	// OtherClass is the number of examples that both runs certify, for different classes.
+	// OtherClass is the number of examples certified by both runs for different classes.
 	OtherClass int `json:"examples_with_other_certified_class"`
-	// AbstainedFirst and AbstainedSecond are the numbers of examples that one run alone abstains from.
+	// AbstainedFirst and AbstainedSecond are the numbers of examples from which only one of the runs abstains.
 	AbstainedFirst  int `json:"abstained_in_first_only"`
 	AbstainedSecond int `json:"abstained_in_second_only"`
-	// OtherRadius is the number of examples that both runs certify for the same class, with different radii, and Largest
-	// that of them with the largest difference.
+	// OtherRadius is the number of examples certified by both runs for the same class with different radii; Largest
+	// has the largest difference among them.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
 	Changed     []Class `json:"changed"` // the examples of OtherTop, OtherClass and the abstentions
@@ -51,7 +51,7 @@ type Agreement struct {
 type Side struct {
 	Run    string `json:"run"`
 	Device string `json:"device"`
-	// GPUs are the names of those that the run was on, each once: with resumptions and shards there may be several.
+	// GPUs are the names of the run's GPUs, each once; resumptions and shards may use several.
 	GPUs      []string `json:"gpus,omitempty"`
 	Precision string   `json:"precision"`
 	Provider  string   `json:"provider"`
@@ -60,18 +60,18 @@ type Side struct {
 	Only      int      `json:"examples_only_here"`
 }
 
-// Class is what two runs say of the class of an example.
+// Class compares the class of an example in two runs.
 type Class struct {
 	Index  int `json:"index"`
 	Label  int `json:"label"`
-	First  int `json:"first"` // certified, −1 for abstained
+	First  int `json:"first"` // certified class, −1 for abstained
 	Second int `json:"second"`
-	// TopFirst and TopSecond have the most votes (Agreement.OtherTop).
+	// TopFirst and TopSecond are the classes with the most votes (Agreement.OtherTop).
 	TopFirst  int `json:"top_first"`
 	TopSecond int `json:"top_second"`
 }
 
-// Radii are the radii of an example.
+// Radii are the two runs' radii of an example.
 type Radii struct {
 	Index  int     `json:"index"`
 	First  float64 `json:"first"`
@@ -80,26 +80,27 @@ type Radii struct {
 
 func (r Radii) difference() float64 { return max(r.First-r.Second, r.Second-r.First) }
 
-// Votes is in how many of the samples the two runs vote differently.
+// Votes counts the samples on which the two runs vote differently.
 type Votes struct {
-	// Source is "scores" where the votes were compared sample by sample, and "counts" where only their sums are known.
+	// Source is "scores" for a comparison sample by sample, and "counts" if only the sums of votes are known.
 	Source Source `json:"source"`
-	// AtLeast differ. From counts it is the sum over the examples of Σ_k max(0, a_k − b_k): so many of the votes for a
-	// class went elsewhere in the other run. Votes that went one way and as many that went the other cancel, so the true
-	// number can be far larger.
+	// AtLeast is a lower bound on the number of samples with different votes. From counts it is the sum over the
+	// examples of Σ_k max(0, a_k − b_k). Votes that change in opposite directions cancel there, so the true number
+	// can be far larger.
 	AtLeast int64 `json:"at_least"`
-	// AtMost differ, from scores: AtLeast, and those of equal largest scores, which do not tell the vote.
+	// AtMost is an upper bound, from scores: AtLeast plus the samples with tied largest scores, whose vote is
+	// unknown.
 	AtMost *int64 `json:"at_most,omitempty"`
-	// Rate is AtLeast for 100,000 samples.
+	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// Low to High is the Clopper–Pearson interval of the rate on these examples under other noise; from counts there is
+	// Low to High is the Clopper–Pearson interval of the rate on these examples under new noise; from counts there is
 	// no upper end.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`
 }
 
-// Source is what votes are compared by.
+// Source is the data behind a comparison of votes.
 type Source string
 
 // Sources of the comparison.
@@ -108,13 +109,13 @@ const (
 	FromScores Source = "scores"
 )
 
-// per is the number of samples that a rate is of.
+// per is the number of samples to which a rate refers.
 const per = 100_000
 
-// Level is that of the interval of the rate.
+// Level is the confidence level of the interval of the rate.
 const Level = 0.95
 
-// IncomparableError says in what two runs differ, beside what computed them.
+// IncomparableError names the differences between two runs beyond software and hardware.
 type IncomparableError struct {
 	First, Second string
 	Differences   []string
@@ -124,17 +125,17 @@ func (e *IncomparableError) Error() string {
 	return fmt.Sprintf("%s and %s are not the same experiment: %s", e.First, e.Second, strings.Join(e.Differences, "; "))
 }
 
-// Hint says what the comparison is for.
+// Hint says which runs can be compared.
 func (e *IncomparableError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint is Hint with the parameters spelled.
 func (*IncomparableError) SpellHint(s param.Spelling) string {
 	return param.Textf("compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same "+
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
 }
 
-// Compare compares two runs example by example. Where both saved their scores, it compares them sample by sample and
-// tells done of every example.
+// Compare compares two runs example by example. If both saved their scores, it compares them sample by sample and
+// calls done after each example.
 func Compare(ctx context.Context, first, second summary.Source, done func()) (Agreement, error) {
 	for _, s := range []summary.Source{first, second} {
 		if s.Run == nil {
@@ -168,7 +169,7 @@ func side(s summary.Source) Side {
 		Library: r.Runtime.Library, Examples: len(s.Certificates)}
 }
 
-// conditions notes in what the runs differ, and returns an error where that is more than what computed them.
+// conditions records the differences between the runs. It returns an error if they go beyond software and hardware.
 func (a *Agreement) conditions(first, second summary.Source) error {
 	var refused []string
 	for _, d := range first.Run.Differences(*second.Run) {
@@ -193,13 +194,13 @@ type pair struct {
 	first, second example
 }
 
-// example is one run's part of it.
+// example is one run's results for an example.
 type example struct {
 	certify.Votes
 	certificate certify.Certificate
 }
 
-// examples are those of a run, by index.
+// examples returns a run's examples, sorted by index.
 func examples(s summary.Source) []example {
 	all := make([]example, len(s.Certificates))
 	for i, c := range s.Certificates {
@@ -209,7 +210,7 @@ func examples(s summary.Source) []example {
 	return all
 }
 
-// pair finds the examples that both runs have.
+// pair returns the examples in both runs.
 func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	var pairs []pair
 	rest := examples(second)
@@ -238,7 +239,7 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // and so none, else
+	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // None differs only if these do
 		a.OtherCounts++
 	}
 	if x.N != y.N {
@@ -274,17 +275,17 @@ func (a *Agreement) addClass(c Class) {
 	}
 }
 
-// top is the class with the most selection votes, or, without selection, estimation votes; the lowest of equals.
+// top returns the class with the most selection votes or, without selection, estimation votes; the lowest wins a tie.
 func (e example) top() int {
 	v := e.Votes
 	if v.Counts0 == nil {
 		v.Counts0 = v.Counts
 	}
-	top, _ := v.Elected(certify.Predicted) // there are counts
+	top, _ := v.Elected(certify.Predicted) // cannot fail: there are counts
 	return top
 }
 
-// estimate fills in what follows from the numbers.
+// estimate sets the rate and its interval.
 func (v *Votes) estimate(samples int64) {
 	const alpha = (1 - Level) / 2
 	v.Level = Level

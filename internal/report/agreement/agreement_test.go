@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// With the votes themselves: b has those of a's samples, some of them others, and more behind them. No fewer can differ
-// than apart says, and arranged so that as many agree as can, no more do.
+// The test uses the votes themselves: b has a's samples, some of them changed, and more after them. At least as many
+// differ as votesMoved returns, and in the most favourable arrangement exactly as many.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -50,11 +50,11 @@ func TestApart(t *testing.T) {
 		}
 		ca, na := count(a)
 		cb, nb := count(b)
-		got := apart(int64(n), ca, na, int64(m), cb, nb)
-		if back := apart(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
+		got := votesMoved(int64(n), ca, na, int64(m), cb, nb)
+		if back := votesMoved(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
 			t.Fatalf("%v and %v: %d, the other way round %d", a, b, got, back)
 		}
-		// The most that can agree: each of a's votes takes one of b's that is the same and not taken.
+		// The largest possible agreement: match each of a's votes with an equal, unmatched vote of b.
 		left := slices.Clone(b)
 		fewest := int64(0)
 		for _, v := range a {
@@ -70,12 +70,12 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// drawn is what a run draws of an example: scores [samples][classes], the first two of them of the selection.
+// drawn is a run's result for an example: scores [samples][classes], the first two from the selection.
 type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // where the scores do not tell; nil: those of the largest scores
+	votes                    []int // votes hidden by the scores; nil: the largest scores show them
 }
 
 const classes, selection = 3, 2
@@ -165,7 +165,7 @@ func read(t *testing.T, dir string) summary.Source {
 	return s
 }
 
-// of are scores whose largest are those of the classes; −1 is no answer, and 3 two equal ones, of 0 and 1.
+// of returns scores whose largest values are at the classes; −1 is no answer, and 3 is a tie of 0 and 1.
 func of(classes ...int) (scores [][]float32) {
 	for _, k := range classes {
 		row := []float32{0.2, 0.2, 0.2}
@@ -190,8 +190,8 @@ func onGPU(r *runfolder.Run) {
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
-// Five examples: the same, with one that has no answer in both; two votes that cancel; another class, certified; abstained,
-// with no answer and an equal pair; an equal pair of which the counts tell that its vote is another.
+// Five examples. 0: the same, with one sample without an answer in both. 1: two votes that cancel. 2: another class,
+// certified. 3: abstained, with no answer and a tie. 4: a tie, which the counts reveal as a different vote.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
@@ -216,8 +216,8 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sample by sample: 2 of example 1, 3 of example 2; of example 3 one, and one that is not told. Its counts are 3, 0 and one
-	// for nobody against 3, 1: one at least. Those of example 4 say what the equal scores do not.
+	// Sample by sample: example 1 differs in 2, example 2 in 3, example 3 in one and in one tie. Its counts are 3, 0
+	// and one None against 3, 1: at least one. The counts of example 4 decide its tie.
 	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}
@@ -236,7 +236,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the GPUs are %q and %q", got.First.GPUs, got.Second.GPUs)
 	}
 
-	// Of the sums of votes alone, the two of example 1 are not seen.
+	// The sums of votes alone hide the two of example 1.
 	without := func(r *runfolder.Run) { r.Parameters.SaveScores = false }
 	votesOnly := write(t, here, without)
 	for i, sources := range [][2]summary.Source{{b, votesOnly}, {votesOnly, b}} {
@@ -263,7 +263,7 @@ func TestNothingDiffers(t *testing.T) {
 	}
 }
 
-// Runs of other examples are compared on what both have, in whatever order they stand.
+// Compare uses the examples in both runs, in any order.
 func TestExamplesInCommon(t *testing.T) {
 	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = runfolder.Shard{I: 1, K: 2} }
 	a, b := write(t, here, unchanged), write(t, []drawn{there[1], there[3]}, some)
@@ -279,7 +279,7 @@ func TestExamplesInCommon(t *testing.T) {
 	}
 }
 
-// What is not one experiment is refused, and named.
+// Runs of different experiments are rejected with the reason.
 func TestRefused(t *testing.T) {
 	a := write(t, here, unchanged)
 	other := slices.Clone(here)
@@ -309,7 +309,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Of an example that was stopped at other numbers of samples, what both have drawn is compared.
+// An example stopped after different numbers of samples is compared on the samples that both drew.
 func TestStoppedElsewhere(t *testing.T) {
 	votes := func(n int64, counts ...int64) example {
 		return example{certify.Votes{N0: 2, Counts0: []int64{2, 0}, N: n, Counts: counts}, certify.Certificate{}}

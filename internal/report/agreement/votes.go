@@ -18,15 +18,15 @@ func sumCounts(pairs []pair) (sum int64) {
 	return sum
 }
 
-// fromCounts is how many of the samples that both have drawn have other votes, at least: those of the selection and those
-// of the estimation.
+// fromCounts returns a lower bound on the number of samples drawn by both runs whose votes differ, selection and
+// estimation together.
 func fromCounts(a, b certify.Votes) int64 {
-	return apart(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + apart(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
+	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// apart is Σ_k max(0, a_k − b_k) with a of n ≤ m samples, and votes for nobody as one more class. b has the same first n
-// samples, so at most b_k of a's votes for k can be b's, too. For n = m it is half the L1 distance.
-func apart(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
+// votesMoved returns Σ_k max(0, a_k − b_k), where a counts n ≤ m samples and None is one more class. b includes the same
+// first n samples, so at most b_k of a's votes for k can be equal in b. For n = m the sum is half the L1 distance.
+func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
 	}
@@ -37,10 +37,10 @@ func apart(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int
 	return sum
 }
 
-// Votes of a sample, beside the classes.
+// Votes of a sample other than classes.
 const (
 	nobody = -1 // the output was no answer
-	untold = -2 // equal scores do not tell for which of the classes
+	untold = -2 // tied scores hide the vote
 )
 
 // fromScores compares the votes of the pairs' samples one by one.
@@ -72,7 +72,7 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
 		}
 		differ, told := compareVotes(x, y)
-		// The counts are of the votes themselves, and know of equal scores.
+		// The counts include the true votes of samples with tied scores.
 		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
 		*v.AtMost += differ + int64(len(x)) - told
 		done()
@@ -80,7 +80,7 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 	return v, errors.Join(a.finish(), b.finish())
 }
 
-// compareVotes counts the samples whose votes are told in both, and those of them that differ.
+// compareVotes counts the samples whose votes are known in both runs, and how many of them differ.
 func compareVotes(x, y []int32) (differ, told int64) {
 	for i := range x {
 		if x[i] == untold || y[i] == untold {
@@ -94,11 +94,11 @@ func compareVotes(x, y []int32) (differ, told int64) {
 	return differ, told
 }
 
-// samples reads the votes of the samples of a run off its scores.
+// samples reads the votes of a run's samples from its scores.
 type samples struct {
 	*runfolder.Scores
 	path string
-	read []int32 // of the example that votes went to
+	read []int32 // votes of the current example
 }
 
 func openSamples(path string) (*samples, error) {
@@ -110,7 +110,7 @@ func openSamples(path string) (*samples, error) {
 	return &samples{Scores: s, path: path}, err
 }
 
-// votes are those of an example behind the one before: of the selection samples, then of the estimation samples.
+// votes returns the votes of an example after the previous one: first selection samples, then estimation samples.
 func (s *samples) votes(index int) ([]int32, error) {
 	for {
 		i, _, err := s.Next()
@@ -140,7 +140,7 @@ func (s *samples) votes(index int) ([]int32, error) {
 	return s.read, err
 }
 
-// finish reads to the end: only then all checksums were compared.
+// finish reads to the end, which completes the check of the checksums.
 func (s *samples) finish() error {
 	for {
 		if _, _, err := s.Next(); errors.Is(err, io.EOF) {
@@ -151,11 +151,11 @@ func (s *samples) finish() error {
 	}
 }
 
-// vote is that of a sample with the probabilities. They are rounded, so of two that are equal either can have had the
-// larger logit.
+// vote returns the vote of a sample with these probabilities. They are rounded, so if two are equal either class may
+// have had the larger logit.
 func vote(probs []float32) int32 {
 	k := smoothing.Vote(probs)
-	if k < 0 || probs[k] == 0 { // saved as zeros
+	if k < 0 || probs[k] == 0 { // no answer is saved as zeros
 		return nobody
 	}
 	for _, p := range probs[k+1:] {

@@ -1,5 +1,5 @@
-// Package curves draws what summaries of runs say: certified accuracy and calibration against the radius, radii, and
-// reliability diagrams.
+// Package curves draws summaries of runs as charts: certified accuracy and calibration against the radius, histograms
+// of radii, and reliability diagrams.
 package curves
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Curve is a chart by its name.
+// Curve is the name of a chart.
 type Curve string
 
-// Curves, the default first.
+// The charts, the default first.
 const (
 	Accuracy    Curve = "certified-accuracy"
 	Calibration Curve = "calibration"
@@ -32,12 +32,12 @@ const (
 	Radii       Curve = "radii"
 )
 
-// Curves are all of them.
+// Curves lists all charts.
 var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
 
 func (c Curve) String() string { return string(c) }
 
-// DefaultSize is the size of a chart of so many runs in centimetres.
+// DefaultSize returns the size in centimetres of a chart with the given number of runs.
 func (c Curve) DefaultSize(runs int) picture.Size {
 	switch c {
 	case Reliability:
@@ -48,15 +48,15 @@ func (c Curve) DefaultSize(runs int) picture.Size {
 	return picture.Size{Width: 15, Height: 10}
 }
 
-// Options say how a chart looks.
+// Options control the look of a chart.
 type Options struct {
-	Title *string // nil: one is made
+	Title *string // nil: a title is generated
 	Size  picture.Size
 	// Envelope draws the upper envelope of several runs.
 	Envelope bool
 }
 
-// title is the one given, or the one made.
+// title returns the given title, or the generated one.
 func (o Options) title(made string) string {
 	if o.Title != nil {
 		return *o.Title
@@ -77,7 +77,7 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 	return drawAccuracy(format, runs, o)
 }
 
-// names lists the runs in words.
+// names lists the names of the runs.
 func names(runs []summary.Summary) string {
 	var all []string
 	for _, s := range runs {
@@ -86,7 +86,7 @@ func names(runs []summary.Summary) string {
 	return strings.Join(all, ", ")
 }
 
-// examples says how many there are, where all runs have as many.
+// examples states the number of examples, if all runs have the same.
 func examples(runs []summary.Summary) string {
 	for _, s := range runs {
 		if s.Examples != runs[0].Examples {
@@ -96,10 +96,10 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is how many steps of a curve are drawn one by one; with more of them it is drawn at so many radii.
+// maxSteps is the largest number of steps drawn exactly; a curve with more is drawn at this many radii.
 const maxSteps = 300
 
-// grid are the radii at which the curves are drawn: where one falls, or many equally spaced.
+// grid returns the radii at which to draw the curves: just after each step, or equally spaced.
 func grid(s summary.Summary, until float64) []float64 {
 	radii := append([]float64{0}, s.Steps()...)
 	radii = slices.Compact(radii)
@@ -113,7 +113,7 @@ func grid(s summary.Summary, until float64) []float64 {
 	return radii
 }
 
-// accuracyLine is the certified accuracy of a run with its intervals: a fall at each step.
+// accuracyLine returns a run's certified accuracy with its intervals, as a step function.
 func accuracyLine(s summary.Summary, style int) picture.Line {
 	l := picture.Line{Name: s.Name, Style: style}
 	add := func(r float64, a summary.Share) {
@@ -128,7 +128,7 @@ func accuracyLine(s summary.Summary, style int) picture.Line {
 	for _, r := range grid(s, largest) {
 		at := s.At(r).Accuracy
 		if len(l.X) > 0 {
-			add(r, at) // from the step before
+			add(r, at) // end of the previous step
 		}
 		add(r, s.At(math.Nextafter(r, math.Inf(1))).Accuracy)
 		if len(l.X) == 1 {
@@ -139,7 +139,7 @@ func accuracyLine(s summary.Summary, style int) picture.Line {
 	return l
 }
 
-// envelopeLine is the upper envelope.
+// envelopeLine returns the upper envelope of the lines.
 func envelopeLine(lines []picture.Line, runs []summary.Summary) picture.Line {
 	var radii []float64
 	for _, l := range lines {
@@ -174,7 +174,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	return drawPlot(format, p, o, "Certified accuracy against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
 }
 
-// drawPlot draws one plot.
+// drawPlot renders one plot.
 func drawPlot(format picture.Format, p *plot.Plot, o Options, alt string) ([]byte, error) {
 	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) {
 		picture.Fit(p, 0.9*(c.Max.X-c.Min.X))
@@ -189,42 +189,7 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	var lines []picture.Line
 	single := len(runs) == 1
 	for k, s := range runs {
-		var x, cce, cbs, cceAll, cbsAll []float64
-		for _, c := range s.Calibration {
-			if c.Radius == nil {
-				continue
-			}
-			x, cce, cbs = append(x, *c.Radius), append(cce, c.CCE), append(cbs, c.CBS)
-			if c.Certified != nil {
-				cceAll, cbsAll = append(cceAll, c.Certified.CCE), append(cbsAll, c.Certified.CBS)
-			}
-		}
-		if len(x) == 0 {
-			continue
-		}
-		prefix, style := s.Name+": ", k
-		if single {
-			prefix = ""
-		}
-		add := func(name string, y []float64, style, dash int) {
-			color := picture.Palette[style%len(picture.Palette)]
-			lines = append(lines, picture.Line{Name: prefix + name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
-		}
-		other := style
-		if single {
-			other = 1
-		}
-		held := ""
-		if single {
-			held = " if every bound holds"
-		}
-		add("CCE"+held, cce, style, 0)
-		add("CBS"+held, cbs, other, 1)
-		if single && len(cceAll) == len(x) {
-			chance := fmt.Sprintf(" with probability %g", 1-s.Calibration[0].Certified.Delta)
-			add("CCE"+chance, cceAll, style, 2)
-			add("CBS"+chance, cbsAll, other, 3)
-		}
+		lines = append(lines, calibrationLines(s, k, single)...)
 	}
 	if len(lines) == 0 {
 		return nil, ErrNoBounds
@@ -240,6 +205,42 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	p.Y.Max *= 1.08
 	p.X.Max *= 1.03
 	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
+}
+
+// calibrationLines returns CCE and CBS of the k-th run if every bound holds. A single run also gets the lines that hold
+// with the stated probability.
+func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
+	var x, cce, cbs, cceAll, cbsAll []float64
+	for _, c := range s.Calibration {
+		if c.Radius == nil {
+			continue
+		}
+		x, cce, cbs = append(x, *c.Radius), append(cce, c.CCE), append(cbs, c.CBS)
+		if c.Certified != nil {
+			cceAll, cbsAll = append(cceAll, c.Certified.CCE), append(cbsAll, c.Certified.CBS)
+		}
+	}
+	if len(x) == 0 {
+		return nil
+	}
+	add := func(name string, y []float64, style, dash int) {
+		color := picture.Palette[style%len(picture.Palette)]
+		lines = append(lines, picture.Line{Name: name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
+	}
+	if !single {
+		add(s.Name+": CCE", cce, k, 0)
+		add(s.Name+": CBS", cbs, k, 1)
+		return lines
+	}
+	const held = " if every bound holds"
+	add("CCE"+held, cce, 0, 0)
+	add("CBS"+held, cbs, 1, 1)
+	if len(cceAll) == len(x) {
+		chance := fmt.Sprintf(" with probability %g", 1-s.Calibration[0].Certified.Delta)
+		add("CCE"+chance, cceAll, 0, 2)
+		add("CBS"+chance, cbsAll, 1, 3)
+	}
+	return lines
 }
 
 func drawReliability(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
@@ -260,7 +261,7 @@ func drawReliability(format picture.Format, runs []summary.Summary, o Options) (
 // bars is the number of bars of a histogram of radii.
 const bars = 30
 
-// drawRadii draws a histogram of the radii for each run, one above the other on one axis.
+// drawRadii draws a histogram of the radii of each run, one above another on a common axis.
 func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
 	largest := 0.0
 	for _, s := range runs {
@@ -289,7 +290,7 @@ func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte
 	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) { picture.Panels(c, rows) })
 }
 
-// radiusPanel is the histogram of one run: right predictions, and on top of them wrong ones.
+// radiusPanel returns the histogram of one run: correct predictions, with wrong ones on top.
 func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot {
 	var right, wrong [bars]float64
 	abstentions, wrongs := 0, 0
@@ -308,7 +309,7 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 	p := picture.NewPlot(fmt.Sprintf("%s: %d examples, %d wrong, %d abstained", title, s.Examples, wrongs, abstentions), x, "examples")
 	p.Add(picture.Grid())
 	width := largest / bars
-	var named [2]picture.Line // the tops of the highest bars, for the labels
+	var named [2]picture.Line // the tops of the highest bars, which carry the labels
 	filled := picture.Line{Hidden: true}
 	highest := 0.0
 	for k := range right {
@@ -331,10 +332,10 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 	return p
 }
 
-// bar is a box in the k-th colour.
+// bar returns a box in the k-th colour.
 func bar(left, right, low, high float64, k int) *plotter.Polygon {
 	if high == low {
-		right = left // nothing to be seen
+		right = left // invisible
 	}
 	tint := picture.Palette[k]
 	line := draw.LineStyle{Color: tint, Width: vg.Points(0.8)}

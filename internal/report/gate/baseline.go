@@ -15,16 +15,16 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Comparison is how a run differs from a baseline on the same examples.
+// Comparison compares a run with a baseline on the same examples.
 type Comparison struct {
 	Run      string  `json:"run"`
 	Baseline string  `json:"baseline"`
 	Examples int     `json:"examples"`
-	Level    float64 `json:"level"` // of each interval
-	// Accuracy at each radius.
+	Level    float64 `json:"level"` // confidence level of each interval
+	// Accuracy has the change at each radius.
 	Accuracy []AccuracyChange `json:"certified_accuracy"`
 	Radius   RadiusChange     `json:"average_certified_radius"`
-	// ByHash: the data of both have one SHA-256; else their indices and labels are equal, and nothing else is known.
+	// ByHash: the data of both have the same SHA-256. Otherwise only indices and labels are known to agree.
 	ByHash bool `json:"same_data_by_hash"`
 }
 
@@ -33,17 +33,17 @@ type AccuracyChange struct {
 	Radius   float64 `json:"radius"`
 	Baseline float64 `json:"baseline"`
 	This     float64 `json:"this"`
-	Lost     int     `json:"lost"`   // certified right by the baseline alone
-	Gained   int     `json:"gained"` // certified right by this run alone
+	Lost     int     `json:"lost"`   // certified correctly by the baseline only
+	Gained   int     `json:"gained"` // certified correctly by this run only
 	Change   float64 `json:"change"` // (Gained − Lost)/Examples
 	// Low to High is a betting interval of the change over the population.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// P is McNemar's exact test, two-sided (binomial.McNemar).
+	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
 	P float64 `json:"p"`
 }
 
-// drop is the loss of accuracy, exactly.
+// drop returns the exact loss of accuracy.
 func (a AccuracyChange) drop(examples int) *big.Rat {
 	return big.NewRat(int64(a.Lost-a.Gained), int64(examples))
 }
@@ -53,14 +53,14 @@ type RadiusChange struct {
 	Baseline float64 `json:"baseline"`
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
-	// Low to High is a betting interval of the mean difference of an example's radii, and P the p-value of a mean of 0 by
-	// the same bets; nil where the largest possible radius of a run is not known beforehand.
+	// Low to High is a betting interval of the mean difference between an example's radii, and P the p-value of a
+	// mean of 0 from the same bets; nil if a run's largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`
 }
 
-// IncomparableError says what two runs differ in that a comparison of them would mistake for the model's doing.
+// IncomparableError names differences between two runs whose effect a comparison would attribute to the model.
 type IncomparableError struct {
 	Run, Baseline string
 	Differences   []param.Text
@@ -68,7 +68,7 @@ type IncomparableError struct {
 
 func (e *IncomparableError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with its parameters spelled.
+// Spell is Error with the parameters spelled.
 func (e *IncomparableError) Spell(s param.Spelling) string {
 	var all []string
 	for _, d := range e.Differences {
@@ -77,12 +77,12 @@ func (e *IncomparableError) Spell(s param.Spelling) string {
 	return fmt.Sprintf("%s cannot be compared with the baseline %s: %s", e.Run, e.Baseline, strings.Join(all, "; "))
 }
 
-// Hint says what to do.
+// Hint says how to get comparable runs.
 func (*IncomparableError) Hint() string {
 	return "certify both on the same examples under the same conditions; 'rscert report A B' shows any runs side by side"
 }
 
-// dealSeed deals the examples of a betting interval.
+// dealSeed fixes the random order of the examples in a betting interval.
 const dealSeed = 1
 
 // Compare compares a run with a baseline, example by example.
@@ -157,35 +157,36 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale maps changes from [−down, up] to [0, 1].
+// unitScale returns the changes mapped from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }
 
-// meanChange is an interval at level 1 − alpha for the mean of changes in [−down, up], independent and of one law, by
-// betting: the pairs are one sample, so what the runs have in common cancels. Widened by what the mapping rounds.
+// meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed
+// changes in [−down, up]. The pairs are one sample, so variation common to both runs cancels. It adds the rounding
+// error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ: another model may be read in
-// another way, and these change neither what is certified nor how surely.
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ. They affect neither the
+// meaning nor the level of the certificates.
 var mayDiffer = map[param.Name]bool{
-	// How the model's file is read: of another model, in another way.
+	// The reading of the model's file depends on the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // other noise of the same law
-	"skip": true, "max": true, "select": true, "shard": true, // the examples are compared one by one
-	"save-scores": true,                                         // what is kept
-	"confidence":  true, "confidence-bound": true, "band": true, // only the bounds on the confidence, which are not compared
-	"prefer-nhwc": true, "conv-search": true, // the order of sums in one precision
-	// Compared below, as the certificates say them.
+	"skip": true, "max": true, "select": true, "shard": true, // examples are compared one by one
+	"save-scores": true,                                         // stored results
+	"confidence":  true, "confidence-bound": true, "band": true, // the bounds on confidence are not compared
+	"prefer-nhwc": true, "conv-search": true, // the order of sums in the same precision
+	// Compared below, from the certificates.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 
-// differences names what the runs differ in, the model aside.
+// differences describes the differences between the runs, other than the model.
 func differences(baseline, this summary.Summary) (d []param.Text) {
 	differ := func(what any, then, now any) {
 		if !reflect.DeepEqual(then, now) {
@@ -229,7 +230,7 @@ func show(v any) string {
 	return "nothing"
 }
 
-// exampleDifference names the first example that one run lacks or has another label for.
+// exampleDifference describes the first example that one run lacks or labels differently.
 func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {
@@ -248,13 +249,13 @@ func exampleDifference(baseline, this []summary.Row) []param.Text {
 	return nil
 }
 
-// Drop is how much certified accuracy may be lost, at most, at every radius of a comparison.
+// Drop is the largest loss of certified accuracy allowed at any radius of a comparison.
 type Drop struct {
 	text string
 	most *big.Rat
 }
 
-// UnmarshalText reads a share, as 0.01.
+// UnmarshalText reads a share, such as 0.01.
 func (d *Drop) UnmarshalText(text []byte) error {
 	most, err := parseNumber(string(text))
 	if err == nil && most.Cmp(big.NewRat(1, 1)) > 0 {
@@ -268,13 +269,13 @@ func (d *Drop) UnmarshalText(text []byte) error {
 
 func (d Drop) String() string { return d.text }
 
-// MarshalText is the share as it was written.
+// MarshalText returns the share as written.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
-// Given reports whether it was given at all.
+// Given reports whether a value was given.
 func (d Drop) Given() bool { return d.most != nil }
 
-// Check says at which radii the loss is not above it: the loss on these examples, which is exact.
+// Check checks at each radius that the loss on these examples is at most the allowed one. The comparison is exact.
 func (d Drop) Check(c Comparison) []Outcome {
 	var outcomes []Outcome
 	for _, a := range c.Accuracy {

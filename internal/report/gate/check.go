@@ -11,18 +11,18 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Outcome is whether a run meets a requirement.
+// Outcome is the result of checking a requirement against a run.
 type Outcome struct {
 	Requirement string `json:"requirement"`
 	Run         string `json:"run"`
 	Met         bool   `json:"met"`
-	// Value is to the nearest float64, for reading: the comparison is exact. Nil where nothing is certified.
+	// Value is rounded to the nearest float64 for display; the comparison is exact. Nil if nothing is certified.
 	Value *float64 `json:"value"`
-	// Says is the value and by how much it fails, in a line.
+	// Says is a line with the value and the shortfall.
 	Says string `json:"says"`
 }
 
-// NotKnownError means that the results do not say whether a requirement is met.
+// NotKnownError means that the results are insufficient to check a requirement.
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
@@ -30,17 +30,17 @@ type NotKnownError struct {
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with its parameters spelled.
+// Spell is Error with the parameters spelled.
 func (e *NotKnownError) Spell(s param.Spelling) string {
 	return param.Textf("%s: %s %s: %w", e.Run, param.Require, e.Requirement, e.err).Spell(s)
 }
 
 func (e *NotKnownError) Unwrap() error { return e.err }
 
-// Hint says what to do.
+// Hint returns advice for the user.
 func (e *NotKnownError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint is Hint with the parameters spelled.
 func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	if e.err == errNoBounds {
 		return "bound the confidence at this radius: rscert certify " + s(param.ConfidenceRadii)
@@ -48,8 +48,8 @@ func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	return "a requirement is on what the run holds: see 'rscert report " + e.Run + "'"
 }
 
-// Check says which requirements each run meets, run by run. A run that is not finished, or that does not say what is
-// required, is an error: neither met nor failed.
+// Check checks all requirements against each run in turn. It returns an error if a run is unfinished or lacks a
+// required value: the requirement is then neither met nor failed.
 func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
 	var outcomes []Outcome
 	for _, s := range runs {
@@ -67,7 +67,7 @@ func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, erro
 	return outcomes, nil
 }
 
-// UnfinishedError means that a run has not certified all its examples yet.
+// UnfinishedError means that a run has not yet certified all its examples.
 type UnfinishedError struct {
 	Run            string
 	Done, Selected int
@@ -77,10 +77,10 @@ func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("%s: the run is not finished: it has %d of %d examples", e.Run, e.Done, e.Selected)
 }
 
-// Hint says what to do.
+// Hint returns advice for the user.
 func (e *UnfinishedError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint is Hint with the parameters spelled.
 func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
@@ -103,7 +103,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	}
 	near := decimal.Float(v.Rat)
 	o.Value = &near
-	off := new(big.Rat).Sub(r.bound, v.Rat) // how much is missing
+	off := new(big.Rat).Sub(r.bound, v.Rat) // the shortfall
 	if r.atMost {
 		off.Neg(off)
 	}
@@ -118,12 +118,12 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	return o, nil
 }
 
-// uncertified says why a run certifies nothing, if it does not.
+// uncertified returns the reason why a run certifies nothing, or "".
 func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	c := s.Conditions
 	switch {
 	case c.Sound == nil:
-		return "nobody says that the evidence is sound", nil
+		return "it is not known whether the method is sound", nil
 	case !*c.Sound:
 		return fmt.Sprintf("the method %s is not sound", c.Method), nil
 	case c.Arithmetic != certify.Exact:
@@ -134,18 +134,18 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 			return "the certificates do not say their alpha", nil
 		}
 		if s.NotCounted {
-			return "the certificates do not say of how many sampled examples they are: give the run, or what radius --out writes of it", nil
+			return "the certificates do not say how many examples were sampled: give the run, or certificates that 'rscert radius' wrote from it", nil
 		}
 		return "", nil
 	}
 	at, err := calibrationAt(s, r)
 	if err == nil && at.Certified == nil {
-		return "nobody says the alpha of the bounds", nil
+		return "the alpha of the bounds is not known", nil
 	}
 	return "", err
 }
 
-// places is how many decimals show that off is not 0: 4, or two more than the first that is not 0.
+// places returns the number of decimals that show off to be nonzero: 4, or two more than its first nonzero one.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {
@@ -156,13 +156,13 @@ func places(off *big.Rat) int {
 	return most
 }
 
-// decimals is x with so many decimals at most.
+// decimals formats x with at most the given number of decimals.
 func decimals(x *big.Rat, places int) string {
 	s := x.FloatString(places)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// Unmet counts the outcomes that are not met.
+// Unmet counts the unmet outcomes.
 func Unmet(outcomes []Outcome) (n int) {
 	for _, o := range outcomes {
 		if !o.Met {
@@ -172,7 +172,7 @@ func Unmet(outcomes []Outcome) (n int) {
 	return n
 }
 
-// Line is the outcome in one line.
+// Line returns the outcome as one line of text.
 func (o Outcome) Line() string {
 	return fmt.Sprintf("%s %s: %s: %s", map[bool]string{true: "met", false: "not met"}[o.Met], o.Run, o.Requirement, o.Says)
 }

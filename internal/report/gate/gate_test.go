@@ -89,12 +89,12 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Nothing is certified of records that are not sound, are idealised, or of which nobody says.
+// Records that are not sound, are idealised, or do not say certify nothing.
 func TestCertifiesNothing(t *testing.T) {
 	for want, change := range map[string]func(*summary.Source){
 		"not sound":               func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
 		"arithmetic is idealised": func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Arithmetic = certify.Idealised }) },
-		"nobody says":             func(s *summary.Source) { s.Kind, s.Run, s.Votes = summary.LogKind, nil, nil },
+		"not known":               func(s *summary.Source) { s.Kind, s.Run, s.Votes = summary.LogKind, nil, nil },
 	} {
 		s := source("run", 10, 10, 1)
 		change(&s)
@@ -116,7 +116,7 @@ func each(s *summary.Source, change func(*certify.Certificate)) {
 	}
 }
 
-// What the evidence does not say is neither met nor failed.
+// A requirement without evidence is neither met nor failed.
 func TestNotKnown(t *testing.T) {
 	bare := source("bare", 10, 10, 1)
 	bare.Votes = nil
@@ -141,7 +141,7 @@ func TestNotKnown(t *testing.T) {
 	}
 }
 
-// The values of bounds: those of the summary, to the last digit of their decimals.
+// The values of bounds equal the summary's, to the last digit of their decimals.
 func TestCheckCalibration(t *testing.T) {
 	s := sum(t, source("run", 100, 90, 0.5))
 	radius, certified := 0.25, 0.07
@@ -245,7 +245,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || out[0].Value == nil {
 			return
 		}
-		// The decision is that of the numbers, where they are far enough apart for float64.
+		// The decision follows from the numbers, if they are far enough apart for float64.
 		bound, _ := r.bound.Float64()
 		if gap := *out[0].Value - bound; math.Abs(gap) > 1e-9 && out[0].Met != (gap > 0 != r.atMost) {
 			t.Errorf("%q: value %v, met %v", text, *out[0].Value, out[0].Met)
@@ -403,8 +403,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 	}
 }
 
-// The paired interval covers the mean difference, with the probability that it states, whatever the two runs have in
-// common; and the p-value is below α as seldom. The laws' means are sums by hand.
+// The paired interval covers the mean difference with the stated probability, whatever the two runs have in common.
+// The p-value is at most α with probability at most α. The laws' means are sums by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {
@@ -462,7 +462,7 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval is where the changes are, whatever the two ranges; of losses alone it is below 0.
+// The interval lies where the changes are, whatever the two ranges; with losses only it is below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

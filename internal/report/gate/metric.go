@@ -9,28 +9,28 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// metric is a value that can be required.
+// metric is a value that a requirement can name.
 type metric struct {
 	name    string
 	example string
 	what    string
-	radius  bool // it is one of a radius
-	tau     bool // and of a threshold
+	radius  bool // it depends on a radius
+	tau     bool // and on a threshold
 	share   bool // it is in [0, 1]
-	upper   bool // what is certified of it bounds it from above
-	// certifiable: there is a statement with probability 1 − δ.
+	upper   bool // its certified value is an upper bound
+	// certifiable: a statement with probability 1 − δ exists.
 	certifiable bool
 	ofBounds    bool
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 
-// value is what a metric is, and what was counted.
+// value is the value of a metric, with the counts behind it.
 type value struct {
 	*big.Rat
-	detail string // for a reader; may be empty
+	detail string // for display; may be empty
 }
 
-// metrics are all of them.
+// metrics lists all metrics.
 var metrics = []metric{
 	{name: "certified-accuracy", example: "certified-accuracy@0.5>=0.60", what: "share that is certified right within the radius",
 		radius: true, share: true, certifiable: true, value: certifiedAccuracy},
@@ -56,7 +56,7 @@ var metrics = []metric{
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 }
 
-// Names are the names of what can be required.
+// Names returns the names of all metrics.
 func Names() []string {
 	var names []string
 	for _, m := range metrics {
@@ -65,7 +65,7 @@ func Names() []string {
 	return names
 }
 
-// Help is a line for each name.
+// Help describes each metric in a line.
 func Help() string {
 	text := ""
 	for _, m := range metrics {
@@ -128,7 +128,7 @@ func averageRadius(s summary.Summary, r Requirement) (value, error) {
 	return v, nil
 }
 
-// calibrationAt finds what is known at the radius of a requirement.
+// calibrationAt returns the calibration at the radius of a requirement.
 func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error) {
 	for _, c := range s.Calibration {
 		if c.Radius != nil && decimal.Of(*c.Radius).Cmp(r.radius) == 0 {

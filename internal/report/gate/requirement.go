@@ -1,8 +1,8 @@
-// Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60, and says so in the forms
-// that CI systems show: lines, JUnit XML, annotations. It is pure: summaries in, outcomes out.
+// Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes
+// in the forms that CI systems show: lines, JUnit XML, annotations. It is pure: summaries in, outcomes out.
 //
-// Numbers are compared exactly. A share is a fraction of counts; every other value is the decimal that the JSON of the
-// results shows; the bound of a requirement is the decimal that was written. So 59 of 100 meets >=0.59.
+// Comparisons are exact. A share is a fraction of counts; every other value is the decimal in the JSON of the
+// results; the bound of a requirement is the decimal as written. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Requirement is what a value has to be.
+// Requirement is a condition on a value.
 type Requirement struct {
-	text      string // as it was written
+	text      string // as written
 	metric    *metric
-	certified bool // on what holds with probability 1 − δ, not on the point value
+	certified bool // applies to the bound with probability 1 − δ, not to the point value
 	radius    *big.Rat
 	tau       *big.Rat
-	atMost    bool // <=; else >=
+	atMost    bool // <=; otherwise >=
 	bound     *big.Rat
 }
 
-// Syntax is how a requirement is written.
+// Syntax is the syntax of a requirement.
 const Syntax = "[certified:]NAME[@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
-// number is a decimal without a sign or an exponent, short enough to be compared at once.
+// number is a decimal without a sign or an exponent, short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
 
 // UnmarshalText reads a requirement.
@@ -42,7 +42,7 @@ func (r *Requirement) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText is the requirement as it was written.
+// MarshalText returns the requirement as written.
 func (r Requirement) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
 func (r Requirement) String() string { return r.text }
@@ -83,7 +83,7 @@ func parseNumber(text string) (*big.Rat, error) {
 	if !number.MatchString(text) {
 		return nil, fmt.Errorf("%s: want a number such as 0.60", quote.Field(text))
 	}
-	x, _ := new(big.Rat).SetString(text) // the expression allows nothing else
+	x, _ := new(big.Rat).SetString(text) // the expression rules out errors
 	return x, nil
 }
 
@@ -108,7 +108,7 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseExact reads a number that is looked up among float64s: one of more digits than they have is none of them.
+// parseExact reads a number to look up among float64s. It rejects more digits than a float64 can have.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {
@@ -120,7 +120,7 @@ func parseExact(text string) (*big.Rat, error) {
 	return x, nil
 }
 
-// meaningful refuses requirements that cannot be meant.
+// meaningful rejects requirements that make no sense.
 func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {
@@ -136,10 +136,10 @@ func (r *Requirement) meaningful() error {
 	return nil
 }
 
-// Radius is that of the requirement; false if it has none.
+// Radius returns the radius of the requirement, and false if it has none.
 func (r Requirement) Radius() (float64, bool) { return floatOf(r.radius) }
 
-// Tau is the threshold of the requirement; false if it has none.
+// Tau returns the threshold of the requirement, and false if it has none.
 func (r Requirement) Tau() (float64, bool) { return floatOf(r.tau) }
 
 func floatOf(x *big.Rat) (float64, bool) {
@@ -150,8 +150,8 @@ func floatOf(x *big.Rat) (float64, bool) {
 	return f, true
 }
 
-// OfBounds reports whether the requirement is on the confidence under attack, for which bounds at its radius are needed.
+// OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 
-// Certified reports whether the requirement is on what holds with probability 1 − δ.
+// Certified reports whether the requirement applies to the bound with probability 1 − δ.
 func (r Requirement) Certified() bool { return r.certified }

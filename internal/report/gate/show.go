@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// junitSuite is a JUnit report, as CI systems read it: a test a requirement.
+// junitSuite is a JUnit report for CI systems, one test a requirement.
 type junitSuite struct {
 	XMLName  xml.Name    `xml:"testsuite"`
 	Name     string      `xml:"name,attr"`
@@ -31,7 +31,7 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit is the outcomes as JUnit XML.
+// JUnit returns the outcomes as JUnit XML.
 func JUnit(outcomes []Outcome) ([]byte, error) {
 	suite := junitSuite{Name: "rscert", Tests: len(outcomes), Failures: Unmet(outcomes)}
 	for _, o := range outcomes {
@@ -44,8 +44,8 @@ func JUnit(outcomes []Outcome) ([]byte, error) {
 	return suite.encode()
 }
 
-// JUnitError is JUnit XML of requirements that nobody could check, because of err: a test that did not run is neither a
-// success nor a failure.
+// JUnitError returns JUnit XML for requirements that could not be checked because of err: a test that did not run is
+// neither a success nor a failure.
 func JUnitError(names []string, err error) ([]byte, error) {
 	suite := junitSuite{Name: "rscert", Tests: len(names), Errors: len(names)}
 	for _, name := range names {
@@ -59,7 +59,7 @@ func (s junitSuite) encode() ([]byte, error) {
 	return append([]byte(xml.Header), append(body, '\n')...), err
 }
 
-// GitHub is the outcome as a workflow command of GitHub Actions, which shows it beside the run.
+// GitHub returns the outcome as a workflow command, which GitHub Actions shows beside the run.
 func (o Outcome) GitHub() string {
 	level, title := "notice", "rscert: requirement met"
 	if !o.Met {
@@ -68,7 +68,7 @@ func (o Outcome) GitHub() string {
 	return GitHubCommand(level, title, fmt.Sprintf("%s: %s: %s", o.Run, o.Requirement, o.Says))
 }
 
-// GitHubCommand is a workflow command; its parts are escaped as GitHub's toolkit does it.
+// GitHubCommand returns a workflow command, with its parts escaped as in GitHub's toolkit.
 func GitHubCommand(level, title, message string) string {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -30,7 +30,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// screenshots, set in the environment, is a folder that the test leaves pictures of the page in.
+// screenshots is an environment variable with a folder in which the test leaves pictures of the page.
 const screenshots = "RSCERT_SCREENSHOTS"
 
 // browser opens an empty tab of a real browser.
@@ -72,10 +72,10 @@ func axe(t *testing.T) string {
 	return string(script)
 }
 
-// hostile would be markup, script or the end of either, were it not text.
+// hostile would be markup or a script if it were not escaped as text.
 const hostile = `</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<!-- {{.}} ` + "\u202e\u2028"
 
-// manyExamples is a page of two runs, one of so many examples, with pictures of some, and names that are hostile.
+// manyExamples is a page of two runs, one with the given number of examples, with some pictures and hostile names.
 func manyExamples(t *testing.T, examples int) Page {
 	t.Helper()
 	runs := []Run{}
@@ -114,7 +114,7 @@ func squares(index int) (input, noisy image.Image, err error) {
 	return picture, picture, nil
 }
 
-// tab is a page in a browser and what went wrong in it.
+// tab is a page in a browser, with the errors that occurred in it.
 type tab struct {
 	*testing.T
 	ctx context.Context
@@ -242,7 +242,7 @@ func TestBrowser(t *testing.T) {
 	const count = `document.getElementById("count").textContent`
 	const made = `document.querySelectorAll("#rows tbody tr:not(.gap)").length`
 
-	// It renders, and what is hostile is text.
+	// It renders, and hostile names are text.
 	want(b, `document.title`, "Certified robustness of 2 runs")
 	want(b, `document.querySelector(".measures th.value").textContent`, quote.Line(hostile))
 	want(b, `document.querySelectorAll("img, iframe, object").length`, 0)

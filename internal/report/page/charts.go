@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// chart is what the script draws: series over common abscissae.
+// chart is the data of a drawing by the script: series over common abscissae.
 type chart struct {
 	Title   string   `json:"title"`
 	Meaning string   `json:"-"`
@@ -22,17 +22,17 @@ type chart struct {
 	Series  []series `json:"series"`
 }
 
-// series are the values of one line, null where it has none.
+// series are the values of one line, with null for gaps.
 type series struct {
 	Name   string   `json:"name"`
-	Color  int      `json:"color"` // by run; −1: that of the text
-	Dash   int      `json:"dash"`  // by what it shows of the run
-	Shape  string   `json:"shape"` // step: up to each abscissa; bins: from each on; line; points: of a line; dots: no line
+	Color  int      `json:"color"` // by run; −1: the text's colour
+	Dash   int      `json:"dash"`  // by quantity
+	Shape  string   `json:"shape"` // step: up to each abscissa; bins: from each on; line; points: line with marks; dots: marks only
 	Values []number `json:"values"`
-	// Low and High are a band, of the same length, or absent.
+	// Low and High are a band with the length of the line, or absent.
 	Low  []number `json:"low,omitempty"`
 	High []number `json:"high,omitempty"`
-	// Text is what is said of each value where its number alone says too little.
+	// Text describes each value where its number is not enough.
 	Text []string `json:"text,omitempty"`
 }
 
@@ -48,10 +48,10 @@ func (p Page) charts() []chart {
 	return all
 }
 
-// gridSteps is about how many abscissae a curve has.
+// gridSteps is the approximate number of abscissae of a curve.
 const gridSteps = 160
 
-// grid are round radii from 0 to beyond the largest one.
+// grid returns round radii from 0 to beyond the largest radius.
 func (p Page) grid(steps int) []number {
 	largest := 0.0
 	for _, r := range p.Runs {
@@ -69,14 +69,14 @@ func (p Page) grid(steps int) []number {
 	for k := 1; float64(k-1)*step <= largest && len(grid) < 4*steps; k++ {
 		x := float64(k) * step
 		if scale := math.Round(1 / step); step < 1 {
-			x = float64(k) / scale // the nearest to the decimal
+			x = float64(k) / scale // the float64 nearest to the decimal
 		}
 		grid = append(grid, number(x))
 	}
 	return grid
 }
 
-// roundStep is 1, 2 or 5 times a power of ten, not below x.
+// roundStep returns the least 1, 2 or 5 times a power of ten that is not below x.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -87,7 +87,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// countAt returns how many examples are certified at a radius or a larger one.
+// countAt returns a function that counts the examples certified at a radius or a larger one.
 func countAt(s summary.Summary) func(radius float64) int {
 	var radii []float64
 	for _, row := range s.Rows {
@@ -136,8 +136,8 @@ func (p Page) accuracyChart() chart {
 	return c
 }
 
-// calibrationChart shows the bounds that hold with the stated probability, where α is known, else those that hold if
-// every bound does.
+// calibrationChart shows the bounds that hold with the stated probability if α is known, otherwise the bounds that
+// hold if every row does.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +
@@ -188,7 +188,7 @@ func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) 
 	}
 }
 
-// named is what a line shows, of which run where there are several.
+// named returns the name of a line, with the run's name if there are several.
 func (p Page) named(run int, what string) string {
 	if len(p.Runs) == 1 {
 		return what
@@ -245,7 +245,7 @@ func (p Page) reliabilityChart() chart {
 	return c
 }
 
-// histogramBins is about how many bins the radii have.
+// histogramBins is the approximate number of bins of radii.
 const histogramBins = 24
 
 func (p Page) radiusChart() chart {
@@ -268,7 +268,7 @@ func (p Page) radiusChart() chart {
 	return c
 }
 
-// counted is a number of examples in words.
+// counted returns a number of examples in words.
 func counted(n int) string {
 	if n == 1 {
 		return "1 example"

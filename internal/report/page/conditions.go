@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// parameters are the conditions of the runs; those that no run says are left out.
+// parameters lists the conditions of the runs, except those unknown for all.
 func (p Page) parameters() []measure {
 	var rows []measure
 	add := func(name, meaning string, of func(c summary.Conditions) string) {
@@ -101,7 +101,7 @@ func (p Page) parameters() []measure {
 	return rows
 }
 
-// scale says what the scale of the runs' noise is.
+// scale describes the scale of the runs' noise.
 func (p Page) scale() string {
 	var words []string
 	for _, r := range p.Runs {
@@ -137,7 +137,7 @@ func soundness(c summary.Conditions) string {
 	return "not sound"
 }
 
-// cautions are what a reader must know before any number.
+// cautions lists warnings to read before any number.
 func (p Page) cautions() (lines []string) {
 	for _, r := range p.Runs {
 		add := func(format string, args ...any) { lines = append(lines, r.Name+": "+fmt.Sprintf(format, args...)) }
@@ -152,7 +152,7 @@ func (p Page) cautions() (lines []string) {
 		case c.Sound != nil && !*c.Sound:
 			add("the method is not sound: nothing is certified.")
 		case c.Sound == nil:
-			add("nobody says whether the method is sound.")
+			add("it is not known whether the method is sound.")
 		case c.Arithmetic != certify.Exact:
 			add("the arithmetic is idealised: the certificates hold for noise of real numbers, not for the noise " +
 				"that was run.")
@@ -191,7 +191,7 @@ func (p Page) assumptions() []assumption {
 	return all
 }
 
-// pairs are the runs of a model behind a denoiser, or in few bits.
+// pairs lists the runs with a denoiser or in reduced precision.
 func (p Page) pairs() string {
 	text := ""
 	for _, r := range p.Runs {
@@ -205,13 +205,13 @@ func (p Page) pairs() string {
 	return text
 }
 
-// exceptions are the runs whose radii say less.
+// exceptions lists the runs whose radii certify less.
 func (p Page) exceptions() string {
 	text := ""
 	for _, r := range p.Runs {
 		switch c := r.Conditions; {
 		case c.Sound == nil:
-			text += fmt.Sprintf(" Of %s nobody says that this holds.", r.Name)
+			text += fmt.Sprintf(" For %s it is not known whether this holds.", r.Name)
 		case !*c.Sound:
 			text += fmt.Sprintf(" Of %s it does not hold: the method is not sound.", r.Name)
 		case c.Arithmetic != certify.Exact:
@@ -221,7 +221,7 @@ func (p Page) exceptions() string {
 	return text
 }
 
-// failures says how many certificates may be wrong.
+// failures states how many certificates may be wrong.
 func (p Page) failures() string {
 	text := "Each certificate may fail with probability α, independently of the others. What stands after ≥ or ≤ " +
 		"allows for that:"
@@ -234,7 +234,7 @@ func (p Page) failures() string {
 		}
 	}
 	if !said {
-		return "Nobody says how many of the certificates may be wrong."
+		return "It is not known how many of the certificates may be wrong."
 	}
 	return text
 }

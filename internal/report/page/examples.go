@@ -13,27 +13,27 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// examples are the rows of a run, a list a column.
+// examples are the rows of a run, stored by column.
 type examples struct {
 	Name       string    `json:"name"`
 	Index      []int     `json:"index"`
-	Label      []int     `json:"label"`      // −1: not known
+	Label      []int     `json:"label"`      // −1: unknown
 	Prediction []int     `json:"prediction"` // −1: abstained
 	Radius     []float64 `json:"radius"`
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
-	Clean      []int     `json:"clean,omitempty"` // −1: none, −2: not known
-	N          []int64   `json:"n,omitempty"`     // where it differs
+	Clean      []int     `json:"clean,omitempty"` // −1: no answer, −2: unknown
+	N          []int64   `json:"n,omitempty"`     // if it varies
 
-	// Sheets are pictures of pictures: of each example the input and, on its right, the noisy one; Columns of these a
-	// line.
+	// Sheets are images of many pictures: for each example the input and, on its right, the noisy input, with Columns
+	// such pairs in a line.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
 	Width   int      `json:"width,omitempty"`
 	Height  int      `json:"height,omitempty"` // of a picture
-	Pitch   [2]int   `json:"pitch,omitzero"`   // from one picture to the next, right and down
-	Scale   int      `json:"scale,omitempty"`  // at which it is shown
+	Pitch   [2]int   `json:"pitch,omitzero"`   // distance between pictures, right and down
+	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
 	Drawn   int      `json:"drawn,omitempty"`  // examples with pictures
 }
 
@@ -80,11 +80,10 @@ func shownRadius(row summary.Row) string {
 	return report.Round(row.Radius, report.Down, 0, 3)
 }
 
-// Pictures are at most so large on the screen, in pixels; larger ones are made smaller.
+// pictureSize is the largest size of a picture on the screen in pixels; larger ones are scaled down.
 const pictureSize = 64
 
-// Pictures stand at multiples of the squares in which JPEG averages colours (4:2:0), so that none takes from its
-// neighbour.
+// pictureGrid aligns pictures with the squares in which JPEG averages colours (4:2:0), so that neighbours do not mix.
 const pictureGrid = 16
 
 // Pairs of pictures of a sheet.
@@ -93,7 +92,7 @@ const (
 	sheetRows    = 16
 )
 
-// draw makes the sheets of the first examples.
+// draw creates the sheets of the first examples.
 func (e *examples) draw(ctx context.Context, r Run) error {
 	e.Columns, e.Rows, e.Drawn = sheetColumns, sheetRows, min(r.Pictures, len(r.Rows))
 	var sheet *image.RGBA
@@ -164,10 +163,10 @@ func shrink(from image.Image) image.Image {
 	return to
 }
 
-// jpegQuality at which noise looks like noise.
+// jpegQuality is high enough to preserve the look of noise.
 const jpegQuality = 85
 
-// encode is the sheet as PNG or JPEG, whichever is smaller.
+// encode returns the sheet as PNG or JPEG, whichever is smaller.
 func encode(sheet image.Image) ([]byte, error) {
 	var a, b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&a, sheet); err != nil {

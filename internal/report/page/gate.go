@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/report/tables"
 )
 
-// requirements are the outcomes of what is required of the runs.
+// requirements are the outcomes of the requirements on the runs.
 type requirements struct {
 	Lead string
 	Rows []requirement
@@ -20,7 +20,7 @@ type requirement struct {
 	Run, Text, Value string
 }
 
-// requirements is nil where nothing is required.
+// requirements returns nil if there are no requirements.
 func (p Page) requirements() *requirements {
 	if len(p.Requirements) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (p Page) requirements() *requirements {
 	return &r
 }
 
-// comparison is the table of a run beside the baseline.
+// comparison is the table of a run and its baseline.
 type comparison struct {
 	Caption string
 	Names   []string

@@ -11,15 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// group is a table of measures: a column a run.
+// group is a table of measures, with a column for each run.
 type group struct {
 	Caption string
 	Rows    []measure
-	Folded  bool // opened by who wants it
-	Plain   bool // of words rather than of numbers
+	Folded  bool // hidden until opened
+	Plain   bool // words rather than numbers
 }
 
-// measure is a number of every run and what it means: one, or one a radius.
+// measure is a number of every run with its meaning: a single one, or one for each radius.
 type measure struct {
 	Name, Meaning string
 	Lines         []line
@@ -27,14 +27,14 @@ type measure struct {
 
 // line is a number of every run.
 type line struct {
-	Name  string // under the measure's; empty: that is all
-	Cells []cell // of the runs
+	Name  string // follows the measure's name; empty for a single line
+	Cells []cell // one for each run
 }
 
-// cell is a number and what is said beyond it.
+// cell is a number and a note on it.
 type cell struct{ Value, Note string }
 
-// none is the cell of a run that says nothing of a measure.
+// none is the cell of a run without the measure.
 var none = cell{Value: "–"}
 
 func (p Page) measures() []group {
@@ -48,7 +48,7 @@ func (p Page) measures() []group {
 	return groups
 }
 
-// across makes a line of a cell of every run.
+// across returns a line with a cell for every run.
 func (p Page) across(name string, of func(summary.Summary) cell) line {
 	l := line{Name: name}
 	for _, r := range p.Runs {
@@ -57,7 +57,7 @@ func (p Page) across(name string, of func(summary.Summary) cell) line {
 	return l
 }
 
-// single makes a measure of one line.
+// single returns a measure of one line.
 func (p Page) single(name, meaning string, of func(summary.Summary) cell) measure {
 	return measure{name, meaning, []line{p.across("", of)}}
 }
@@ -105,7 +105,7 @@ func averageCell(s summary.Summary) cell {
 	return c
 }
 
-// legend says what stands under the numbers.
+// legend explains the notes under the numbers.
 func (p Page) legend() string {
 	level, delta := p.Runs[0].Level, 0.0
 	for _, r := range p.Runs {
@@ -122,7 +122,7 @@ func (p Page) legend() string {
 		"examples are drawn from.", report.Round(level, report.Nearest, 2, report.Shortest)+"\u00a0%")
 }
 
-// radii are those of the runs' curves.
+// radii returns the radii of the runs' curves.
 func (p Page) radii() []float64 {
 	radii := map[float64]bool{}
 	for _, r := range p.Runs {
@@ -133,7 +133,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey is a radius of bounds; given is false where the bounds say none.
+// calibrationKey is a radius of bounds; given is false if the bounds state none.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -153,7 +153,7 @@ func (k calibrationKey) String() string {
 	return fmt.Sprintf("radius %v", k.radius)
 }
 
-// calibrationKeys are the radii of the bounds, ascending.
+// calibrationKeys returns the radii of the bounds, ascending.
 func (p Page) calibrationKeys() []calibrationKey {
 	keys := map[calibrationKey]bool{}
 	for _, r := range p.Runs {
@@ -164,7 +164,7 @@ func (p Page) calibrationKeys() []calibrationKey {
 	return slices.SortedFunc(maps.Keys(keys), func(a, b calibrationKey) int { return cmp.Compare(a.radius, b.radius) })
 }
 
-// calibrationAt is what a run says at a radius; nil: nothing.
+// calibrationAt returns a run's calibration at a radius, nil if there is none.
 func calibrationAt(s summary.Summary, key calibrationKey) *summary.Calibration {
 	for k := range s.Calibration {
 		if keyOf(s.Calibration[k]) == key {
@@ -195,7 +195,7 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS are what holds if every bound does, and with probability 1 − δ (nil: nobody says).
+// ofCCE and ofCBS return the value if every bound holds, and the value with probability 1 − δ (nil if unknown).
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil
@@ -222,7 +222,7 @@ func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *f
 	return out
 }
 
-// thresholded are the errors among confident answers, a measure a threshold.
+// thresholded returns the errors among confident answers, a measure for each threshold.
 func (p Page) thresholded() []measure {
 	taus := map[float64]bool{}
 	for _, r := range p.Runs {
@@ -267,7 +267,7 @@ func thresholdCell(c *summary.Calibration, tau float64) cell {
 
 func percent(x float64, to report.Rounding) string { return report.Round(x, to, 2, 1) + "\u00a0%" }
 
-// complement is 1 − δ.
+// complement returns 1 − δ as text.
 func complement(delta float64) string { return fmt.Sprintf("1 − %v", delta) }
 
 func shareCell(share *summary.Share) cell {
@@ -277,12 +277,12 @@ func shareCell(share *summary.Share) cell {
 	return cell{percent(share.Value, report.Nearest), fmt.Sprintf("%d of %d, %s", share.Count, share.Of, interval(share))}
 }
 
-// interval is that of a share, rounded outward.
+// interval returns the interval of a share, rounded outward.
 func interval(s *summary.Share) string {
 	return fmt.Sprintf("[%s,\u00a0%s]\u00a0%%", report.Round(s.Low, report.Down, 2, 1), report.Round(s.High, report.Up, 2, 1))
 }
 
-// classTable is the table of one run by true class.
+// classTable returns the table of one run by true class.
 type classTable struct {
 	Run   string
 	Radii []string

@@ -1,15 +1,14 @@
-// Package page makes one HTML file of summaries of runs: tables, curves, a table of all examples with their pictures,
-// the parameters, and a sentence for what each number means. The file needs no network and no other file; a content
-// security policy forbids it both, and any script but its own.
+// Package page turns summaries of runs into one HTML file: tables, curves, a table of all examples with their
+// pictures, the parameters, and a sentence on the meaning of each number. The file needs no network and no other
+// file. A content security policy forbids both, and any script but its own.
 //
-// Everything that comes from outside (names of runs, files and classes) passes html/template, or is data that the
-// script sets as text.
+// All outside text (names of runs, files and classes) passes through html/template, or the script sets it as text.
 package page
 
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed" // the assets
+	_ "embed" // embeds the assets
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -23,23 +22,23 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Page is what is shown: one run, or several side by side.
+// Page is the content: one run, or several side by side.
 type Page struct {
 	Runs []Run
-	// Requirements are those that were checked of the runs, Comparisons those with a baseline.
+	// Requirements are the outcomes for the runs, Comparisons those with a baseline.
 	Requirements []gate.Outcome
 	Comparisons  []gate.Comparison
-	// ClassNames are the names of the classes, as far as they are known.
+	// ClassNames are the names of the classes, as far as known.
 	ClassNames []string
 }
 
 // Run is a run and the pictures of its examples.
 type Run struct {
 	summary.Summary
-	// Draw is the picture of the example with an index in the data set, and of one with noise, of one size in all
-	// calls; nil: there are none.
+	// Draw returns the picture of the example with an index in the dataset, and a noisy one. All calls return the
+	// same size. nil: no pictures.
 	Draw func(index int) (input, noisy image.Image, err error)
-	// Pictures is how many of the examples, the first ones, have pictures.
+	// Pictures is the number of examples with pictures, counted from the first.
 	Pictures int
 }
 
@@ -66,16 +65,16 @@ type table struct {
 	Names []string
 }
 
-// Columns is their number.
+// Columns returns the number of columns.
 func (t table) Columns() int { return len(t.Names) + 1 }
 
 func newTable(g group, names []string) table { return table{g, names} }
 
-// view is what the template is given.
+// view is the template's input.
 type view struct {
 	Title, Lead, Policy string
 	Cautions            []string
-	Names               []string // of the runs
+	Names               []string // names of the runs
 	Measures            []group
 	Requirements        *requirements
 	Comparisons         []comparison
@@ -84,24 +83,24 @@ type view struct {
 	Parameters          group
 	Legend              string
 	Assumptions         []assumption
-	Examples            int // most of a run
+	Examples            int // largest number in a run
 	Pictured            bool
 	Data                data
 	Style               template.CSS
 	Script              template.JS
 }
 
-// data is what the script is given.
+// data is the script's input.
 type data struct {
 	Charts     []chart    `json:"charts"`
 	Runs       []examples `json:"runs"`
 	ClassNames []string   `json:"classNames"`
 }
 
-// Write writes the page. The same page has the same bytes.
+// Write writes the page. Equal pages have equal bytes.
 func (p Page) Write(ctx context.Context, w io.Writer) error {
 	p.Runs = slices.Clone(p.Runs)
-	for k := range p.Runs { // a name must not turn the direction of what stands beside it
+	for k := range p.Runs { // a name must not change the text direction of its surroundings
 		p.Runs[k].Name = quote.Line(p.Runs[k].Name)
 	}
 	v := view{
@@ -131,7 +130,7 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 	return layout.Execute(w, v)
 }
 
-// policy allows the page its own style and script and pictures that it holds itself, and nothing else.
+// policy allows only the page's own style, script and embedded pictures.
 func policy(style, script string) string {
 	source := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
@@ -161,7 +160,7 @@ func (p Page) lead() string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// summaries are those of the runs.
+// summaries returns the summaries of the runs.
 func (p Page) summaries() []summary.Summary {
 	all := make([]summary.Summary, len(p.Runs))
 	for i, r := range p.Runs {
@@ -170,7 +169,7 @@ func (p Page) summaries() []summary.Summary {
 	return all
 }
 
-// className is the name of a class beside its number.
+// className returns a class number with its name.
 func (p Page) className(label int) string {
 	if label < 0 || label >= len(p.ClassNames) || p.ClassNames[label] == fmt.Sprint(label) {
 		return fmt.Sprint(label)

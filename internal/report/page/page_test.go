@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// TestHostile looks for markup where names are; the test in a browser looks at what it makes of them.
+// TestHostile looks for markup in names; the browser test checks its effect.
 func TestHostile(t *testing.T) {
 	p := manyExamples(t, 40)
 	var first, second bytes.Buffer
@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestGate finds what was required and what was compared, with names that are markup.
+// TestGate finds the requirements and the comparison, with names that are markup.
 func TestGate(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
@@ -225,7 +225,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestCautions says what a run is not, before any number.
+// TestCautions checks that the page warns of a run's limits before any number.
 func TestCautions(t *testing.T) {
 	yes, no := true, false
 	for _, tt := range []struct {
@@ -235,7 +235,7 @@ func TestCautions(t *testing.T) {
 		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, ""},
 		{summary.Summary{Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Idealised}}, "the arithmetic is idealised"},
 		{summary.Summary{Conditions: summary.Conditions{Sound: &no, Arithmetic: certify.Exact}}, "the method is not sound: nothing is certified"},
-		{summary.Summary{Conditions: summary.Conditions{Arithmetic: certify.Exact}}, "nobody says whether the method is sound"},
+		{summary.Summary{Conditions: summary.Conditions{Arithmetic: certify.Exact}}, "it is not known whether the method is sound"},
 		{summary.Summary{Kind: summary.LogKind}, "nothing here is certified by rscert"},
 		{summary.Summary{Examples: 3, Selected: 5, Conditions: summary.Conditions{Sound: &yes, Arithmetic: certify.Exact}}, "not finished: 3 of 5"},
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// addBounds gives the rows their bounds on the confidence.
+// addBounds sets the rows' bounds on the confidence.
 func (s Source) addBounds(rows []Row, at map[int]int) {
 	if s.Bounds == nil {
 		return
@@ -42,7 +42,7 @@ func (s Source) addBounds(rows []Row, at map[int]int) {
 	}
 }
 
-// calibration is how bad calibration can get, at each radius of the bounds.
+// calibration returns the worst calibration under attack at each radius of the bounds.
 func (s Source) calibration(o Options) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {
 		return nil, nil
@@ -63,7 +63,7 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	return Calibrate(results)
 }
 
-// Calibrate sums up the results of a study of bounds, exact ones.
+// Calibrate summarises the results of a study of bounds with exact ones.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
@@ -71,7 +71,7 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 			return nil, errors.New("the calibration error was not computed exactly")
 		}
 		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
-		var all *Statement // about every example that was sampled
+		var all *Statement // about every sampled example
 		if d := r.Certified; d != nil {
 			var err error
 			if all, err = newStatement(d.Examples, d.Alpha, d.Delta); err != nil {
@@ -87,9 +87,9 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 	return out, nil
 }
 
-// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The
-// adversary's best is to silence every right answer that is not certain. With up to k bounds wrong, those of examples
-// whose class is not certified among them, (Wrong + k)/(Wrong + Right) is the most.
+// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The best
+// attack silences every correct answer that is not certain. If up to k bounds are wrong, including bounds for
+// examples without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = decimal.Up(t.Rat(0))
@@ -101,7 +101,7 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	return t
 }
 
-// Rat is the largest error if so many of the bounds do not hold, 0 if nobody is answered and all hold.
+// Rat returns the largest error if the given number of bounds fail; 0 if there are no answers and all bounds hold.
 func (t Thresholded) Rat(failures int64) *big.Rat {
 	answered := int64(t.Wrong + t.Right)
 	wrong := int64(t.Wrong) + failures

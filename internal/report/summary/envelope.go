@@ -9,11 +9,11 @@ import (
 type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	Run      string  `json:"run"` // the name of the first that has it
+	Run      string  `json:"run"` // name of the first run that has it
 }
 
-// Envelope is the upper envelope of the runs' certified accuracy curves, as papers draw it over σ. It is no curve of one
-// classifier: at each radius another one may be the best, and it was chosen after the fact.
+// Envelope is the upper envelope of the runs' certified accuracy curves, as papers draw it over σ. It does not
+// describe one classifier: the best run may change with the radius, and is chosen after the fact.
 func Envelope(runs []Summary) []EnvelopePoint {
 	radii := map[float64]bool{}
 	for _, s := range runs {
@@ -28,7 +28,7 @@ func Envelope(runs []Summary) []EnvelopePoint {
 	return envelope
 }
 
-// EnvelopeAt is the envelope at a radius.
+// EnvelopeAt returns the envelope at a radius.
 func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	var best EnvelopePoint
 	for k, s := range runs {

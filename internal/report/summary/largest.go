@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// largestRadius is the largest radius that a sound method can give an example (certify.Target.LargestRadius). Nil where
-// n, α or σ is not known, a method is not sound, or a radius is above it.
+// largestRadius returns the largest radius that a sound method can give an example (certify.Target.LargestRadius). It
+// is nil if n, α or σ is unknown, a method is not sound, or a radius exceeds it.
 func (s Source) largestRadius(c Conditions) *float64 {
 	if c.Sound == nil || !*c.Sound || c.Alpha == nil || c.Sigma == nil || c.N < 1 || !(*c.Sigma > 0) {
 		return nil

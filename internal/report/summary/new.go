@@ -19,27 +19,27 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Source is the evidence that is summed up.
+// Source is the evidence to summarise.
 type Source struct {
 	Path         string
 	Kind         Kind
-	Run          *runfolder.Run        // of RunKind
-	Certificates []certify.Certificate // an example each
-	Votes        []certify.Votes       // of a run: those of the certificates, in their order; else nil
-	Bounds       *Bounds               // on the confidence under attack; nil if there are none
+	Run          *runfolder.Run        // for RunKind
+	Certificates []certify.Certificate // one an example
+	Votes        []certify.Votes       // for a run: votes in the order of the certificates; otherwise nil
+	Bounds       *Bounds               // on confidence under attack; nil if there are none
 }
 
-// Bounds is a table of bounds (acce.Columns) and what its run says of it.
+// Bounds is a table of bounds (acce.Columns) with the conditions of its run.
 type Bounds struct {
 	Table *table.Table
 	runfolder.Bounds
 }
 
-// Options say how evidence is summed up.
+// Options are the settings of a summary.
 type Options struct {
-	Name  string    // of the summary; empty: the last part of the path
-	Radii []float64 // of the curve; empty: round ones that span the radii
-	Level float64   // of the intervals
+	Name  string    // name of the summary; empty: the last part of the path
+	Radii []float64 // radii of the curve; empty: round ones that cover all radii
+	Level float64   // confidence level of the intervals
 	Delta float64   // allowed failure probability of a statement about the dataset
 	Bins  int       // of the calibration error
 	Taus  []float64 // thresholds of the confidence-thresholded error
@@ -52,12 +52,12 @@ const (
 	DefaultBins  = 15
 )
 
-// Default are the options that the commands begin with.
+// Default returns the commands' default options.
 func Default() Options {
 	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
 }
 
-// check refuses options that mean nothing.
+// check rejects options that make no sense.
 func (o Options) check() error {
 	switch {
 	case !(o.Level > 0 && o.Level < 1):
@@ -78,7 +78,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// New sums up the evidence. Errors about it name its path.
+// New summarises the evidence. Errors name its path.
 func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
@@ -129,7 +129,7 @@ func New(s Source, o Options) (Summary, error) {
 	return out, nil
 }
 
-// check refuses certificates that are no sample under one set of conditions.
+// check rejects certificates that are not a sample under a single set of conditions.
 func (s Source) check() error {
 	if len(s.Certificates) == 0 {
 		return fmt.Errorf("%s: no certificates", s.Path)
@@ -141,29 +141,42 @@ func (s Source) check() error {
 			return fmt.Errorf("%s: index %d appears twice: its noise is one draw, not two independent ones", s.Path, c.Index)
 		}
 		seen[c.Index] = true
-		if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
-			return fmt.Errorf("%s: example %d has radius %v", s.Path, c.Index, c.Radius)
-		}
-		if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
-			return fmt.Errorf("%s: example %d has label %d, prediction %d and correct %v", s.Path, c.Index, c.Label, c.Prediction, c.Correct)
-		}
-		for _, d := range []struct {
-			what      string
-			one, this any
-		}{
-			{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
-			{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
-			{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
-		} {
-			if d.one != d.this {
-				return fmt.Errorf("%s: %s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
-					s.Path, d.what, d.one, first.Index, d.this, c.Index)
-			}
+		if err := checkCertificate(first, c); err != nil {
+			return fmt.Errorf("%s: %w", s.Path, err)
 		}
 	}
 	if first.Sampled != 0 && first.Sampled < len(s.Certificates) {
 		return fmt.Errorf("%s: certificates of %d examples, which say that %d were sampled", s.Path, len(s.Certificates), first.Sampled)
 	}
+	return s.checkVotes()
+}
+
+// checkCertificate checks that c is consistent and has the conditions of the first certificate.
+func checkCertificate(first, c certify.Certificate) error {
+	if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
+		return fmt.Errorf("example %d has radius %v", c.Index, c.Radius)
+	}
+	if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
+		return fmt.Errorf("example %d has label %d, prediction %d and correct %v", c.Index, c.Label, c.Prediction, c.Correct)
+	}
+	for _, d := range []struct {
+		what      string
+		one, this any
+	}{
+		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
+		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
+	} {
+		if d.one != d.this {
+			return fmt.Errorf("%s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
+				d.what, d.one, first.Index, d.this, c.Index)
+		}
+	}
+	return nil
+}
+
+// checkVotes checks that the votes are of the certificates' examples.
+func (s Source) checkVotes() error {
 	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
 		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))
 	}
@@ -175,7 +188,7 @@ func (s Source) check() error {
 	return nil
 }
 
-// conditions are those of the certificates, and of the run where there is one.
+// conditions returns the conditions of the certificates, and of the run if there is one.
 func (s Source) conditions() Conditions {
 	first := s.Certificates[0]
 	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision}
@@ -198,14 +211,14 @@ func (s Source) conditions() Conditions {
 	return c
 }
 
-// describeRun adds what run.json says.
+// describeRun adds the conditions in run.json.
 func (c *Conditions) describeRun(r *runfolder.Run) {
 	p := r.Parameters
 	c.Class, c.N, c.N0, c.Noise, c.Seed = fmt.Sprint(p.Class), max(c.N, p.N), p.N0, p.Noise.String(), &p.Seed
 	if p.Shard != runfolder.Whole && p.Shard.K > 0 {
 		c.Shard = p.Shard.String()
 	}
-	if len(r.Data.Shards) > 0 { // merged, without the others
+	if len(r.Data.Shards) > 0 { // a merge with missing shards
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
@@ -213,7 +226,7 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
 
-// rows puts together what is known of each example.
+// rows collects the results of each example.
 func (s Source) rows() []Row {
 	rows := make([]Row, len(s.Certificates))
 	at := make(map[int]int, len(rows))
@@ -227,7 +240,7 @@ func (s Source) rows() []Row {
 		v := s.Votes[i]
 		rows[i].Clean, rows[i].Counts = v.Clean, v.Counts
 		class, none := certify.Abstained, v.None
-		for k, n := range v.Counts { // the lowest class of equals
+		for k, n := range v.Counts { // the lowest class wins a tie
 			if n > none && (class < 0 || n > v.Counts[class]) {
 				class = k
 			}
@@ -242,7 +255,7 @@ func (s Source) rows() []Row {
 	return rows
 }
 
-// newStatement is a Statement about so many certificates.
+// newStatement returns a Statement about the given number of certificates.
 func newStatement(examples int, alpha, delta float64) (*Statement, error) {
 	k, err := binomial.FailureQuantile(int64(examples), alpha, delta)
 	return &Statement{Delta: delta, Alpha: alpha, Examples: examples, Failures: min(k, int64(examples))}, err
@@ -259,7 +272,7 @@ func countRows(rows []Row, is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies are those without noise and by the most votes, nil where nobody asked, as certify.Accuracy.
+// accuracies returns the accuracy without noise and by the most votes, as certify.Accuracy does; nil if unknown.
 func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
 	labelled := func(r Row) bool { return r.Label != certify.UnknownLabel }
 	clean = optionalShare(
@@ -271,8 +284,7 @@ func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
 	return clean, smoothed
 }
 
-// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. The radius of an
-// example is its Decimal.
+// CertifiedAt counts the examples whose certified class is the label and whose radius, as a Decimal, is at least r.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	near, _ := r.Float64()
 	tie := decimal.Of(near).Cmp(r) >= 0
@@ -281,7 +293,7 @@ func (s Summary) CertifiedAt(r *big.Rat) int {
 	})
 }
 
-// At is the point of the certified accuracy curve at a radius.
+// At returns the point of the certified accuracy curve at a radius.
 func (s Summary) At(radius float64) CurvePoint {
 	n := s.CertifiedAt(decimal.Of(radius))
 	p := CurvePoint{Radius: radius, Accuracy: newShare(n, s.Examples, s.Level)}
@@ -292,7 +304,8 @@ func (s Summary) At(radius float64) CurvePoint {
 	return p
 }
 
-// Steps are the radii at which the certified accuracy falls, ascending: just above one of them fewer examples count.
+// Steps returns the radii at which the certified accuracy falls, ascending: just above one of them fewer examples
+// count.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -304,7 +317,7 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii is the sum of the correct examples' radii, as decimals, without the largest omit of them.
+// SumOfRadii returns the sum of the correct examples' radii, as decimals, without the largest omit of them.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -316,7 +329,7 @@ func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	return decimal.Sum(radii[:max(0, len(radii)-int(omit))])
 }
 
-// betsSeed deals the examples of a betting interval; any seed that does not depend on them serves.
+// betsSeed fixes the random order of the examples in a betting interval. Any seed independent of them is valid.
 const betsSeed = 1
 
 func (s Summary) averageRadius(source Source) Average {
@@ -333,7 +346,7 @@ func (s Summary) averageRadius(source Source) Average {
 	return a
 }
 
-// classes is the table by true class.
+// classes returns the table by true class.
 func (s Summary) classes() []Class {
 	byLabel := map[int][]Row{}
 	for _, r := range s.Rows {
@@ -355,7 +368,7 @@ func (s Summary) classes() []Class {
 	return classes
 }
 
-// reliability are the bins of the votes' shares; nil where an example has no label or no answer.
+// reliability returns the bins of the votes' shares; nil if an example has no label or no answer.
 func (s Source) reliability(o Options) (*Reliability, error) {
 	for _, v := range s.Votes {
 		if v.Label == certify.UnknownLabel || v.None > 0 {

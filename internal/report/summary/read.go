@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Read reads the evidence at a path: a run by its folder or one of its files, a file of certificates, or a log with the
-// columns idx, label, predict, radius, correct, as the programs of Cohen et al. 2019 write it.
+// Read reads the evidence at a path. It accepts a run by its folder or one of its files, a file of certificates, and
+// a log with the columns idx, label, predict, radius, correct, as written by the programs of Cohen et al. 2019.
 func Read(ctx context.Context, path string) (Source, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func Read(ctx context.Context, path string) (Source, error) {
 	return s, err
 }
 
-// readRun reads a run's certificates and votes, and its bounds where it has them.
+// readRun reads a run's certificates and votes, and its bounds if it has them.
 func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
 	var err error
@@ -47,10 +47,10 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	if err != nil {
 		return s, err
 	}
-	// A run that goes on has written votes of an example before its certificate.
+	// A running process writes an example's votes before its certificate.
 	s.Votes = votes[:min(len(votes), len(s.Certificates))]
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.sound() {
-		return s, nil // nothing is said of the confidence of a class that is not certified soundly
+		return s, nil // without a sound certificate of the class there is no bound on its confidence
 	}
 	bounds, err := e.Bounds()
 	if err != nil {
@@ -73,18 +73,18 @@ func (s Source) sound() bool {
 	return true
 }
 
-// isLog reports whether a file begins like a table, not like JSON.
+// isLog reports whether a file starts like a table, not like JSON.
 func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // an empty file is told by what reads it
+	first, _ := bufio.NewReader(f).Peek(1) // readers report an empty file
 	return len(first) > 0 && first[0] != '{', nil
 }
 
-// readLog reads a log. Nobody knows its α, its n and its σ, nor which way its radii are rounded.
+// readLog reads a log. Its α, n, σ and the rounding of its radii are unknown.
 func readLog(ctx context.Context, path string) ([]certify.Certificate, error) {
 	columns := []string{"idx", "label", "predict", "radius", "correct"}
 	t, err := table.Read(ctx, path, table.Options{Required: columns})

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// newShare is count of so many, with its two-sided Clopper–Pearson interval: each end at half of 1 − level. The ends
-// are rounded outward.
+// newShare returns count/of with its two-sided Clopper–Pearson interval, each end at half of 1 − level and rounded
+// outward.
 func newShare(count, of int, level float64) Share {
 	half := (1 - level) / 2
 	return Share{
@@ -18,7 +18,7 @@ func newShare(count, of int, level float64) Share {
 	}
 }
 
-// optionalShare is newShare, nil of none.
+// optionalShare is newShare, but nil if of is 0.
 func optionalShare(count, of int, level float64) *Share {
 	if of == 0 {
 		return nil
@@ -27,10 +27,10 @@ func optionalShare(count, of int, level float64) *Share {
 	return &s
 }
 
-// Rat is the share as the fraction that it is.
+// Rat returns the share as an exact fraction.
 func (s Share) Rat() *big.Rat { return big.NewRat(int64(s.Count), int64(s.Of)) }
 
-// shareLess is (count − failures)/of, from 0, rounded down.
+// shareLess returns (count − failures)/of, at least 0, rounded down.
 func shareLess(count int, failures int64, of int) float64 {
 	return decimal.Down(big.NewRat(max(0, int64(count)-failures), int64(of)))
 }

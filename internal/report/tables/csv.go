@@ -9,12 +9,12 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// csvHeader are the columns of a tidy table: a row a number. certified is what holds with probability 1 − δ. The
-// last columns say of what: whether the run is sound, in which arithmetic and precision, behind which denoiser.
+// csvHeader are the columns of a tidy table, one row a number. certified is the bound with probability 1 − δ. The
+// last columns are its conditions: soundness, arithmetic, precision, denoiser.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser"}
 
-// csvRow has a cell a column; nil is empty.
+// csvRow is a row with one cell a column; nil is empty.
 type csvRow struct {
 	run, quantity                                   string
 	radius, tau, class, count, of, value, low, high any
@@ -23,7 +23,7 @@ type csvRow struct {
 
 func (r Report) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(csvHeader) // errors come back from Flush
+	_ = out.Write(csvHeader) // Flush returns errors
 	for _, s := range r.Runs {
 		for _, row := range tidy(s) {
 			_ = out.Write(append(row.fields(), csvConditions(s.Conditions)...))
@@ -47,7 +47,7 @@ func (r csvRow) fields() []string {
 	return append(fields, csvField(*r.certified))
 }
 
-// csvConditions are the last columns.
+// csvConditions returns the last columns.
 func csvConditions(c summary.Conditions) []string {
 	fields := []string{"", "", c.Precision, ""}
 	if c.Sound != nil {
@@ -78,7 +78,7 @@ func shareRow(run, quantity string, s *summary.Share, radius, class any, certifi
 	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified}
 }
 
-// tidy are the numbers of a run.
+// tidy returns the numbers of a run as rows.
 func tidy(s summary.Summary) []csvRow {
 	var rows []csvRow
 	share := func(quantity string, x *summary.Share, radius, class any, certified *float64) {

@@ -1,5 +1,5 @@
-// Package tables prints summaries of runs, their comparison and what is required of them: as text, Markdown, LaTeX, CSV
-// and JSON. Bounds are rounded to the side on which they stay true.
+// Package tables prints summaries of runs, comparisons and requirements as text, Markdown, LaTeX, CSV and JSON. It
+// rounds bounds in the direction that keeps them true.
 package tables
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Report is all that is printed, and the document of its JSON.
+// Report is the content to print, and the JSON document.
 type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
-	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // of several runs
+	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // with several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 
-	Classes bool `json:"-"` // print the tables by class, too
+	Classes bool `json:"-"` // print the tables by class too
 }
 
-// Format is a way to print a Report.
+// Format is an output format of a Report.
 type Format string
 
-// Formats, the default first.
+// The formats, the default first.
 const (
 	Text     Format = "text"
 	Markdown Format = "markdown"
@@ -40,7 +40,7 @@ const (
 	JSON     Format = "json"
 )
 
-// Formats are all of them.
+// Formats lists all formats.
 var Formats = choice.Of("format", Text, Markdown, LaTeX, CSV, JSON)
 
 func (f Format) String() string { return string(f) }
@@ -106,7 +106,7 @@ func (s section) write(out *bufio.Writer, f Format) error {
 	return nil
 }
 
-// sections are the tables, in the order in which they are printed.
+// sections returns the tables in print order.
 func (r Report) sections() []section {
 	sections := []section{r.accuracy()}
 	for _, s := range r.Runs {
@@ -129,7 +129,7 @@ func (r Report) sections() []section {
 	return sections
 }
 
-// runName names a run where there are several.
+// runName returns the run's name if there are several runs.
 func (r Report) runName(s summary.Summary) string {
 	if len(r.Runs) == 1 {
 		return ""
@@ -137,12 +137,12 @@ func (r Report) runName(s summary.Summary) string {
 	return " of " + s.Name
 }
 
-// percent is a column of shares.
+// percent returns a column of shares.
 func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
 }
 
-// finite is a radius; one that stands for +∞ is printed so.
+// finite returns a radius as a number, +Inf if it stands for +∞.
 func finite(x float64) report.Number {
 	if x == math.MaxFloat64 {
 		x = math.Inf(1)
@@ -157,7 +157,7 @@ func shareValue(s *summary.Share) report.Cell {
 	return report.Number(s.Value)
 }
 
-// accuracy has a row a run: the certified accuracy by radius, and what sums it up.
+// accuracy has one row a run: the certified accuracy by radius and its totals.
 func (r Report) accuracy() section {
 	s := section{caption: fmt.Sprintf("certified accuracy in %%, by %s radius (%s)", summary.Norms(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
@@ -185,7 +185,7 @@ func (r Report) accuracy() section {
 	return s
 }
 
-// examples says how many there are.
+// examples states the number of examples.
 func examples(runs []summary.Summary) string {
 	first := runs[0].Examples
 	for _, s := range runs {
@@ -199,7 +199,7 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples", first)
 }
 
-// intervals has a row a radius: the interval and the statement of one run.
+// intervals has one row a radius: the interval and the statement of one run.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
@@ -229,7 +229,7 @@ func (r Report) intervals(s summary.Summary) section {
 	return out
 }
 
-// classes has a row a true class.
+// classes has one row a true class.
 func (r Report) classes(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and %s radius", r.runName(s), s.Conditions.Norm.Title())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
@@ -248,7 +248,7 @@ func (r Report) classes(s summary.Summary) section {
 	return out
 }
 
-// calibration has a row a radius.
+// calibration has one row a radius.
 func (r Report) calibration(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.runName(s), s.Calibration[0].Bins)}
 	first := s.Calibration[0]
@@ -278,7 +278,7 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// Comparison has a row a radius: a run beside the baseline.
+// Comparison returns a table of a run beside its baseline, one row a radius.
 func Comparison(c gate.Comparison) (caption string, table report.Table, notes []string) {
 	caption = fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)
 	table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
@@ -302,7 +302,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	return caption, table, notes
 }
 
-// conditions has a row a run.
+// conditions has one row a run.
 func (r Report) conditions() section {
 	out := section{caption: "conditions"}
 	out.table.Columns = []report.Column{report.TextColumn("run"), report.TextColumn("method"), report.TextColumn("sound"), report.TextColumn("arithmetic"),
@@ -337,7 +337,7 @@ func words(s string) report.Cell {
 	return report.Text(s)
 }
 
-// caveats say what the numbers of a run are not.
+// caveats lists the limits of a run's numbers.
 func caveats(s summary.Summary) (notes []string) {
 	c := s.Conditions
 	add := func(format string, args ...any) { notes = append(notes, s.Name+": "+fmt.Sprintf(format, args...)) }
@@ -346,7 +346,7 @@ func caveats(s summary.Summary) (notes []string) {
 	}
 	switch {
 	case s.Kind == summary.LogKind:
-		add("a log from elsewhere: its σ, α and soundness are not in it, and nobody says which way its radii are rounded.")
+		add("a log from elsewhere: it does not state σ, α, soundness or the rounding of its radii.")
 	case c.Sound != nil && !*c.Sound:
 		add("the method is not sound: nothing is certified.")
 	case c.Arithmetic != certify.Exact:
@@ -370,7 +370,7 @@ func caveats(s summary.Summary) (notes []string) {
 	return notes
 }
 
-// requirements has a row an outcome.
+// requirements has one row an outcome.
 func requirements(outcomes []gate.Outcome) section {
 	out := section{caption: "requirements"}
 	out.table.Columns = []report.Column{report.TextColumn(""), report.TextColumn("run"), report.TextColumn("requirement"), report.TextColumn("value")}

@@ -110,7 +110,7 @@ func TestConditionsInEveryFormat(t *testing.T) {
 	}
 }
 
-// What is printed of a comparison and of calibration is rounded to the side on which it stays true.
+// Printed comparisons and calibrations are rounded in the direction that keeps them true.
 func TestRounding(t *testing.T) {
 	radius, certified := 0.25, 0.07001
 	s := sum(t, source("run", nil))

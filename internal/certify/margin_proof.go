@@ -1,0 +1,201 @@
+package certify
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// prove checks whether P_q(event) ≤ α on all of the frontier f. It returns −1 if this is proved, otherwise a y near
+// which it may not hold.
+//
+// It covers the frontier by two means. First, by monotonicity all points with q2 ≥ a and q1 ≤ b have at most the
+// probability of the corner (b, a). This settles the two ends. Second, in between, a polygon lies above the frontier.
+// Its vertices are points c_0, c_1, … on the frontier and, between each two, a point V above both tangents (q1 is
+// concave in q2). Each point of the frontier lies below a point of an edge with the same q2 and a larger q1, so with
+// a larger probability.
+//
+// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this reads e^u1 = ((a+b)e^u2
+// + a)/(1−a), which is convex. So the straight line in natural parameters between the ends has, at the same u2, at
+// least as large a u1. Its point has more q1, less q2 and q3, and a larger probability. On this line, q ∝
+// A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
+func (s *search) prove(f frontier) (bad float64) {
+	n := s.event.order.n
+	endQ1, endQ2 := f.end()
+	end := math.Sqrt(endQ2)
+	t := s.event.threshold(0, n)
+	if t > n {
+		return -1 // no outcome is in the event
+	}
+	y := f.reach(binomial.LowerBound(t, n, s.alpha))
+	if y >= end {
+		return -1
+	}
+	if y <= 0 {
+		return 0
+	}
+	q1, q2, slope := f.point(y)
+	p := position{node: s.node(q1, q2), y: y, slope: slope, stride: end / 64}
+	for range 1 << 16 {
+		gap := s.logAlpha - p.logP
+		if !(gap > 0) {
+			return p.y
+		}
+		// Estimate how the rest of q1 moves ln P, then try the corner.
+		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
+		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
+			return -1
+		}
+		next, worse := s.advance(f, p, end)
+		if next == nil {
+			return worse
+		}
+		p = *next
+	}
+	return p.y
+}
+
+// position is the point c_i of the frontier that prove has reached.
+type position struct {
+	node
+	y, slope float64
+	stride   float64 // in y, length of the last step
+	trend    float64 // change of ln P over a unit of distance
+}
+
+// advance returns the next point of the frontier up to which the polygon bounds P by α; or nil and a y near which the
+// bound may fail.
+func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
+	worse = c.y
+	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
+		reach := 2 * reachable(ease*(s.logAlpha-c.logP), c.trend)
+		y, q1n, q2n, slopeN := s.stride(f, c.node, c.y, end, c.stride, reach)
+		q1v, q2v := vertex(c.q[0], c.q[1], c.slope, q1n, q2n, slopeN)
+		if !(q2v > c.q[1] && q2n > q2v) || q1v+q2v >= 1 || q1n+q2n >= 1 {
+			continue
+		}
+		v := s.node(q1v, q2v)
+		if v.logP >= s.logAlpha {
+			worse = math.Sqrt(q2v)
+			continue
+		}
+		from := c.node
+		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, is convex only by V's lift
+			from = s.node(c.q[0]*lift*lift, c.q[1])
+		}
+		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
+			continue
+		}
+		d := s.node(q1n, q2n)
+		if d.logP >= s.logAlpha {
+			worse = y
+			continue
+		}
+		if !convex(v, d) || s.bridge(v, d) > s.logAlpha {
+			continue
+		}
+		trend := (d.logP - c.logP) / distance(s.event.order.n, c.q, d.q)
+		return &position{node: d, y: y, slope: slopeN, stride: y - c.y, trend: trend}, 0
+	}
+	return nil, worse
+}
+
+// vertex returns a point half way between two points of the frontier, above both tangents.
+func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
+	q2v = (q2 + q2n) / 2
+	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
+}
+
+// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. The theory says so, but rounded ends need
+// the check.
+func convex(A, B node) bool {
+	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
+	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
+}
+
+// reachable approximates the largest distance between two nodes for which the line between them rises by at most gap;
+// trend is the change of ln P a unit of distance.
+func reachable(gap, trend float64) float64 {
+	if trend <= 0 {
+		return math.Sqrt(8 * gap)
+	}
+	if d := 2 * (math.Sqrt(2*gap) - trend); d > 2*trend {
+		return d
+	}
+	return gap / trend
+}
+
+// stride returns the point of f at about the distance reach from c, which lies at y. last is a first guess of the
+// step in y. The step covers at most three quarters of the way to the end.
+func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
+	most := 0.75 * (end - y)
+	step := math.Min(last, most)
+	for range 6 {
+		q1, q2, _ := f.point(y + step)
+		d := distance(s.event.order.n, c.q, [3]float64{q1, q2, math.Max(0, 1-q1-q2)})
+		ratio := reach / d
+		if ratio > 0.9 && ratio < 1.1 || step == most && ratio > 1 {
+			break
+		}
+		step = math.Min(most, step*math.Min(math.Max(ratio, 0.05), 20))
+	}
+	q1, q2, slope = f.point(y + step)
+	return y + step, q1, q2, slope
+}
+
+// distance returns √(8n(1−ρ)), ρ = Σ√(a_i b_i), which approximates the distance between n samples of a and of b in
+// standard deviations.
+func distance(n int64, a, b [3]float64) float64 {
+	var d float64
+	for i := range a {
+		r := math.Sqrt(a[i]) - math.Sqrt(b[i])
+		d += r * r
+	}
+	return 2 * math.Sqrt(float64(n)*d)
+}
+
+// bridge returns an upper bound on ln P_q(event) over all q = A^{1−t}·B^t/Z(t),
+// Z(t) = Σ A_i^{1−t}B_i^t, 0 ≤ t ≤ 1. By Hölder's inequality
+//
+//	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
+//
+// The log of the right side is concave in t (ln Z is convex), so a tangent taken near its top bounds it.
+func (s *search) bridge(A, B node) float64 {
+	n := float64(s.event.order.n)
+	var ratio [3]float64
+	slack := 0.0
+	for i := range ratio {
+		if !(A.q[i] > 0 && B.q[i] > 0) {
+			return math.Inf(1)
+		}
+		ratio[i] = math.Log(B.q[i] / A.q[i])
+		if math.Abs(ratio[i]) < 0.5 {
+			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
+		}
+		// Roundings of the expm1 below, and of q3 = 1−q1−q2.
+		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
+		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
+	}
+	rise := B.logP - A.logP
+	t := 0.5
+	var value, slope float64
+	for i := 0; ; i++ {
+		var lack, first, second float64 // 1−Z and derivatives of ln Z
+		for i, l := range ratio {
+			lack += A.q[i] * (t*math.Expm1(l) - math.Expm1(t*l))
+			w := A.q[i] * math.Exp(t*l)
+			first += w * l
+			second += w * l * l
+		}
+		z := 1 - lack
+		first /= z
+		second = second/z - first*first
+		value = A.logP + t*rise - n*math.Log1p(-lack)
+		slope = rise - n*first
+		if i == 3 || !(second > 0) {
+			break
+		}
+		t = math.Min(1, math.Max(0, t+slope/(n*second)))
+	}
+	return value + math.Max(slope*(1-t), -slope*t) + slack + 1e-12*math.Abs(value)
+}

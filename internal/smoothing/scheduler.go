@@ -1,0 +1,281 @@
+package smoothing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// maxActiveBytes bounds the inputs held for examples in flight.
+const maxActiveBytes = 256 << 20
+
+// phases is the number of phases: selection and estimation.
+const phases = 2
+
+// active is an example in flight. The scheduler's lock guards all fields, except those under mu.
+type active struct {
+	Experiment
+	lane     *lane // lane that draws its samples; nil before the first
+	failed   *lane // lane that failed on samples of the example
+	index    int
+	input    Input
+	goal     int64
+	drawn    [phases]int64 // samples given to workers
+	clean    bool          // the clean input has been given to a worker
+	counted  int64         // finished samples of both phases, and the clean input
+	finished bool
+
+	mu       sync.Mutex
+	votes    Votes
+	observed [phases]int64 // samples an Observer has seen
+	waiting  []waitingOutputs
+}
+
+// waitingOutputs are outputs that arrived before outputs of earlier samples.
+type waitingOutputs struct {
+	segment
+	outputs []float32
+}
+
+// segment is a range of samples of one example and phase.
+type segment struct {
+	*active
+	phase    Phase
+	first    int64
+	count    int
+	compared int // samples of the range that were rerun
+}
+
+// task is a piece of work for a worker: a batch to run or, if batch is empty, an experiment that has reached its
+// goal.
+type task struct {
+	batch  []segment
+	decide *active
+}
+
+// outcome is the result of a worker's task.
+type outcome struct {
+	task
+	goal    int64           // from decide
+	counted map[*active]int // number of newly finished samples
+}
+
+// scheduler decides which samples to draw next. Workers call it directly. A separate scheduling goroutine would need
+// a wake-up for every batch, which costs as much time as several samples of a small model.
+type scheduler struct {
+	sampler   Sampler
+	lanes     []*lane
+	n0        int64
+	maxActive int
+	arrivals  chan Experiment
+
+	mu        sync.Mutex
+	changed   *sync.Cond // signals an arrival, an accounted result or the end of ctx
+	exhausted bool       // no more arrivals
+	active    []*active  // in order of arrival
+	undecided []*active  // goal reached, decision pending
+}
+
+func newScheduler(ctx context.Context, s Sampler) *scheduler {
+	lanes := s.newLanes(ctx)
+	c := &scheduler{
+		sampler:   s,
+		lanes:     lanes,
+		n0:        s.N0,
+		maxActive: max(4, 2*len(lanes), maxActiveBytes/(4*s.Classifier.InputLen()+1)),
+		arrivals:  make(chan Experiment, 2),
+	}
+	c.changed = sync.NewCond(&c.mu)
+	return c
+}
+
+// wake wakes the waiting workers.
+func (c *scheduler) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed.Broadcast()
+}
+
+// read reads examples ahead of the workers, so that no worker waits for an image to be decoded.
+func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
+	defer c.wake()
+	defer close(c.arrivals)
+	for ctx.Err() == nil {
+		e, err := source()
+		if err != nil || e == nil {
+			return err
+		}
+		select {
+		case c.arrivals <- e:
+			c.wake()
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// next returns the next task for a lane, or nil after the last. It waits while further tasks may come.
+func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ctx.Err() == nil {
+		if l.err != nil {
+			return nil, c.leave(l)
+		}
+		if t := c.compose(l); t != nil {
+			return t, nil
+		}
+		if c.exhausted && len(c.active) == 0 {
+			return nil, nil
+		}
+		if arrived, err := c.arrive(); err != nil {
+			return nil, err
+		} else if !arrived {
+			c.changed.Wait()
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// arrive accepts examples that were read, if there is room, and reports whether it changed anything.
+func (c *scheduler) arrive() (bool, error) {
+	if c.exhausted || len(c.active) >= c.maxActive {
+		return false, nil
+	}
+	select {
+	case e, ok := <-c.arrivals:
+		if !ok {
+			c.exhausted = true
+			c.changed.Broadcast()
+			return true, nil
+		}
+		a, err := c.admit(e)
+		if err == nil {
+			c.active = append(c.active, a)
+		}
+		return true, err
+	default:
+		return false, nil
+	}
+}
+
+func (c *scheduler) admit(e Experiment) (*active, error) {
+	classifier := c.sampler.Classifier
+	a := &active{Experiment: e}
+	a.index, a.input = e.Input()
+	if d := a.input.Len(); d != classifier.InputLen() {
+		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, d, classifier.InputLen())
+	}
+	m := classifier.Classes()
+	a.votes = Votes{Counts0: make([]int64, m), Counts: make([]int64, m)}
+	goal, err := e.Goal(a.votes)
+	a.goal = goal
+	if goal <= 0 && err == nil {
+		err = fmt.Errorf("example %d: no samples asked for", a.index)
+	}
+	return a, err
+}
+
+// compose returns the next task for a lane: a decision if one is due, otherwise a batch of examples not claimed by
+// other lanes. It holds back a partial batch while further examples may join it.
+func (c *scheduler) compose(l *lane) *task {
+	if len(c.undecided) > 0 {
+		a := c.undecided[0]
+		c.undecided = c.undecided[1:]
+		return &task{decide: a}
+	}
+	available := c.available(l)
+	if available == 0 || (available < l.batch && !c.exhausted && len(c.active) < c.maxActive) {
+		return nil
+	}
+	t := &task{}
+	room := l.batch
+	for _, a := range c.active {
+		if !l.takes(a) {
+			continue
+		}
+		a.lane = l
+		if !a.clean && room > 0 {
+			t.batch = append(t.batch, segment{active: a, phase: clean, count: 1})
+			a.clean = true
+			room--
+		}
+		for phase, end := range [phases]int64{c.n0, a.goal} {
+			k := int(min(int64(room), end-a.drawn[phase]))
+			if k <= 0 {
+				continue
+			}
+			t.batch = append(t.batch, segment{active: a, phase: Phase(phase), first: a.drawn[phase], count: k})
+			a.drawn[phase] += int64(k)
+			room -= k
+		}
+		if room == 0 {
+			break
+		}
+	}
+	return t
+}
+
+// available returns the number of samples that the lane can draw now, up to a batch.
+func (c *scheduler) available(l *lane) (n int) {
+	for _, a := range c.active {
+		if !l.takes(a) {
+			continue
+		}
+		n += int(min(int64(l.batch), a.left(c.n0)))
+		if n >= l.batch {
+			break
+		}
+	}
+	return n
+}
+
+// left returns the number of samples still to draw up to the goal.
+func (a *active) left(n0 int64) int64 {
+	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
+	if !a.clean {
+		samples++
+	}
+	return samples
+}
+
+// account records a worker's result and emits the finished experiments in order.
+func (c *scheduler) account(ctx context.Context, o outcome) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.changed.Broadcast()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if a := o.decide; a != nil {
+		a.finished = o.goal <= a.goal
+		a.goal = max(a.goal, o.goal)
+		if err := c.redo(a.lane); err != nil {
+			return err
+		}
+	}
+	for a, k := range o.counted {
+		a.counted += int64(k)
+		if k > 0 && a.complete(c.n0) {
+			c.undecided = append(c.undecided, a)
+		}
+	}
+	for len(c.active) > 0 && c.active[0].finished {
+		if err := c.active[0].Emit(); err != nil {
+			return err
+		}
+		c.active = c.active[1:]
+	}
+	return nil
+}
+
+// decide gets the experiment's next goal, and finishes the experiment if it wants no more samples.
+func (a *active) decide() (int64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	goal, err := a.Goal(a.votes)
+	if err != nil || goal > a.votes.N {
+		return goal, err
+	}
+	return goal, a.Finish(a.votes)
+}

@@ -1,0 +1,158 @@
+package smoothing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// work runs a lane's tasks until none are left.
+func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
+	s.Classifier = l.classifier
+	w := s.newWorker()
+	for {
+		t, err := sched.next(ctx, l)
+		if err != nil || t == nil {
+			return err
+		}
+		o, err := w.do(l.ctx, *t)
+		if err == nil {
+			err = sched.account(ctx, o)
+		} else {
+			err = sched.fail(ctx, l, *t, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// worker makes the noise of a batch, runs the model on it and counts.
+type worker struct {
+	Sampler
+	in    []float32 // allocated on first use
+	rows  *Rows     // allocated on first use
+	out   []float32 // outputs of a batch, for an Observer or with noise made here
+	votes []int32   // votes of a batch
+
+	scored bool      // out holds the last batch
+	again  []float32 // outputs of rerun samples
+}
+
+func (s Sampler) newWorker() *worker {
+	b := s.Classifier.Batch()
+	return &worker{Sampler: s, out: make([]float32, b*s.Classifier.Classes()), votes: make([]int32, b)}
+}
+
+func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
+	o.task = t
+	if t.decide != nil {
+		o.goal, err = t.decide.decide()
+		return o, err
+	}
+	maker := w.maker(t.batch)
+	if maker != nil {
+		err = w.runNoisy(ctx, maker, t.batch)
+	} else {
+		err = w.runHere(ctx, t.batch)
+	}
+	if err != nil {
+		return o, &deviceError{err}
+	}
+	if err = w.recheck(ctx, t.batch, maker != nil); err != nil {
+		return o, err
+	}
+	o.counted = make(map[*active]int, len(t.batch))
+	m, out, votes := w.Classifier.Classes(), w.out, w.votes
+	var drawn int64
+	for _, g := range t.batch {
+		k, err := g.deliver(votes[:g.count], out[:g.count*m], w.N0)
+		if err != nil {
+			return o, fmt.Errorf("example %d: %w", g.index, err)
+		}
+		o.counted[g.active] += k
+		out, votes = out[g.count*m:], votes[g.count:]
+		if g.phase != clean {
+			drawn += int64(g.count)
+		}
+	}
+	if w.Progress != nil {
+		w.Progress(drawn)
+	}
+	return o, nil
+}
+
+// deliver counts a segment's votes [count] and passes its outputs [count·m] to an Observer in order. It returns the
+// number of finished samples: counted and, if there is an Observer, observed.
+func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
+	a := g.active
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g.phase == clean {
+		a.votes.Clean = int(votes[0])
+		return 1, nil
+	}
+	counts, no, n := a.votes.Counts0, &a.votes.None0, &a.votes.N0
+	if g.phase == Estimation {
+		counts, no, n = a.votes.Counts, &a.votes.None, &a.votes.N
+	}
+	for _, k := range votes {
+		if k == none {
+			*no++
+		} else {
+			counts[k]++
+		}
+	}
+	*n += int64(g.count)
+	a.votes.Compared += int64(g.compared)
+
+	o, ok := a.Experiment.(Observer)
+	if !ok {
+		return g.count, nil
+	}
+	if !a.due(g, n0) {
+		a.waiting = append(a.waiting, waitingOutputs{g, append([]float32(nil), outputs...)})
+		return 0, nil
+	}
+	seen := 0
+	for {
+		if err := o.Observe(g.phase, outputs); err != nil {
+			return seen, err
+		}
+		a.observed[g.phase] += int64(g.count)
+		seen += g.count
+		i := slices.IndexFunc(a.waiting, func(w waitingOutputs) bool { return a.due(w.segment, n0) })
+		if i < 0 {
+			return seen, nil
+		}
+		g, outputs = a.waiting[i].segment, a.waiting[i].outputs
+		a.waiting = slices.Delete(a.waiting, i, i+1)
+	}
+}
+
+// due reports whether a segment's outputs are next for an Observer.
+func (a *active) due(g segment, n0 int64) bool {
+	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
+}
+
+// none is the vote of an output without an answer.
+const none = -1
+
+// clean is the phase of the single input without noise. It has no stream.
+const clean Phase = 2
+
+// Vote returns the class with the largest output; the first class wins a tie. The output −∞ masks a class. A NaN, a
+// +∞ or only −∞ is a vote for no class: the sampler does not guess its meaning.
+func Vote(outputs []float32) int {
+	best, most := 0, outputs[0]
+	for k, v := range outputs {
+		if v > outputs[best] {
+			best = k
+		}
+		most = max(most, v) // NaN if one is
+	}
+	if most-most != 0 { // NaN and ±Inf
+		return none
+	}
+	return best
+}
