@@ -10,7 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
@@ -144,9 +144,9 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds how the model is fed and run, and which examples it gets.
 func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
-	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
+	choiceVar(f, &p.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
-	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values of flat rows: "+onnx.Layouts.String())
+	choiceVar(f, &p.Layout, "layout", graph.CHW, graph.Layouts, "order of the values of flat rows: "+graph.Layouts.String())
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
 	group(cmd, "How the model is fed")
@@ -165,7 +165,7 @@ func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
 	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser in front of the model: what is certified is the pair (docs/denoiser.md)")
-	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "what the denoiser gives: "+onnx.DenoiserKinds.Described())
+	choiceVar(f, &p.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "what the denoiser gives: "+graph.DenoiserKinds.Described())
 	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for data of 0 and 1; default: 0,1, of a diffusion model -1,1")
 	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "of a diffusion model: linear, cosine or a `file` with ᾱ of every timestep, a line each")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -39,7 +40,7 @@ work, it says why: which library is missing, and what to do.
 Exits 1 and says where it looked if there is no library that works.
 
 The library is the file that --onnxruntime names, else the one that
-$` + onnx.LibraryEnv + ` names, else the one that 'rscert setup' put into the
+$` + ortlib.Env + ` names, else the one that 'rscert setup' put into the
 user's cache, else one in a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
@@ -56,7 +57,7 @@ user's cache, else one in a system folder.`,
 
 // libraryFlag adds --onnxruntime, which every command that loads a model has.
 func libraryFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+onnx.LibraryEnv+", the cache, system folders)")
+	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+ortlib.Env+", the cache, system folders)")
 }
 
 // examination is what doctor finds, in the words of its JSON document.
@@ -105,7 +106,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
-	for _, p := range onnx.LibraryPlaces(opts.library) {
+	for _, p := range ortlib.Places(opts.library) {
 		report := placeReport{Source: p.Source, Path: p.Path}
 		if p.Err != nil {
 			report.Error = errorText(p.Err)

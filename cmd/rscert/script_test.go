@@ -17,6 +17,7 @@ import (
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // asProgram, set in the environment, makes the test binary be rscert.
@@ -86,7 +87,7 @@ func TestScripts(t *testing.T) {
 func haveOpenVINO() bool {
 	device, err := onnx.ParseDevice("openvino")
 	if err == nil {
-		_, err = onnx.FindLibraryFor(device, "")
+		_, err = ortlib.FindFor(device.Build(), "")
 	}
 	return err == nil
 }

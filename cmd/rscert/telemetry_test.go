@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // A run leaves nothing in the user's home but what it was asked to write: ONNX Runtime would keep an identifier of the
 // machine and a queue of reports there.
 func TestNoTelemetry(t *testing.T) {
-	library, err := onnx.FindLibrary("")
+	library, err := ortlib.Find("")
 	if err != nil {
 		t.Skip(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // Device is where a model runs: a provider, and which of its devices. The zero
@@ -132,4 +133,12 @@ func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Device) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDevice(string(text))
 	return err
+}
+
+// Build is the build of ONNX Runtime that can run models on the device; the zero Build while the device is to be chosen.
+func (d Device) Build() ortlib.Build {
+	if d.provider == nil {
+		return ortlib.Build{}
+	}
+	return d.provider.library
 }

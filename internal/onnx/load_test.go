@@ -2,17 +2,19 @@ package onnx
 
 import (
 	"context"
+	"math/rand/v2"
 	"encoding/binary"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -21,8 +23,8 @@ var _ smoothing.Classifier = (*Model)(nil)
 // openRuntime opens the library that 'rscert setup' fetched.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
-	path, err := FindLibrary("")
-	var missing *LibraryError
+	path, err := ortlib.Find("")
+	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Fatalf("%v\nhint: %s", err, missing.Hint())
 	}
@@ -151,7 +153,7 @@ func TestLoadSameNet(t *testing.T) {
 				if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
 					t.Errorf("warnings %q, want %q", warnings, c.warning)
 				}
-				a, err := m.Fit([]int{3, 4, 4}, CHW)
+				a, err := m.Fit([]int{3, 4, 4}, graph.CHW)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,12 +226,12 @@ func TestLoadOthers(t *testing.T) {
 			got := scores(t, m, xs)
 
 			// The file as it is: a loader whose session is the unedited graph.
-			parsed, err := parse(testModel(t, c.model))
+			parsed, err := graph.ParseProto(testModel(t, c.model))
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, out := feedFloat32(parsed.Graph, m.contract.input.Name, m.contract.output.Name)
-			s, err := openSession(graph{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
+			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
+			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,8 +262,8 @@ func TestLoadOthers(t *testing.T) {
 
 // TestLoadBatchBits has a matrix product whose columns are the samples: its last bits change with their number.
 func TestLoadBatchBits(t *testing.T) {
-	model := newModel("x", Float32, "N", 1000).weights("w", Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
-		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", Float32, "N", 10).bytes(t)
+	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
+		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
 	m := load(t, model, LoadOptions{Device: CPU, Batch: 33})
 	warnings := strings.Join(m.Warnings(), "\n")
 	if m.tile == 33 && warnings == "" {
@@ -280,8 +282,8 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 		hint  string
 	}{
-		{"one_output", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
-		{"one_relu", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "--outputs logits"},
+		{"one_output", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
+		{"one_relu", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "--outputs logits"},
 		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "--outputs logits (class 1 above 0)"},
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
 		{"truth_input", LoadOptions{}, "model input 'x' is of type bool, want floats or integers", "an input of numbers"},
@@ -302,7 +304,7 @@ func TestLoadErrors(t *testing.T) {
 		{"nchw", LoadOptions{Batch: 1 << 30}, "is out of bounds", ""},
 		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "--outputs"},
 		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "--outputs"},
-		{"nchw", LoadOptions{Scores: true, Outputs: Probabilities}, "the model's outputs are no probabilities", "--outputs logits"},
+		{"nchw", LoadOptions{Scores: true, Outputs: graph.Probabilities}, "the model's outputs are no probabilities", "--outputs logits"},
 	} {
 		_, err := r.Load(testModel(t, c.model), c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -322,31 +324,31 @@ func TestLoadErrors(t *testing.T) {
 func TestOutputKinds(t *testing.T) {
 	for _, c := range []struct {
 		model string
-		told  OutputKind
-		want  OutputKind
+		told  graph.OutputKind
+		want  graph.OutputKind
 	}{
-		{"nchw", OutputsAuto, Logits},
-		{"float16", OutputsAuto, Logits},
-		{"unbatched", OutputsAuto, Logits},
-		{"log_softmax", OutputsAuto, Logits},
-		{"softmax", OutputsAuto, Probabilities},
-		{"softmax", Logits, Logits},
-		{"own_softmax", OutputsAuto, OutputsAuto},
-		{"own_softmax", Probabilities, Probabilities},
-		{"sigmoid", OutputsAuto, OutputsAuto},
-		{"tanh", OutputsAuto, Logits}, // negative: no probabilities
-		{"softmax_batch", OutputsAuto, OutputsAuto},
-		{"label_and_scores", OutputsAuto, Logits},
+		{"nchw", graph.OutputsAuto, graph.Logits},
+		{"float16", graph.OutputsAuto, graph.Logits},
+		{"unbatched", graph.OutputsAuto, graph.Logits},
+		{"log_softmax", graph.OutputsAuto, graph.Logits},
+		{"softmax", graph.OutputsAuto, graph.Probabilities},
+		{"softmax", graph.Logits, graph.Logits},
+		{"own_softmax", graph.OutputsAuto, graph.OutputsAuto},
+		{"own_softmax", graph.Probabilities, graph.Probabilities},
+		{"sigmoid", graph.OutputsAuto, graph.OutputsAuto},
+		{"tanh", graph.OutputsAuto, graph.Logits}, // negative: no probabilities
+		{"softmax_batch", graph.OutputsAuto, graph.OutputsAuto},
+		{"label_and_scores", graph.OutputsAuto, graph.Logits},
 	} {
 		m := load(t, testModel(t, c.model), LoadOptions{Outputs: c.told})
 		if m.Outputs() != c.want {
 			t.Errorf("%s, told %v: %v, want %v", c.model, c.told, m.Outputs(), c.want)
 		}
 	}
-	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != Logits {
+	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != graph.Logits {
 		t.Errorf("scores: %d classes, %v", m.Classes(), m.Outputs())
 	}
-	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: Logits}); len(m.Warnings()) != 1 {
+	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: graph.Logits}); len(m.Warnings()) != 1 {
 		t.Errorf("softmax taken for logits: warnings %q", m.Warnings())
 	}
 }

@@ -2,10 +2,10 @@ package onnx
 
 import (
 	"context"
+	"math/rand/v2"
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +14,10 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // This file looks at what a device really does: the precision it computes in,
@@ -28,7 +30,7 @@ const (
 )
 
 // probe builds the net for calls of so many samples, with weights that keep its values of order 1.
-func probe(batch int) (graph, error) {
+func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	g := &onnxpb.GraphProto{Name: proto.String("probe")}
 	weights := func(name string, dims ...int64) {
@@ -43,38 +45,28 @@ func probe(batch int) (graph, error) {
 		for i := range data {
 			data[i] = float32(rng.NormFloat64() * math.Sqrt(2/float64(fan)))
 		}
-		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(Float32)), Dims: dims, FloatData: data})
+		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(graph.Float32)), Dims: dims, FloatData: data})
 	}
 	value, channels := "x", int64(3)
 	for i := range 3 {
 		w, y, z := fmt.Sprint("w", i), fmt.Sprint("y", i), fmt.Sprint("z", i)
 		weights(w, probeWidth, channels, 3, 3)
 		pads := &onnxpb.AttributeProto{Name: proto.String("pads"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1, 1, 1, 1}}
-		g.Node = append(g.Node, node("Conv", []string{value, w}, y, pads), node("Relu", []string{y}, z))
+		g.Node = append(g.Node, graph.Node("Conv", []string{value, w}, y, pads), graph.Node("Relu", []string{y}, z))
 		value, channels = z, probeWidth
 	}
 	weights("out", probeClasses, probeWidth)
-	g.Node = append(g.Node, node("GlobalAveragePool", []string{value}, "mean"), node("Flatten", []string{"mean"}, "flat"),
-		node("Gemm", []string{"flat", "out"}, "scores", intAttribute("transB", 1)))
+	g.Node = append(g.Node, graph.Node("GlobalAveragePool", []string{value}, "mean"), graph.Node("Flatten", []string{"mean"}, "flat"),
+		graph.Node("Gemm", []string{"flat", "out"}, "scores", graph.IntAttribute("transB", 1)))
 	in, out := probeShapes(batch)
-	g.Input, g.Output = []*onnxpb.ValueInfoProto{floats("x", in)}, []*onnxpb.ValueInfoProto{floats("scores", out)}
+	g.Input, g.Output = []*onnxpb.ValueInfoProto{graph.FloatTensor("x", in)}, []*onnxpb.ValueInfoProto{graph.FloatTensor("scores", out)}
 	model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), Graph: g,
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}})
-	return graph{model: model, in: "x", out: "scores"}, err
+	return program{model: model, in: "x", out: "scores"}, err
 }
 
 func probeShapes(batch int) (in, out ort.Shape) {
 	return ort.Shape{int64(batch), 3, probeSide, probeSide}, ort.Shape{int64(batch), probeClasses}
-}
-
-// floats is a float32 input or output of the given shape.
-func floats(name string, shape ort.Shape) *onnxpb.ValueInfoProto {
-	dims := new(onnxpb.TensorShapeProto)
-	for _, n := range shape {
-		dims.Dim = append(dims.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
-	}
-	return &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: dims}}}}
 }
 
 // runProbe opens the probe on a device and returns its session, which is the
@@ -88,7 +80,7 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 }
 
 // runProbeOf is runProbe of a graph with the probe's input and output.
-func runProbeOf(ctx context.Context, g graph, d Device, precision Precision) (*session, []float32, error) {
+func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
 		return nil, nil, err
@@ -208,7 +200,7 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 // nameNodes adds to the error of a session that must run on its provider as a
 // whole the nodes that it does not take: a session that may hand them to the CPU
 // provider is run once and its profile read. A run that fails names none.
-func (l *loader) nameNodes(g graph, tile int, err error) error {
+func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err
 	}
@@ -224,7 +216,7 @@ func (l *loader) nameNodes(g graph, tile int, err error) error {
 }
 
 // profile returns the nodes that run on ONNX Runtime's CPU provider.
-func (l *loader) profile(g graph, tile int) ([]string, error) {
+func (l *loader) profile(g program, tile int) ([]string, error) {
 	dir, err := os.MkdirTemp("", "rscert-profile-")
 	if err != nil {
 		return nil, err
@@ -273,7 +265,7 @@ func readProfile(text []byte) ([]string, error) {
 		if e.Category != "Node" || !kernel || e.Args.Provider != cpuProvider.name {
 			continue
 		}
-		if node := fmt.Sprintf("%s '%s'", printable(e.Args.Operator), printable(name)); !slices.Contains(nodes, node) {
+		if node := fmt.Sprintf("%s '%s'", quote.Name(e.Args.Operator), quote.Name(name)); !slices.Contains(nodes, node) {
 			nodes = append(nodes, node)
 		}
 	}

@@ -9,17 +9,19 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // provider is one of ONNX Runtime's execution providers, as rscert runs it. A
 // further one is a file with a value of this type, and a line in providers.
 type provider struct {
-	device  string   // its name in --device
-	name    string   // ONNX Runtime's
-	library flavour  // the build of ONNX Runtime that has it
-	auto    bool     // --device auto takes it where it works
-	units   []string // that may follow the device's name and ':', the default first
+	device  string       // its name in --device
+	name    string       // ONNX Runtime's
+	library ortlib.Build // the build of ONNX Runtime that has it
+	auto    bool         // --device auto takes it where it works
+	units   []string     // that may follow the device's name and ':', the default first
 	// names returns the names of the provider's devices here, of one whose devices are counted from 0. A run takes all of
 	// them, or those whose indices follow the provider's name.
 	names      func() []string
@@ -136,7 +138,7 @@ func (p *provider) checkPrecision(precision Precision) error {
 	if precision == TF32 {
 		advice = "TF32 is of NVIDIA's GPUs: use --device cuda, or leave --allow-tf32 away"
 	}
-	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision), advice)
+	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), advice)
 }
 
 // works returns nil if the library can run models on the device, or why it

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Unless asked to, it does
@@ -11,7 +13,7 @@ import (
 // needs large batches to be full, and two calls at a time: one copies while the
 // other computes.
 var cudaProvider = provider{
-	device: "cuda", name: "CUDAExecutionProvider", library: cudaLibrary, auto: true,
+	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,
 	names: nvidiaGPUs, precisions: []Precision{F32, TF32}, tunable: true, options: appendCUDA,
 	reference: 256, batchValues: 1 << 25, batchSamples: 1024, calls: 2, ownMemory: true, fixSizes: true, strict: true,
 	hint: cudaHint,
@@ -42,7 +44,7 @@ func appendCUDA(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	defer cuda.Destroy()
 	set := cudaOptions(s)
 	if err := cuda.Update(set); err != nil {
-		return nil, explainCUDA(err)
+		return nil, ortlib.ExplainCUDA(err)
 	}
-	return set, explainCUDA(o.AppendExecutionProviderCUDA(cuda))
+	return set, ortlib.ExplainCUDA(o.AppendExecutionProviderCUDA(cuda))
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // Runtime is the ONNX Runtime library, opened.
@@ -38,10 +40,10 @@ func Open(path string) (*Runtime, error) {
 		}
 		return opened.Runtime, nil
 	}
-	if err := regularFile(path); err != nil {
+	if err := ortlib.RegularFile(path); err != nil {
 		return nil, err
 	}
-	if err := checkPinned(path); err != nil {
+	if err := ortlib.CheckPinned(path); err != nil {
 		return nil, err
 	}
 	// The loader would look for a name without a slash in its own places.

@@ -13,8 +13,9 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
@@ -23,7 +24,7 @@ type session struct {
 	provider  *provider
 	options   map[string]string // that the provider set
 	loops     bool              // the graph has loops, which may not end
-	weights   map[string]weight // that it computes with where they lie
+	weights   graph.Weights     // that it computes with where they lie
 	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
 
 	slots chan struct{} // of the calls at a time; nil: any number
@@ -32,15 +33,15 @@ type session struct {
 	free []*ort.RunOptions // not in use
 }
 
-// graph is a model ready to be opened: its input and output are float32.
-type graph struct {
+// program is a model ready to be opened: its input and output are float32.
+type program struct {
 	model   []byte
 	in, out string
-	moreIn  []string              // further inputs, of a graph that makes noise: then in is no float32 either
-	more    []string              // further outputs
-	loops   bool                  // it has loops, which may not end
-	tensors []*onnxpb.TensorProto // of the model, which point at weights
-	weights map[string]weight
+	moreIn  []string            // further inputs, of a graph that makes noise: then in is no float32 either
+	more    []string            // further outputs
+	loops   bool                // it has loops, which may not end
+	tensors []graph.Initializer // of the model, with their data in weights
+	weights graph.Weights
 }
 
 // openSession opens a graph on a device.
@@ -49,18 +50,18 @@ type graph struct {
 // is then fixed by the shapes alone, and several goroutines running samples at
 // once use the cores better than threads that wait for each other in every
 // node.
-func openSession(g graph, p *provider, s settings) (*session, error) {
+func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
 // openProfiled opens a graph that, if strict, must run on the provider as a
 // whole, and writes a profile of its runs to files of the given prefix, if any.
-func openProfiled(g graph, p *provider, s settings, strict bool, profile string) (open *session, err error) {
+func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
 }
 
-func openHere(g graph, p *provider, s settings, strict bool, profile string) (*session, error) {
+func openHere(g program, p *provider, s settings, strict bool, profile string) (*session, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -87,9 +88,8 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 		return nil, plain(err)
 	}
 	for _, t := range g.tensors {
-		w, _ := weightOf(g.weights, t)
-		if err := addWeight(o, t.GetName(), ElemType(t.GetDataType()), t.Dims, w.data); err != nil {
-			return nil, fmt.Errorf("weight '%s': %w", printable(t.GetName()), plain(err))
+		if err := addWeight(o, t); err != nil {
+			return nil, fmt.Errorf("weight '%s': %w", quote.Name(t.Name), plain(err))
 		}
 	}
 	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, append([]string{g.in}, g.moreIn...), append([]string{g.out}, g.more...), o)

@@ -12,6 +12,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 )
 
@@ -40,7 +41,7 @@ func failOn(err error, failing ...string) func(string) error {
 // loadEach loads a test model on every device and closes all when the test ends.
 func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	t.Helper()
-	file, err := newFile(testModel(t, name), "", "")
+	file, err := graph.Parse(testModel(t, name), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

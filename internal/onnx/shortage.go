@@ -3,8 +3,10 @@ package onnx
 import (
 	"fmt"
 	"regexp"
+	"unicode/utf8"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // shortageText is how ONNX Runtime and NVIDIA's libraries say that a device has too little memory.
@@ -34,4 +36,19 @@ func (m *Model) explainRun(err error) error {
 		advice += "; --noise-on host takes less memory, too"
 	}
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
+}
+
+// printed bounds, in bytes, what is printed of an error of ONNX Runtime, which may hold names of the model.
+const printed = 400
+
+// printableText is an error of ONNX Runtime on one line.
+func printableText(text string) string {
+	if len(text) <= printed {
+		return quote.Line(text)
+	}
+	n := printed
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return quote.Line(text[:n]) + "…"
 }

@@ -20,16 +20,17 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // content of the libraries of the builds in these tests, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
 // build is a build of those libraries in an own cache.
-func build(t *testing.T) onnx.Published {
+func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache/rscert/onnxruntime/1.2.3/linux-amd64")
-	p := onnx.Published{Device: "cpu", Version: "1.2.3", Platform: "linux-amd64", Folder: folder,
+	p := ortlib.Published{Device: "cpu", Version: "1.2.3", Platform: "linux-amd64", Folder: folder,
 		Library: filepath.Join(folder, "libonnxruntime.so"), Files: map[string][]string{}}
 	for name, text := range content {
 		sum := sha256.Sum256([]byte(text))
@@ -105,7 +106,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 }
 
 // fetch is Fetch without a network but for what the test provides; it returns what it noted.
-func fetch(t *testing.T, p onnx.Published, o Options) (fetched bool, notes string, err error) {
+func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
 	fetched, err = Fetch(t.Context(), p, o, Console{Note: func(line string) { b.WriteString(line + "\n") }})
@@ -126,7 +127,7 @@ func alone(t *testing.T) (home string) {
 }
 
 // installed checks that the cache holds the build and nothing else, open to nobody.
-func installed(t *testing.T, p onnx.Published) {
+func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {
 		if got, err := os.ReadFile(filepath.Join(p.Folder, name)); string(got) != text {
@@ -335,7 +336,7 @@ func TestUnwritable(t *testing.T) {
 // NVIDIA's libraries come from wheels of their own, whose file names say for which platforms pip is to ask.
 func TestCUDALibraries(t *testing.T) {
 	home := alone(t)
-	builds, err := onnx.CUDALibraries()
+	builds, err := ortlib.CUDALibraries()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		if err == nil {
 			t.Error("there are libraries of CUDA for this platform")
@@ -392,7 +393,7 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := onnx.PublishedFor(d)
+		p, err := ortlib.PublishedFor(d.Build())
 		if err != nil {
 			if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
 				t.Error(err)
