@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -99,6 +100,14 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
+// sourceName says where a library was looked for, with a parameter as its flag.
+func sourceName(p ortlib.Place) string {
+	if p.Source == string(param.ONNXRuntime) {
+		return asFlag(param.ONNXRuntime)
+	}
+	return p.Source
+}
+
 func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 	available, _ := memory.Available()
 	e := examination{
@@ -107,7 +116,7 @@ func doctor(ctx context.Context, s streams, opts doctorOptions) error {
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range ortlib.Places(opts.library) {
-		report := placeReport{Source: p.Source, Path: p.Path}
+		report := placeReport{Source: sourceName(p), Path: p.Path}
 		if p.Err != nil {
 			report.Error = errorText(p.Err)
 		}

@@ -83,7 +83,7 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 
 // namesFlags are the folders and files whose strings may name flags: command lines of other programs and of shards, and
 // packages whose errors do not carry parameters yet.
-var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "setup/source.go", "onnx/", "dataset/", "table/",
+var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "setup/source.go", "dataset/", "table/",
 	"scorefile/", "smoothing/sampler.go"}
 
 // Internal packages do not know how a parameter is given: they say param.Sigma, not --sigma.

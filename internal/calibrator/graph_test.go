@@ -7,6 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
 )
@@ -58,11 +59,11 @@ func TestGraphIsTheMap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			graph, err := m.ONNX()
+			behind, err := m.ONNX()
 			if err != nil {
 				t.Fatal(err)
 			}
-			model, err := runtime.Load(graph, onnx.LoadOptions{Device: onnx.CPU, Batch: len(d.Label), Outputs: graph.Probabilities})
+			model, err := runtime.Load(behind, onnx.LoadOptions{Device: onnx.CPU, Batch: len(d.Label), Outputs: graph.Probabilities})
 			if err != nil {
 				t.Fatalf("%s of %d %s: %v", method.Name, shape.columns, shape.input, err)
 			}

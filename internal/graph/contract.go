@@ -1,12 +1,14 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -103,8 +105,8 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	case len(candidates) == 0:
 		return TensorInfo{}, hint.New("no output of the model looks like scores [N,m] of m classes: "+List(outputs), scoresHint(outputs))
 	case len(candidates) > 1:
-		return TensorInfo{}, hint.New("several outputs of the model look like scores [N,m]: "+List(outputs),
-			"name the one with the scores: --scores-output NAME")
+		return TensorInfo{}, hint.Add(errors.New("several outputs of the model look like scores [N,m]: "+List(outputs)),
+			"name the one with the scores: %s NAME", param.ScoresOutput)
 	}
 	o := candidates[0]
 	if o.Kind != "tensor" || !o.Type.IsFloat() {

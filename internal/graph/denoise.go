@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // This file puts a denoiser in front of a classifier: denoised smoothing (Salman et al. 2020, "Denoised Smoothing: A
@@ -150,7 +151,7 @@ func (j *join) readInputs(inputs []TensorInfo) error {
 		case j.Kind.Diffusion() && isStep(in) && j.step == nil:
 			j.step = &in
 		default:
-			return hint.New(fmt.Sprintf("its input %s is neither an image nor a timestep of --denoiser-kind %s", in, j.Kind),
+			return hint.Add(param.Errorf("its input %s is neither an image nor a timestep of %s %s", in, param.DenoiserKind, j.Kind),
 				"export it with one image as input and, of a diffusion model, one timestep")
 		}
 	}
@@ -367,7 +368,7 @@ func (j *join) normalise(out *[]*onnxpb.NodeProto, value string) (string, error)
 	for _, values := range [][]float64{j.Mean, j.Std} {
 		switch {
 		case len(values) > 1 && channels > 0 && len(values) != channels:
-			return "", fmt.Errorf("--mean and --std have %d values; the classifier's input has %d channels", len(values), channels)
+			return "", param.Errorf("%s and %s have %d values; the classifier's input has %d channels", param.Mean, param.Std, len(values), channels)
 		case len(values) > 1 && layout == CHW:
 			shape = []int64{int64(len(values)), 1, 1}
 		case len(values) > 1:

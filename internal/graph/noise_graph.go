@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -69,9 +70,9 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	version := Opset(m)
 	switch {
 	case version < noiseOpset:
-		return Around{}, hint.New(
-			fmt.Sprintf("the model is of operator set %d, and noise can be put in front of %d and newer", version, noiseOpset),
-			"export it for a newer one, or leave the noise to --noise-on host")
+		return Around{}, hint.Add(
+			fmt.Errorf("the model is of operator set %d, and noise can be put in front of %d and newer", version, noiseOpset),
+			"export it for a newer one, or leave the noise to %s host", param.NoiseOn)
 	case classes > maxRank:
 		return Around{}, fmt.Errorf("the model has %d classes: on the device votes are those of up to %d", classes, maxRank)
 	}

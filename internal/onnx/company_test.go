@@ -2,10 +2,10 @@ package onnx
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"

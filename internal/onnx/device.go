@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Device is where a model runs: a provider, and which of its devices. The zero
@@ -88,8 +89,8 @@ func (d Device) checkIndices() error {
 	all, _ := d.each()
 	for _, one := range all {
 		if i, err := strconv.Atoi(one.unit); err == nil && i >= len(names) && len(names) > 0 {
-			return hint.New(fmt.Sprintf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),
-				"use --device "+d.provider.device+" for all of them; $CUDA_VISIBLE_DEVICES may hide some")
+			return hint.Add(fmt.Errorf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),
+				"use %s %s for all of them; $CUDA_VISIBLE_DEVICES may hide some", param.Device, d.provider.device)
 		}
 	}
 	return nil

@@ -3,10 +3,10 @@ package onnx
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -145,11 +146,11 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 
 // broken says why a device does not work, and what to do about it.
 func (d Device) broken(err error) error {
-	advice, ok := hint.Of(err)
-	if !ok {
-		advice = d.provider.hint
+	err = fmt.Errorf("device %s: %w", d, err)
+	if _, advised := hint.Of(err); advised {
+		return err
 	}
-	return hint.Add(fmt.Errorf("device %s: %w", d, err), "%s", advice)
+	return hint.Add(err, "%s", d.provider.hint)
 }
 
 // haveGPU reports whether the NVIDIA driver drives a GPU here.
@@ -731,13 +732,13 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	case graph.OutputsAuto:
 		l.outputs = kind
 		if kind == graph.OutputsAuto && opt.Scores {
-			return hint.New("cannot tell whether the model gives logits or probabilities: "+why,
-				"say so with --outputs logits or --outputs probabilities")
+			return hint.Add(errors.New("cannot tell whether the model gives logits or probabilities: "+why),
+				"say so with %s logits or %s probabilities", param.Outputs, param.Outputs)
 		}
 	case graph.Probabilities:
 		if negative, sumsToOne, _ := graph.RowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
-			return hint.New("the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
-				"use --outputs logits, or export the model with its softmax")
+			return hint.Add(errors.New("the model's outputs are no probabilities: on a random input they are negative or do not sum to 1"),
+				"use %s logits, or export the model with its softmax", param.Outputs)
 		}
 	case graph.Logits:
 		if kind == graph.Probabilities {

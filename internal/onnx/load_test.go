@@ -2,10 +2,10 @@ package onnx
 
 import (
 	"context"
-	"math/rand/v2"
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -282,16 +282,16 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 		hint  string
 	}{
-		{"one_output", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
-		{"one_relu", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "--outputs logits"},
-		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "--outputs logits (class 1 above 0)"},
+		{"one_output", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is -", "outputs logits"},
+		{"one_relu", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "outputs logits"},
+		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "outputs logits (class 1 above 0)"},
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
 		{"truth_input", LoadOptions{}, "model input 'x' is of type bool, want floats or integers", "an input of numbers"},
 		{"text_input", LoadOptions{}, "model input 'word' takes texts, and noise cannot be added to them", "behind their encoding"},
 		{"token_input", LoadOptions{}, "model input 'ids' holds token numbers: 'table' is looked up with them", "behind its embedding"},
 		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", "no classifier of the whole input"},
 		{"label_only", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'label' int64 [N]", "as an output of floats"},
-		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "--scores-output"},
+		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "scores-output"},
 		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
 		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},
 		{"unknown_operator", LoadOptions{}, "ONNX Runtime cannot load the model", ""},
@@ -302,9 +302,9 @@ func TestLoadErrors(t *testing.T) {
 		{"free_size", LoadOptions{Example: []int{784}}, "model input 'x' wants [N,3,H,W], data has [784]", ""},
 		{"nchw", LoadOptions{Batch: -1}, "a batch of -1 samples of 48 values is out of bounds", ""},
 		{"nchw", LoadOptions{Batch: 1 << 30}, "is out of bounds", ""},
-		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "--outputs"},
-		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "--outputs"},
-		{"nchw", LoadOptions{Scores: true, Outputs: graph.Probabilities}, "the model's outputs are no probabilities", "--outputs logits"},
+		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "outputs"},
+		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "outputs"},
+		{"nchw", LoadOptions{Scores: true, Outputs: graph.Probabilities}, "the model's outputs are no probabilities", "outputs logits"},
 	} {
 		_, err := r.Load(testModel(t, c.model), c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -471,7 +471,7 @@ func TestDevices(t *testing.T) {
 	}
 	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: device(t, "cuda:0")})
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "rscert setup --device cuda") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "rscert setup device cuda") {
 		t.Errorf("error %v", err)
 	}
 	without := &Runtime{providers: []string{cpuProvider.name}}

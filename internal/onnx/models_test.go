@@ -2,10 +2,10 @@ package onnx
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"encoding/binary"
 	"flag"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"

@@ -2,11 +2,11 @@ package onnx
 
 import (
 	"context"
-	"math/rand/v2"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"

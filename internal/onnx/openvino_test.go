@@ -216,7 +216,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "rscert setup --device openvino") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "rscert setup device openvino") {
 		t.Errorf("error %v", err)
 	}
 }

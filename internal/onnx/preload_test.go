@@ -148,7 +148,7 @@ func TestPreloadMissing(t *testing.T) {
 		!strings.Contains(err.Error(), folders[0]) || strings.Contains(err.Error(), "nvrtc") {
 		t.Errorf("error %v", err)
 	}
-	if advice, _ := hint.Of(err); !strings.Contains(advice, "rscert setup --device cuda --with-cuda") {
+	if advice, _ := hint.Of(err); !strings.Contains(advice, "rscert setup device cuda with-cuda") {
 		t.Errorf("hint %q", advice)
 	}
 
@@ -240,7 +240,7 @@ func TestDeviceCheck(t *testing.T) {
 		{"cuda", TF32, Tuning{PreferNHWC: true, ConvSearch: DefaultSearch}, ""}, {"cuda:0,1", F32, Tuning{}, ""}, {"cuda", BF16, Tuning{}, "in f32, tf32, not in bf16"},
 		{"auto", TF32, Tuning{PreferNHWC: true}, ""}, {"cpu", F32, Tuning{}, ""},
 		{"cpu", TF32, Tuning{}, "computes in f32, not in tf32"}, {"openvino", TF32, Tuning{}, "not in tf32"},
-		{"cpu", F32, Tuning{PreferNHWC: true}, "device cpu has no --prefer-nhwc"}, {"openvino:CPU", F32, Tuning{ConvSearch: ExhaustiveSearch}, "device openvino has no --conv-search"},
+		{"cpu", F32, Tuning{PreferNHWC: true}, "device cpu has no prefer-nhwc"}, {"openvino:CPU", F32, Tuning{ConvSearch: ExhaustiveSearch}, "device openvino has no conv-search"},
 	} {
 		err := device(t, c.device).Check(c.p, c.tuning)
 		if advice, _ := hint.Of(err); (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || advice == "") {

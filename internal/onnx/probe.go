@@ -2,10 +2,10 @@ package onnx
 
 import (
 	"context"
-	"math/rand/v2"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -123,8 +124,8 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	}
 	defer s.close()
 	if found := precisionOf(got, want, d.provider.precisions); found != precision && !(precision == TF32 && found == F32) {
-		return hint.New(fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
-			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found))
+		return hint.Add(fmt.Errorf("device %s computes in %s where it is told %s", d, found, precision),
+			"this processor or its driver has no %s: use %s %s", precision, param.Precision, found)
 	}
 	r.checked.Store(key, true)
 	return nil
@@ -212,7 +213,7 @@ func (l *loader) nameNodes(g program, tile int, err error) error {
 	if len(nodes) > most {
 		nodes = append(nodes[:most], fmt.Sprintf("and %d more", len(nodes)-most))
 	}
-	return hint.New(fmt.Sprintf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with --device cpu")
+	return hint.Add(fmt.Errorf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with %s cpu", param.Device)
 }
 
 // profile returns the nodes that run on ONNX Runtime's CPU provider.

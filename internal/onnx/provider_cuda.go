@@ -6,6 +6,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Unless asked to, it does
@@ -19,7 +20,8 @@ var cudaProvider = provider{
 	hint: cudaHint,
 }
 
-const cudaHint = "run 'rscert setup --device cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with --onnxruntime PATH"
+var cudaHint = param.Textf("run 'rscert setup %s cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with %s PATH",
+	param.Device, param.ONNXRuntime)
 
 // cudaOptions are those of ONNX Runtime's provider that a result or its speed
 // depends on.

@@ -1,9 +1,9 @@
 package onnx
 
 import (
-	"math/rand/v2"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"

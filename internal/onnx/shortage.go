@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -31,9 +32,9 @@ func (m *Model) explainRun(err error) error {
 	if m.batch == 0 { // it is being loaded
 		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end what else uses the device, or use another one")
 	}
-	advice := fmt.Sprintf("give a smaller --batch, now %d, or end what else uses the device", m.batch)
+	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
 	if m.noisy != nil { // the device has the weights twice
-		advice += "; --noise-on host takes less memory, too"
+		advice = param.Textf("%s; %s host takes less memory, too", advice, param.NoiseOn)
 	}
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }

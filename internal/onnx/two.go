@@ -7,6 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -22,8 +23,8 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 	switch opt.Outputs {
 	case graph.Probabilities:
 		if !within {
-			return 0, hint.New(fmt.Sprintf("the model's one output is no probability: on random inputs it is %g to %g", low, high),
-				"use --outputs logits, or export the model with its sigmoid")
+			return 0, hint.Add(fmt.Errorf("the model's one output is no probability: on random inputs it is %g to %g", low, high),
+				"use %s logits, or export the model with its sigmoid", param.Outputs)
 		}
 		return graph.Probabilities, nil
 	case graph.Logits:
@@ -39,9 +40,9 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 	case !within && finite && (low < 0 || slices.Contains(graph.Unbounded, from)):
 		return graph.Logits, nil
 	}
-	return 0, hint.New(fmt.Sprintf("model output '%s' is one number for each sample, from %s, and on random inputs it is %g to %g: "+
+	return 0, hint.Add(fmt.Errorf("model output '%s' is one number for each sample, from %s, and on random inputs it is %g to %g: "+
 		"the logit of the second of two classes, its probability, or no classifier's", quote.Name(l.contract.Output.Name), from, low, high),
-		"say so with --outputs logits (class 1 above 0) or --outputs probabilities (class 1 above ½)")
+		"say so with %s logits (class 1 above 0) or %s probabilities (class 1 above ½)", param.Outputs, param.Outputs)
 }
 
 // rangeOf is the range of the finite numbers, and whether there are any.

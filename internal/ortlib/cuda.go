@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -80,10 +81,11 @@ func MissingLibraries(names, looked []string) error {
 	if len(names) > 1 {
 		are = "are"
 	}
-	return hint.New(fmt.Sprintf("%s of CUDA and cuDNN %s not here: looked in %s", strings.Join(names, ", "), are, where), cudaLibrariesHint)
+	return hint.Add(fmt.Errorf("%s of CUDA and cuDNN %s not here: looked in %s", strings.Join(names, ", "), are, where), "%s", cudaLibrariesHint)
 }
 
-const cudaLibrariesHint = "run 'rscert setup --device cuda --with-cuda', or pip install 'onnxruntime-gpu[cuda,cudnn]', or install CUDA 13 and cuDNN 9"
+var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip install 'onnxruntime-gpu[cuda,cudnn]', or install CUDA 13 and cuDNN 9",
+	param.Device, param.WithCUDA)
 
 // missingLibrary is how the loader says that it does not find a library.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
@@ -106,7 +108,7 @@ func ExplainCUDA(err error) error {
 	case found == nil:
 		return err
 	case found[1] == DriverLibrary:
-		return hint.New("no driver of NVIDIA is here: its library "+DriverLibrary+" is missing", "install the driver of the GPU, or use --device cpu")
+		return hint.Add(errors.New("no driver of NVIDIA is here: its library "+DriverLibrary+" is missing"), "install the driver of the GPU, or use %s cpu", param.Device)
 	case nvidiaLibrary.MatchString(found[1]):
 		return MissingLibraries(found[1:2], nil)
 	}

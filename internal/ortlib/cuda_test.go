@@ -15,7 +15,7 @@ import (
 func TestExplainCUDA(t *testing.T) {
 	const failed = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
 	for _, c := range []struct{ said, want, advice string }{
-		{failed + "libcublasLt.so.13: cannot open shared object file: No such file or directory", "libcublasLt.so.13 of CUDA and cuDNN is not here", "--with-cuda"},
+		{failed + "libcublasLt.so.13: cannot open shared object file: No such file or directory", "libcublasLt.so.13 of CUDA and cuDNN is not here", "with-cuda"},
 		{failed + "libcuda.so.1: cannot open shared object file: No such file or directory", "no driver of NVIDIA is here", "install the driver"},
 		{failed + "libz.so.1: cannot open shared object file: No such file or directory", "libz.so.1: cannot open shared object file", ""},
 		{"provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=vm ; file=x",

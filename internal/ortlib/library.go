@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -25,7 +26,7 @@ const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
 // Place is one place where FindLibrary looks for the ONNX Runtime library.
 type Place struct {
-	Source string // "--onnxruntime", "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
+	Source string // "onnxruntime" (the parameter), "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
 	Path   string
 	Err    error // why there is no library here; nil: there is one
 }
@@ -37,10 +38,13 @@ type NotFoundError struct {
 	library Build // that was looked for
 }
 
-func (e *NotFoundError) Error() string {
+func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with its parameter spelled.
+func (e *NotFoundError) Spell(s param.Spelling) string {
 	last := e.Looked[len(e.Looked)-1]
 	if e.named() {
-		return fmt.Sprintf("no ONNX Runtime library at %s: %v", last.Source, last.Err)
+		return fmt.Sprintf("no ONNX Runtime library at %s: %v", last.spelledSource(s), last.Err)
 	}
 	var dirs []string
 	for _, p := range e.Looked {
@@ -56,24 +60,35 @@ func (e *NotFoundError) Error() string {
 
 // named reports that the user named the file, so that no other was looked for.
 func (e *NotFoundError) named() bool {
-	return e.Looked[0].Source == sourceFlag || e.Looked[0].Source == sourceEnv
+	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }
 
 // Hint says what to do about it.
-func (e *NotFoundError) Hint() string {
+func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
-		return "name the library file itself, or leave " + e.Looked[0].Source + " away to use the one that 'rscert setup' fetches"
+		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
 	}
-	return fmt.Sprintf("run '%s' to fetch ONNX Runtime %s, or name a library with --onnxruntime PATH or $%s",
-		e.library.setupCommand(), e.library.version, Env)
+	return param.Textf("run '%s' to fetch ONNX Runtime %s, or name a library with %s PATH or $%s",
+		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)
+}
+
+// spelledSource is the source, with a parameter spelled.
+func (p Place) spelledSource(s param.Spelling) string {
+	if p.Source == sourceParameter {
+		return s(param.ONNXRuntime)
+	}
+	return p.Source
 }
 
 const (
-	sourceFlag   = "--onnxruntime"
-	sourceEnv    = "$" + Env
-	sourcePython = "python"
-	sourceCache  = "cache"
-	sourceSystem = "system"
+	sourceParameter = string(param.ONNXRuntime)
+	sourceEnv       = "$" + Env
+	sourcePython    = "python"
+	sourceCache     = "cache"
+	sourceSystem    = "system"
 )
 
 // FindLibrary returns the path of the ONNX Runtime library: explicit (the
@@ -100,7 +115,7 @@ func Places(explicit string) []Place { return Plain.places(explicit) }
 
 func (f Build) places(explicit string) []Place {
 	if explicit != "" {
-		return []Place{{sourceFlag, explicit, RegularFile(explicit)}}
+		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
 	}
 	if path := os.Getenv(Env); path != "" {
 		if !filepath.IsAbs(path) { // it would be another file in every folder

@@ -110,7 +110,7 @@ func TestFindLibraryNowhere(t *testing.T) {
 	if !errors.As(err, &e) || e.Looked[0].Path != cachePath(t) || !strings.Contains(err.Error(), home) || !strings.Contains(err.Error(), "/usr/local/lib") {
 		t.Errorf("error %v", err)
 	}
-	if !strings.Contains(e.Hint(), "rscert setup") || !strings.Contains(e.Hint(), "--onnxruntime") {
+	if !strings.Contains(e.Hint(), "rscert setup") || !strings.Contains(e.Hint(), "onnxruntime PATH") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 //go:embed libraries.sha256
@@ -93,7 +94,7 @@ func checkFile(file string, want []string) error {
 	if err != nil || slices.Contains(want, found) {
 		return err
 	}
-	return hint.New(problem, "run 'rscert setup' (with the same --device) to fetch it again")
+	return hint.Add(errors.New(problem), "run 'rscert setup' (with the same %s) to fetch it again", param.Device)
 }
 
 func fileSHA256(path string) (string, error) {

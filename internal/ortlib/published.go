@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Build is a published build of ONNX Runtime. The zero value leaves the choice to what is here.
@@ -28,11 +29,11 @@ var (
 func (f Build) folder() string { return f.version + f.suffix }
 
 // setupCommand fetches the Build.
-func (f Build) setupCommand() string {
+func (f Build) setupCommand() param.Text {
 	if f == Plain {
-		return "rscert setup"
+		return param.Textf("rscert setup")
 	}
-	return "rscert setup --device " + f.device
+	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
 // chosen is the build itself; for the zero Build, of a device that is still to be chosen, one that is here. CUDA's is many
@@ -83,8 +84,8 @@ func PublishedFor(f Build) (Published, error) {
 		Files: pinned(f.folder() + "/" + platform),
 	}
 	if len(p.Files) == 0 {
-		return Published{}, hint.New(fmt.Sprintf("no ONNX Runtime %s for device %s is published for %s", f.version, f.device, platform),
-			fmt.Sprintf("build it from source and name it with --onnxruntime or $%s; on Windows, use WSL", Env))
+		return Published{}, hint.Add(fmt.Errorf("no ONNX Runtime %s for device %s is published for %s", f.version, f.device, platform),
+			"build it from source and name it with %s or $%s; on Windows, use WSL", param.ONNXRuntime, Env)
 	}
 	return p, nil
 }
