@@ -43,19 +43,19 @@ func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, colu
 	e := newEditor(g)
 	joined := "columns"
 	if e.uses(joined) {
-		joined = e.name(joined)
+		joined = e.unused(joined)
 	}
 	split := Node("Split", []string{joined}, "", IntAttribute("axis", 1))
 	split.Output = nil
 	for range order {
-		split.Output = append(split.Output, e.name("column"))
+		split.Output = append(split.Output, e.unused("column"))
 	}
 	if sizes := slices.Repeat([]int64{1}, len(order)); Opset(m) >= 13 {
-		split.Input = append(split.Input, e.intsConstant(sizes))
+		split.Input = append(split.Input, e.Ints(sizes...))
 	} else {
-		split.Attribute = append(split.Attribute, intsAttribute("split", sizes))
+		split.Attribute = append(split.Attribute, IntsAttribute("split", sizes))
 	}
-	e.added = append(e.added, split)
+	e.Add(split)
 	var names []string
 	for i, k := range order {
 		input := inputs[k]
@@ -75,17 +75,17 @@ func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, colu
 // feedColumn adds nodes that make a float32 column [N,1] what the input takes.
 func (e *editor) feedColumn(column string, input TensorInfo) {
 	if len(input.Shape) == 1 {
-		flat := e.name("flat")
-		e.added = append(e.added, Node("Reshape", []string{column, e.intsConstant([]int64{-1})}, flat))
+		flat := e.unused("flat")
+		e.Add(Node("Reshape", []string{column, e.Ints(-1)}, flat))
 		column = flat
 	}
 	switch {
 	case intakeOf(input.Type) != Floats:
 		e.round(column, input.Name, input.Type)
 	case input.Type != Float32:
-		e.added = append(e.added, Cast(column, input.Name, input.Type))
+		e.Add(Cast(column, input.Name, input.Type))
 	default:
-		e.added = append(e.added, Node("Identity", []string{column}, input.Name))
+		e.Add(Node("Identity", []string{column}, input.Name))
 	}
 }
 
@@ -152,6 +152,6 @@ func identifier(name string) string {
 	}), "_")
 }
 
-func intsAttribute(name string, v []int64) *onnxpb.AttributeProto {
+func IntsAttribute(name string, v []int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }

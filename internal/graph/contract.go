@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
@@ -25,8 +24,6 @@ type Contract struct {
 	Batch         int   // size of the batch dimension, noBatch or freeSize
 	Sample        []Dim // of the input, without the batch
 }
-
-const String = ElemType(onnxpb.TensorProto_STRING)
 
 // readContract finds the model's one input and the output with the scores.
 func readContract(info *Info, output string) (Contract, error) {

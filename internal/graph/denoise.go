@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -95,7 +94,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph
 	g.Input = []*onnxpb.ValueInfoProto{j.noisy}
-	g.Node = slices.Concat(j.before, front.Graph.Node, j.behind, g.Node)
+	g.Node = slices.Concat(j.before.Nodes, front.Graph.Node, j.behind.Nodes, g.Node)
 	g.Initializer = slices.Concat(front.Graph.Initializer, g.Initializer)
 	g.SparseInitializer = slices.Concat(front.Graph.SparseInitializer, g.SparseInitializer)
 	dropValueInfo(g)
@@ -122,8 +121,7 @@ type join struct {
 
 	prefix, added  string // of the names of the denoiser, and of those in neither model
 	noisy          *onnxpb.ValueInfoProto
-	before, behind []*onnxpb.NodeProto // of the denoiser
-	names          int
+	before, behind *Builder // of what is before and behind the denoiser
 }
 
 // imageLike reports whether an input can be a batch of images or rows.
@@ -226,6 +224,8 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 		return name
 	})
 	j.prefix, j.added = "denoiser"+dots, "pair"+dots
+	name := Numbered(j.added)
+	j.before, j.behind = NewBuilder(name), NewBuilder(name)
 	rename := func(name string) string {
 		if name == "" {
 			return "" // an input that is left out
@@ -292,32 +292,32 @@ func (j *join) bridge() error {
 
 	noisy := j.added + "input"
 	j.noisy = &onnxpb.ValueInfoProto{Name: proto.String(noisy), Type: j.noisyType()}
-	out := &j.before
+	out := j.before
 	scaled := j.affine(out, noisy, signal*span, signal*j.Low)
-	*out = append(*out, Cast(scaled, j.input.Name, j.input.Type))
+	out.Add(Cast(scaled, j.input.Name, j.input.Type))
 	if j.step != nil {
 		j.addStep(noisy)
 	}
 
-	out = &j.behind
-	value := j.add(out, "Cast", []string{j.output.Name}, IntAttribute("to", int64(Float32)))
+	out = j.behind
+	value := out.Cast(j.output.Name, Float32)
 	if j.variance {
-		value = j.add(out, "Slice", []string{value, j.ints(out, 0), j.ints(out, int64(j.channels())), j.ints(out, 1)})
+		value = out.Node("Slice", []string{value, out.Ints(0), out.Ints(int64(j.channels())), out.Ints(1)})
 	}
 	if j.Kind == PredictedNoise { // (x_t − √(1−ᾱ)·ε)/√ᾱ
 		value = j.affine(out, value, -noise/signal, 0)
-		value = j.add(out, "Add", []string{j.affine(out, scaled, 1/signal, 0), value})
+		value = out.Node("Add", []string{j.affine(out, scaled, 1/signal, 0), value})
 	}
 	if j.Kind.Diffusion() {
-		value = j.add(out, "Max", []string{value, j.floats(out, nil, j.Low)})
-		value = j.add(out, "Min", []string{value, j.floats(out, nil, j.High)})
+		value = out.Node("Max", []string{value, out.Floats(nil, float32(j.Low))})
+		value = out.Node("Min", []string{value, out.Floats(nil, float32(j.High))})
 	}
 	value = j.affine(out, value, 1/span, -j.Low/span)
 	value, err := j.normalise(out, value)
 	if err != nil {
 		return err
 	}
-	*out = append(*out, Cast(value, j.image.Name, j.image.Type))
+	out.Add(Cast(value, j.image.Name, j.image.Type))
 	return nil
 }
 
@@ -338,21 +338,21 @@ func (j *join) noisyType() *onnxpb.TypeProto {
 
 // addStep gives the denoiser its timestep: once, or for each sample.
 func (j *join) addStep(noisy string) {
-	out := &j.before
-	step := j.add(out, "Cast", []string{j.floats(out, []int64{}, float64(j.Timestep))}, IntAttribute("to", int64(j.step.Type)))
+	out := j.before
+	step := out.Node("Cast", []string{out.Floats(scalar, float32(j.Timestep))}, IntAttribute("to", int64(j.step.Type)))
 	if len(j.step.Shape) == 0 {
-		*out = append(*out, Node("Identity", []string{step}, j.step.Name))
+		out.Add(Node("Identity", []string{step}, j.step.Name))
 		return
 	}
-	batch := j.add(out, "Gather", []string{j.add(out, "Shape", []string{noisy}), j.ints(out, 0)})
+	batch := out.Node("Gather", []string{out.Node("Shape", []string{noisy}), out.Ints(0)})
 	if len(j.step.Shape) == 2 {
-		batch = j.add(out, "Concat", []string{batch, j.ints(out, 1)}, IntAttribute("axis", 0))
+		batch = out.Node("Concat", []string{batch, out.Ints(1)}, IntAttribute("axis", 0))
 	}
-	*out = append(*out, Node("Expand", []string{step, batch}, j.step.Name))
+	out.Add(Node("Expand", []string{step, batch}, j.step.Name))
 }
 
 // normalise is (value − Mean)/Std, by channel.
-func (j *join) normalise(out *[]*onnxpb.NodeProto, value string) (string, error) {
+func (j *join) normalise(out *Builder, value string) (string, error) {
 	sizes := SizesOf(j.noisyDims())
 	channels, layout := 1, CHW
 	if len(j.input.Shape) == 4 {
@@ -377,15 +377,15 @@ func (j *join) normalise(out *[]*onnxpb.NodeProto, value string) (string, error)
 	}
 	column := func(values []float64) string {
 		if len(values) == 1 {
-			return j.floats(out, nil, values...)
+			return out.Floats(nil, float32(values[0]))
 		}
-		return j.floats(out, shape, values...)
+		return out.Floats(shape, float32s(values)...)
 	}
 	if len(j.Mean) > 0 {
-		value = j.add(out, "Sub", []string{value, column(j.Mean)})
+		value = out.Node("Sub", []string{value, column(j.Mean)})
 	}
 	if len(j.Std) > 0 {
-		value = j.add(out, "Div", []string{value, column(j.Std)})
+		value = out.Node("Div", []string{value, column(j.Std)})
 	}
 	return value, nil
 }
@@ -400,41 +400,24 @@ func (j *join) noisyDims() []Dim {
 }
 
 // affine is scale·value + shift; what changes nothing is left out.
-func (j *join) affine(out *[]*onnxpb.NodeProto, value string, scale, shift float64) string {
+func (j *join) affine(out *Builder, value string, scale, shift float64) string {
 	if scale != 1 {
-		value = j.add(out, "Mul", []string{value, j.floats(out, nil, scale)})
+		value = out.Node("Mul", []string{value, out.Floats(nil, float32(scale))})
 	}
 	if shift != 0 {
-		value = j.add(out, "Add", []string{value, j.floats(out, nil, shift)})
+		value = out.Node("Add", []string{value, out.Floats(nil, float32(shift))})
 	}
 	return value
 }
 
-// add appends a node and returns the name of its value.
-func (j *join) add(out *[]*onnxpb.NodeProto, op string, inputs []string, attributes ...*onnxpb.AttributeProto) string {
-	j.names++
-	name := fmt.Sprintf("%s%d", j.added, j.names)
-	*out = append(*out, Node(op, inputs, name, attributes...))
-	return name
-}
-
-// floats is a float32 constant of the given shape; nil: a vector of its length.
-func (j *join) floats(out *[]*onnxpb.NodeProto, shape []int64, values ...float64) string {
-	if shape == nil {
-		shape = []int64{int64(len(values))}
-	}
-	t := &onnxpb.TensorProto{DataType: proto.Int32(int32(Float32)), Dims: shape}
-	for _, v := range values {
-		t.RawData = binary.LittleEndian.AppendUint32(t.RawData, math.Float32bits(float32(v)))
-	}
-	return j.add(out, "Constant", nil, constantValue(t))
-}
-
-// ints is a constant vector of one integer.
-func (j *join) ints(out *[]*onnxpb.NodeProto, v int64) string {
-	return j.add(out, "Constant", nil, constantValue(IntsTensor([]int64{v})))
-}
-
 func constantValue(t *onnxpb.TensorProto) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String("value"), Type: onnxpb.AttributeProto_TENSOR.Enum(), T: t}
+}
+
+func float32s(values []float64) []float32 {
+	rounded := make([]float32, len(values))
+	for i, v := range values {
+		rounded[i] = float32(v)
+	}
+	return rounded
 }

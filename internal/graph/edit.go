@@ -48,15 +48,15 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	in, out = input, output
 	for _, v := range g.Input {
 		if t := v.GetType().GetTensorType(); v.GetName() == input && ElemType(t.GetElemType()) != Float32 {
-			in = e.name("input")
-			e.added = append(e.added, Cast(in, input, ElemType(t.GetElemType())))
+			in = e.unused("input")
+			e.Add(Cast(in, input, ElemType(t.GetElemType())))
 			v.Name, t.ElemType = proto.String(in), proto.Int32(int32(Float32))
 		}
 	}
 	e.finish()
 	for _, v := range g.Output {
 		if t := v.GetType().GetTensorType(); v.GetName() == output && ElemType(t.GetElemType()) != Float32 {
-			out = e.name("output")
+			out = e.unused("output")
 			g.Node = append(g.Node, Cast(output, out, Float32))
 			v.Name, t.ElemType = proto.String(out), proto.Int32(int32(Float32))
 		}
@@ -83,12 +83,13 @@ type editor struct {
 	graph     *onnxpb.GraphProto
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 	producers map[string]*onnxpb.NodeProto
-	added     []*onnxpb.NodeProto // to go before all other nodes
 	names     int
+	*Builder  // of nodes that go before all others
 }
 
 func newEditor(g *onnxpb.GraphProto) *editor {
 	e := &editor{graph: g, constants: constantsOf(g.Initializer, g.Node), producers: make(map[string]*onnxpb.NodeProto)}
+	e.Builder = NewBuilder(func() string { return e.unused("value") })
 	for _, n := range g.Node {
 		for _, o := range n.Output {
 			e.producers[o] = n
@@ -108,12 +109,12 @@ func (e *editor) finish() {
 			others = append(others, n)
 		}
 	}
-	e.graph.Node = slices.Concat(constants, e.added, others)
-	e.added = nil
+	e.graph.Node = slices.Concat(constants, e.Nodes, others)
+	e.Nodes = nil
 }
 
-// name returns a value name that the graph does not use.
-func (e *editor) name(what string) string {
+// unused returns a value name that the graph does not use.
+func (e *editor) unused(what string) string {
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
 		e.names++
@@ -128,14 +129,6 @@ func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||
 		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
-}
-
-// intsConstant adds a constant vector. It is a node, not an initializer:
-// before IR version 4 each of those would have to be an input as well.
-func (e *editor) intsConstant(v []int64) string {
-	name := e.name("ints")
-	e.added = append(e.added, Node("Constant", nil, name, constantValue(IntsTensor(v))))
-	return name
 }
 
 // int64sOf returns the elements of a tensor of int64 that the file holds.

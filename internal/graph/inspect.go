@@ -12,8 +12,6 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-const BFloat16 = ElemType(onnxpb.TensorProto_BFLOAT16)
-
 // ElemType is the element type of a tensor, numbered as in ONNX.
 type ElemType int32
 
@@ -22,6 +20,16 @@ const (
 	Float32 = ElemType(onnxpb.TensorProto_FLOAT)
 	Float64 = ElemType(onnxpb.TensorProto_DOUBLE)
 	Float16 = ElemType(onnxpb.TensorProto_FLOAT16)
+)
+
+// Other element types.
+const (
+	BFloat16 = ElemType(onnxpb.TensorProto_BFLOAT16)
+	Bool     = ElemType(onnxpb.TensorProto_BOOL)
+	Int32    = ElemType(onnxpb.TensorProto_INT32)
+	Int64    = ElemType(onnxpb.TensorProto_INT64)
+	Uint64   = ElemType(onnxpb.TensorProto_UINT64)
+	String   = ElemType(onnxpb.TensorProto_STRING)
 )
 
 func (t ElemType) String() string {

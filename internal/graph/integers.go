@@ -52,7 +52,7 @@ func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 		if v.GetName() != input.Name {
 			continue
 		}
-		name := e.name("values")
+		name := e.unused("values")
 		e.round(name, input.Name, input.Type)
 		v.Name = proto.String(name)
 		setType(v, Float32)
@@ -68,22 +68,14 @@ func (a *Adaptation) rounded(input TensorInfo) {
 
 // round adds nodes that round and clamp the float32 value from to the type.
 func (e *editor) round(from, to string, t ElemType) {
-	half, floor, atLeast, atMost := e.name("half"), e.name("floor"), e.name("atleast"), e.name("atmost")
+	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
 	r := IntegerRanges[t]
-	e.added = append(e.added,
-		Node("Add", []string{from, e.float32Constant(.5)}, half),
+	e.Add(
+		Node("Add", []string{from, e.Floats(nil, .5)}, half),
 		Node("Floor", []string{half}, floor),
-		Node("Max", []string{floor, e.float32Constant(r[0])}, atLeast),
-		Node("Min", []string{atLeast, e.float32Constant(r[1])}, atMost),
+		Node("Max", []string{floor, e.Floats(nil, r[0])}, atLeast),
+		Node("Min", []string{atLeast, e.Floats(nil, r[1])}, atMost),
 		Cast(atMost, to, t))
-}
-
-// float32Constant adds a constant vector, as intsConstant does.
-func (e *editor) float32Constant(v ...float32) string {
-	name := e.name("floats")
-	t := &onnxpb.TensorProto{DataType: proto.Int32(int32(Float32)), Dims: []int64{int64(len(v))}, FloatData: v}
-	e.added = append(e.added, Node("Constant", nil, name, constantValue(t)))
-	return name
 }
 
 // checkTokens refuses models of text: an input of integers that a table is

@@ -18,12 +18,12 @@ func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores str
 	if kind == Probabilities {
 		slope, offset = []float32{-1, 1}, []float32{1, 0}
 	}
-	float, column, product, scores := e.name("float"), e.name("column"), e.name("product"), e.name("scores")
+	float, column, product, scores := e.unused("float"), e.unused("column"), e.unused("product"), e.unused("scores")
 	nodes := []*onnxpb.NodeProto{
 		Cast(output, float, Float32),
-		Node("Reshape", []string{float, e.intsConstant([]int64{-1, 1})}, column),
-		Node("Mul", []string{column, e.float32Constant(slope...)}, product),
-		Node("Add", []string{product, e.float32Constant(offset...)}, scores),
+		Node("Reshape", []string{float, e.Ints(-1, 1)}, column),
+		Node("Mul", []string{column, e.Floats(nil, slope...)}, product),
+		Node("Add", []string{product, e.Floats(nil, offset...)}, scores),
 	}
 	e.finish()
 	g.Node = append(g.Node, nodes...)

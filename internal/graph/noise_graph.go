@@ -1,12 +1,9 @@
 package graph
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
@@ -35,12 +32,6 @@ import (
 // noiseOpset is the least operator set of a model that noise can be put in front of: the first whose operators stretch
 // their operands to one shape by themselves.
 const noiseOpset = 7
-
-const (
-	Bool   = ElemType(onnxpb.TensorProto_BOOL)
-	Int32  = ElemType(onnxpb.TensorProto_INT32)
-	Uint64 = ElemType(onnxpb.TensorProto_UINT64)
-)
 
 // maxRank bounds the classes whose ranks are exact in float32.
 const maxRank = 1 << 24
@@ -84,20 +75,20 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)
 	names := NoiseNames{
-		Places: e.name("places"), Example: e.name("example"), Key: e.name("key"), Start: e.name("start"),
+		Places: e.unused("places"), Example: e.unused("example"), Key: e.unused("key"), Start: e.unused("start"),
 	}
 	word := e.words(names.Key, names.Start, a.values)
 
 	columns := int64(len(draws.Next))
-	column := e.cast(e.modulo(word, uint64(columns), a.opset), Int32)
-	next := e.value("Gather", e.uint64Constant([]int64{columns}, draws.Next...), column)
-	aliased := e.cast(e.cast(e.value("Div", word, next), Bool), Int32) // 1 if w ≥ next
-	step := e.value("Gather", e.int32Constant(draws.Step), column)
-	label := e.value("Add", column, e.value("Mul", aliased, step))
+	column := e.Cast(e.modulo(word, uint64(columns), a.opset), Int32)
+	next := e.Op("Gather", e.Uint64s([]int64{columns}, draws.Next...), column)
+	aliased := e.Cast(e.Cast(e.Op("Div", word, next), Bool), Int32) // 1 if w ≥ next
+	step := e.Op("Gather", e.Int32s(draws.Step...), column)
+	label := e.Op("Add", column, e.Op("Mul", aliased, step))
 
-	place := e.value("Gather", names.Places, names.Example)
-	values := e.value("Gather", e.float32Constant(draws.Values...), e.value("Add", place, label))
-	e.added = append(e.added, Node("Reshape", []string{values, e.intsConstant(a.Shape)}, input))
+	place := e.Op("Gather", names.Places, names.Example)
+	values := e.Op("Gather", e.Floats(nil, draws.Values...), e.Op("Add", place, label))
+	e.Add(Node("Reshape", []string{values, e.Ints(a.Shape...)}, input))
 	e.finish()
 
 	// The input is a value now, and its shape stays known by the names of its sizes: by them ONNX Runtime tells which
@@ -117,26 +108,26 @@ func (e *editor) words(key, start string, d int) string {
 	for i := range coordinates {
 		coordinates[i] = uint64(i)
 	}
-	half := e.uint64Constant(nil, 1<<32)
-	rotated := func(x string) string { return e.value("Add", e.value("Mul", x, half), e.value("Div", x, half)) }
-	square := func(x, plus string) string { return e.value("Add", e.value("Mul", x, x), plus) }
+	half := e.Uint64s(scalar, 1<<32)
+	rotated := func(x string) string { return e.Op("Add", e.Op("Mul", x, half), e.Op("Div", x, half)) }
+	square := func(x, plus string) string { return e.Op("Add", e.Op("Mul", x, x), plus) }
 
-	y := e.value("Add", e.value("Mul", key, e.uint64Constant([]int64{1, int64(d)}, coordinates...)), start)
-	z := e.value("Add", y, key)
+	y := e.Op("Add", e.Op("Mul", key, e.Uint64s([]int64{1, int64(d)}, coordinates...)), start)
+	z := e.Op("Add", y, key)
 	x := rotated(square(y, y))
 	x = rotated(square(x, z))
 	x = rotated(square(x, y))
 	t := square(x, z)
 	x = rotated(t)
-	return e.value("Add", t, e.value("Div", square(x, y), half))
+	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
 // modulo is x mod n. Before Mod it is x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
-		return e.value("Mod", x, e.uint64Constant(nil, n))
+		return e.Op("Mod", x, e.Uint64s(scalar, n))
 	}
-	return e.value("Add", x, e.value("Mul", e.value("Div", x, e.uint64Constant(nil, n)), e.uint64Constant(nil, -n)))
+	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.Uint64s(scalar, n)), e.Uint64s(scalar, -n)))
 }
 
 // addVotes puts nodes behind the graph that turn its float32 output, of m scores a row, into votes as smoothing.Vote
@@ -153,15 +144,15 @@ func (a Around) AddVotes(output string) (votes string) {
 	infinity := float32(math.Inf(1))
 	reduce := func(op, x string) string { return e.reduceRows(op, x, a.opset) }
 
-	scores := e.value("Reshape", output, e.intsConstant([]int64{a.Rows, int64(m)}))
+	scores := e.Op("Reshape", output, e.Ints(a.Rows, int64(m)))
 	largest := reduce("ReduceMax", scores)
-	best := e.cast(e.value("Not", e.value("Less", scores, largest)), Float32) // NaN too
-	rank := reduce("ReduceMax", e.value("Mul", best, e.float32Constant(ranks...)))
-	below := reduce("ReduceMin", e.cast(e.value("Less", scores, e.float32Constant(infinity)), Float32))
-	above := e.cast(e.value("Less", e.float32Constant(-infinity), largest), Float32)
-	votes = e.cast(e.value("Mul", e.value("Mul", rank, below), above), Int32)
+	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32) // NaN too
+	rank := reduce("ReduceMax", e.Op("Mul", best, e.Floats(nil, ranks...)))
+	below := reduce("ReduceMin", e.Cast(e.Op("Less", scores, e.Floats(nil, infinity)), Float32))
+	above := e.Cast(e.Op("Less", e.Floats(nil, -infinity), largest), Float32)
+	votes = e.Cast(e.Op("Mul", e.Op("Mul", rank, below), above), Int32)
 
-	g.Node = append(g.Node, e.added...)
+	g.Node = append(g.Node, e.Nodes...)
 	g.Output = append(g.Output, tensorOf(votes, Int32, a.Rows, 1))
 	return votes
 }
@@ -169,40 +160,9 @@ func (a Around) AddVotes(output string) (votes string) {
 // reduceRows reduces the rows of a matrix to one value each, [T, 1].
 func (e *editor) reduceRows(op, x string, opset int64) string {
 	if opset < 18 {
-		return e.valueOf(op, []string{x}, intsAttribute("axes", []int64{1}))
+		return e.Node(op, []string{x}, IntsAttribute("axes", []int64{1}))
 	}
-	return e.value(op, x, e.intsConstant([]int64{1}))
-}
-
-// value adds a node of these inputs and returns the name of what it computes.
-func (e *editor) value(op string, inputs ...string) string { return e.valueOf(op, inputs) }
-
-func (e *editor) valueOf(op string, inputs []string, attributes ...*onnxpb.AttributeProto) string {
-	name := e.name("noise")
-	e.added = append(e.added, Node(op, inputs, name, attributes...))
-	return name
-}
-
-func (e *editor) cast(from string, to ElemType) string {
-	return e.valueOf("Cast", []string{from}, IntAttribute("to", int64(to)))
-}
-
-// uint64Constant adds a constant of the shape, as intsConstant does; nil: a scalar.
-func (e *editor) uint64Constant(shape []int64, v ...uint64) string {
-	t := &onnxpb.TensorProto{DataType: proto.Int32(int32(Uint64)), Dims: shape}
-	for _, x := range v {
-		t.RawData = binary.LittleEndian.AppendUint64(t.RawData, x)
-	}
-	return e.valueOf("Constant", nil, constantValue(t))
-}
-
-// int32Constant adds a constant vector.
-func (e *editor) int32Constant(v []int32) string {
-	t := &onnxpb.TensorProto{DataType: proto.Int32(int32(Int32)), Dims: []int64{int64(len(v))}}
-	for _, x := range v {
-		t.RawData = binary.LittleEndian.AppendUint32(t.RawData, uint32(x))
-	}
-	return e.valueOf("Constant", nil, constantValue(t))
+	return e.Op(op, x, e.Ints(1))
 }
 
 // tensorOf is an input or output of the type and sizes, of which −1 are free.

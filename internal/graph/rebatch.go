@@ -388,15 +388,15 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 			if edit.reshape {
 				n.OpType, n.Attribute = proto.String("Reshape"), nil
 			}
-			n.Input = []string{n.Input[0], e.intsConstant(edit.target)}
+			n.Input = []string{n.Input[0], e.Ints(edit.target...)}
 			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.GetName() == "allowzero" })
 		case op == "Expand":
-			n.Input[1] = e.intsConstant(edit.target)
+			n.Input[1] = e.Ints(edit.target...)
 		default: // Resize
 			n.Input[3] = e.batchAnd(input, nil, edit.target[1:])
 		}
 		for _, k := range edit.repeats {
-			v, out := n.Input[k], e.name("repeated")
+			v, out := n.Input[k], e.unused("repeated")
 			ones := slices.Repeat([]int64{1}, edit.rank)
 			nodes = append(nodes, Node("Expand", []string{v, e.batchAnd(input, ones[:edit.dim], ones[edit.dim+1:])}, out))
 			n.Input[k] = out
@@ -409,16 +409,16 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 
 // batchAnd is the vector of sizes [before…, number of samples of the input, after…].
 func (e *editor) batchAnd(input string, before, after []int64) string {
-	shape, batch, sizes := e.name("shape"), e.name("batch"), e.name("sizes")
-	first := e.intsConstant([]int64{0})
+	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
+	first := e.Ints(0)
 	parts := []string{batch}
 	if len(before) > 0 {
-		parts = append([]string{e.intsConstant(before)}, parts...)
+		parts = append([]string{e.Ints(before...)}, parts...)
 	}
 	if len(after) > 0 {
-		parts = append(parts, e.intsConstant(after))
+		parts = append(parts, e.Ints(after...))
 	}
-	e.added = append(e.added,
+	e.Add(
 		Node("Shape", []string{input}, shape),
 		Node("Gather", []string{shape, first}, batch),
 		Node("Concat", parts, sizes, IntAttribute("axis", 0)))

@@ -90,7 +90,7 @@ func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {
-		name := e.name("learnt")
+		name := e.unused("learnt")
 		n := Node("Shape", []string{v}, name)
 		if i >= len(values) {
 			n = Cast(v, name, ElemType(onnxpb.TensorProto_INT64))

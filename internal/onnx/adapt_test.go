@@ -105,12 +105,12 @@ func TestSplitLone(t *testing.T) {
 		b := newModel("x", graph.Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
 			node("Sub", "a b", "y").output("y", graph.Float32, "N", 1)
 		scores1 := graph.SplitLone(b.Graph, "y", c.kind)
-		s, err := openSession(program{model: b.bytes(t), in: "x", out: scores1}, &cpuProvider, settings{workers: 1})
+		s, err := openSession(program{model: b.bytes(t), inputs: []string{"x"}, outputs: []string{scores1}}, &cpuProvider, settings{workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := make([]float32, 2)
-		if err := s.run(t.Context(), []int64{1, 1}, []int64{1, 2}, []float32{c.v}, got); err != nil {
+		if err := s.scores(t.Context(), []int64{1, 1}, []int64{1, 2}, []float32{c.v}, got); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.close()

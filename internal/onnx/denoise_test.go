@@ -40,7 +40,7 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 		m.Graph.Initializer = append(m.Graph.Initializer, constant)
 		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{graph.Cast("step", "t", graph.ElemType(info.GetType().GetTensorType().GetElemType()))}, m.Graph.Node)
 	}
-	s, err := openSession(program{model: (&modelBuilder{ModelProto: m}).bytes(t), in: m.Graph.Input[0].GetName(), out: m.Graph.Output[0].GetName()},
+	s, err := openSession(program{model: (&modelBuilder{ModelProto: m}).bytes(t), inputs: []string{m.Graph.Input[0].GetName()}, outputs: []string{m.Graph.Output[0].GetName()}},
 		&cpuProvider, settings{workers: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	if dims := m.Graph.Output[0].GetType().GetTensorType().GetShape().Dim; len(dims) == 4 {
 		shape = ort.Shape{16, dims[1].GetDimValue(), 4, 4}
 	}
-	if err := s.run(t.Context(), in, shape, x, out); err != nil {
+	if err := s.scores(t.Context(), in, shape, x, out); err != nil {
 		t.Fatal(err)
 	}
 	return out

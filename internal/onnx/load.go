@@ -297,7 +297,7 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 // build makes a model, which it edits, one that can be opened.
 func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
-	g = program{in: in, out: out, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
+	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
 	g.model, err = proto.Marshal(edited)
 	return g, err
 }
@@ -568,10 +568,11 @@ func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*s
 // readRow learns the shape of a sample's scores from a first run.
 func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) error {
 	in, _ := l.shapes(native)
-	shape, err := s.outputShape(l.ctx, in, slices.Repeat(x, native))
-	if err != nil {
+	first := result[float32]{name: s.outputs[0]}
+	if err := s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, slices.Repeat(x, native)}}, []tensor{&first}); err != nil {
 		return fmt.Errorf("the model fails on an input %v: %w", in, err)
 	}
+	shape := first.shape
 	l.row = shape
 	if l.contract.Batch != graph.NoBatch {
 		if len(shape) == 0 || shape[0] != int64(native) {
@@ -611,7 +612,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	}
 	y := make([]float32, len(rows)*l.classes)
 	in, out := l.shapes(len(rows))
-	if err := s.run(l.ctx, in, out, x, y); err != nil {
+	if err := s.scores(l.ctx, in, out, x, y); err != nil {
 		return nil, err
 	}
 	return slices.Collect(slices.Chunk(y, l.classes)), nil

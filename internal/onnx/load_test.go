@@ -231,7 +231,7 @@ func TestLoadOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
-			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
+			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	}
 	for i := 0; i < m.batch; i += m.tile {
 		j := i + m.tile
-		err := m.session.run(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
+		err := m.session.scores(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
 		if err != nil {
 			return m.explainRun(err)
 		}
@@ -72,7 +72,7 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	scores := make([]float32, m.copies*m.classes)
 	for i := range m.batch {
 		x := slices.Repeat(in[i*m.sampleLen:(i+1)*m.sampleLen], m.copies)
-		if err := m.session.run(ctx, m.in, m.out, x, scores); err != nil {
+		if err := m.session.scores(ctx, m.in, m.out, x, scores); err != nil {
 			return err
 		}
 		copy(out[i*m.classes:(i+1)*m.classes], scores)

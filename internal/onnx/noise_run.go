@@ -56,7 +56,7 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	names = a.AddNoise(in, draws)
 	names.Votes = a.AddVotes(out)
 	g = program{
-		in: names.Places, moreIn: []string{names.Example, names.Key, names.Start}, out: out, more: []string{names.Votes},
+		inputs: []string{names.Places, names.Example, names.Key, names.Start}, outputs: []string{out, names.Votes},
 		loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph),
 	}
 	g.model, err = proto.Marshal(edited)
@@ -128,7 +128,7 @@ func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	if err := m.StopNoise(); err != nil {
 		return errors.Join(err, s.close())
 	}
-	m.noisy = &noisy{session: s, noise: noise, names: names, scores: g.out}
+	m.noisy = &noisy{session: s, noise: noise, names: names, scores: g.outputs[0]}
 	return nil
 }
 

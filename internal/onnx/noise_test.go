@@ -307,7 +307,7 @@ func TestVoteGraph(t *testing.T) {
 				model := newModel("x", graph.Float32, "N", m).node("Identity", "x", "y").output("y", graph.Float32, "N", m)
 				model.OpsetImport[0].Version = proto.Int64(version)
 				name := votesOf(t, model.ModelProto, m)
-				s, err := openSession(program{model: model.bytes(t), in: "x", out: name}, &cpuProvider, settings{workers: 1})
+				s, err := openSession(program{model: model.bytes(t), inputs: []string{"x"}, outputs: []string{name}}, &cpuProvider, settings{workers: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

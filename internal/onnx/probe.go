@@ -30,11 +30,11 @@ const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls of so many samples, with weights that keep its values of order 1.
+// probe builds the net for calls of batch samples, with weights that keep its values of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	g := &onnxpb.GraphProto{Name: proto.String("probe")}
-	weights := func(name string, dims ...int64) {
+	b := graph.NewInitializing(graph.Numbered("v"))
+	weights := func(dims ...int64) string {
 		size, fan := 1, 1
 		for i, d := range dims {
 			size *= int(d)
@@ -46,24 +46,26 @@ func probe(batch int) (program, error) {
 		for i := range data {
 			data[i] = float32(rng.NormFloat64() * math.Sqrt(2/float64(fan)))
 		}
-		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(graph.Float32)), Dims: dims, FloatData: data})
+		return b.Floats(dims, data...)
 	}
 	value, channels := "x", int64(3)
-	for i := range 3 {
-		w, y, z := fmt.Sprint("w", i), fmt.Sprint("y", i), fmt.Sprint("z", i)
-		weights(w, probeWidth, channels, 3, 3)
-		pads := &onnxpb.AttributeProto{Name: proto.String("pads"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1, 1, 1, 1}}
-		g.Node = append(g.Node, graph.Node("Conv", []string{value, w}, y, pads), graph.Node("Relu", []string{y}, z))
-		value, channels = z, probeWidth
+	for range 3 {
+		pads := graph.IntsAttribute("pads", []int64{1, 1, 1, 1})
+		value = b.Op("Relu", b.Node("Conv", []string{value, weights(probeWidth, channels, 3, 3)}, pads))
+		channels = probeWidth
 	}
-	weights("out", probeClasses, probeWidth)
-	g.Node = append(g.Node, graph.Node("GlobalAveragePool", []string{value}, "mean"), graph.Node("Flatten", []string{"mean"}, "flat"),
-		graph.Node("Gemm", []string{"flat", "out"}, "scores", graph.IntAttribute("transB", 1)))
+	flat := b.Op("Flatten", b.Op("GlobalAveragePool", value))
+	b.Add(graph.Node("Gemm", []string{flat, weights(probeClasses, probeWidth)}, "scores", graph.IntAttribute("transB", 1)))
 	in, out := probeShapes(batch)
-	g.Input, g.Output = []*onnxpb.ValueInfoProto{graph.FloatTensor("x", in)}, []*onnxpb.ValueInfoProto{graph.FloatTensor("scores", out)}
-	model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), Graph: g,
-		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}})
-	return program{model: model, in: "x", out: "scores"}, err
+	model, err := proto.Marshal(&onnxpb.ModelProto{
+		IrVersion: proto.Int64(8),
+		Graph: &onnxpb.GraphProto{
+			Name: proto.String("probe"), Node: b.Nodes, Initializer: b.Initializers,
+			Input: []*onnxpb.ValueInfoProto{graph.FloatTensor("x", in)}, Output: []*onnxpb.ValueInfoProto{graph.FloatTensor("scores", out)},
+		},
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
+	})
+	return program{model: model, inputs: []string{"x"}, outputs: []string{"scores"}}, err
 }
 
 func probeShapes(batch int) (in, out ort.Shape) {
@@ -88,7 +90,7 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 	}
 	in, out := probeShapes(probeBatch)
 	scores := make([]float32, out.FlattenedSize())
-	if err := s.run(ctx, in, out, slices.Concat(randomSamples(3 * probeSide * probeSide)[:probeBatch]...), scores); err != nil {
+	if err := s.scores(ctx, in, out, slices.Concat(randomSamples(3 * probeSide * probeSide)[:probeBatch]...), scores); err != nil {
 		_ = s.close()
 		return nil, nil, err
 	}
@@ -228,7 +230,7 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 		return nil, err
 	}
 	in, _ := l.shapes(tile)
-	_, err = s.outputShape(l.ctx, in, make([]float32, in.FlattenedSize()))
+	err = s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, make([]float32, in.FlattenedSize())}}, nil)
 	if closeErr := s.close(); err == nil { // closing writes the profile
 		err = closeErr
 	}

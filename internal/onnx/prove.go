@@ -23,12 +23,23 @@ func (l *loader) runForShapes(edited *onnxpb.ModelProto, more []string) ([][]int
 	if err != nil {
 		return nil, err
 	}
-	built.more = more
+	built.outputs = append(built.outputs, more...)
 	s, err := openSession(built, &cpuProvider, settings{workers: 1})
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
 	shape, _ := l.shapes(max(l.contract.Batch, 1))
-	return s.integers(l.ctx, shape, make([]float32, shape.FlattenedSize()), len(more))
+	found, out := make([]result[int64], len(more)), make([]tensor, len(more))
+	for k, name := range more {
+		found[k].name, out[k] = name, &found[k]
+	}
+	if err := s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], shape, make([]float32, shape.FlattenedSize())}}, out); err != nil {
+		return nil, err
+	}
+	vectors := make([][]int64, len(more))
+	for k, r := range found {
+		vectors[k] = r.data
+	}
+	return vectors, nil
 }

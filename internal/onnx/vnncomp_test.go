@@ -102,7 +102,7 @@ func TestVNNComp(t *testing.T) {
 				if right != c.accuracy { // as onnxruntime in Python finds
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
-				s, err := openSession(program{model: file, in: m.contract.Input.Name, out: m.contract.Output.Name}, &cpuProvider, settings{workers: 1})
+				s, err := openSession(program{model: file, inputs: []string{m.contract.Input.Name}, outputs: []string{m.contract.Output.Name}}, &cpuProvider, settings{workers: 1})
 				if err != nil {
 					t.Fatal(err)
 				}
