@@ -1,3 +1,5 @@
+// Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo: it finds a model's input and
+// scores, proves that the inputs of a batch do not affect each other, and puts denoisers, noise and votes into the graph.
 package graph
 
 import (

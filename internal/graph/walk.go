@@ -100,47 +100,53 @@ func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) 
 // eachTensor calls f for every tensor that the model's file holds: weights,
 // sparse weights, and tensors in attributes.
 func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
-	sparse := func(t *onnxpb.SparseTensorProto) {
-		for _, part := range []*onnxpb.TensorProto{t.GetValues(), t.GetIndices()} {
-			if part != nil {
-				f(part)
-			}
-		}
-	}
-	var graph func(*onnxpb.GraphProto)
-	attributes := func(all []*onnxpb.AttributeProto) {
-		for _, a := range all {
-			if a.T != nil {
-				f(a.T)
-			}
-			for _, t := range a.Tensors {
-				f(t)
-			}
-			sparse(a.SparseTensor)
-			for _, t := range a.SparseTensors {
-				sparse(t)
-			}
-			for _, g := range subgraphs(a) {
-				graph(g)
-			}
-		}
-	}
-	graph = func(g *onnxpb.GraphProto) {
-		for _, t := range g.Initializer {
-			f(t)
-		}
-		for _, t := range g.SparseInitializer {
-			sparse(t)
-		}
-		for _, n := range g.Node {
-			attributes(n.Attribute)
-		}
-	}
-	graph(m.Graph)
+	v := tensorVisit(f)
+	v.graph(m.Graph)
 	for _, function := range m.Functions {
-		attributes(function.AttributeProto)
-		for _, n := range function.Node {
-			attributes(n.Attribute)
+		v.attributes(function.AttributeProto)
+		v.nodes(function.Node)
+	}
+}
+
+// tensorVisit is called for tensors.
+type tensorVisit func(*onnxpb.TensorProto)
+
+func (v tensorVisit) graph(g *onnxpb.GraphProto) {
+	v.all(g.Initializer)
+	for _, t := range g.SparseInitializer {
+		v.sparse(t)
+	}
+	v.nodes(g.Node)
+}
+
+func (v tensorVisit) nodes(all []*onnxpb.NodeProto) {
+	for _, n := range all {
+		v.attributes(n.Attribute)
+	}
+}
+
+func (v tensorVisit) attributes(all []*onnxpb.AttributeProto) {
+	for _, a := range all {
+		v.all([]*onnxpb.TensorProto{a.T})
+		v.all(a.Tensors)
+		v.sparse(a.SparseTensor)
+		for _, t := range a.SparseTensors {
+			v.sparse(t)
+		}
+		for _, g := range subgraphs(a) {
+			v.graph(g)
+		}
+	}
+}
+
+func (v tensorVisit) sparse(t *onnxpb.SparseTensorProto) {
+	v.all([]*onnxpb.TensorProto{t.GetValues(), t.GetIndices()})
+}
+
+func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
+	for _, t := range tensors {
+		if t != nil {
+			v(t)
 		}
 	}
 }

@@ -1,6 +1,5 @@
-// Package onnx runs classifiers with ONNX Runtime: it finds and opens the
-// library, reads what a model expects, re-batches models whose batch dimension
-// is fixed, and runs batches. It is the only package that knows ONNX Runtime.
+// Package onnx runs classifiers with ONNX Runtime: it opens the library, loads models onto devices, tries them and runs
+// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the library.
 package onnx
 
 import (

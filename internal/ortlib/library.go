@@ -1,3 +1,5 @@
+// Package ortlib finds the library of ONNX Runtime and the libraries of NVIDIA that it needs, and checks those in the
+// cache against the published hashes. It loads none of them.
 package ortlib
 
 import (
