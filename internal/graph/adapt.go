@@ -23,7 +23,7 @@ const (
 	Bytes           // the same, to 0…255
 )
 
-// adapted is what adapt did to a model.
+// Adaptation records what adapt did to a model.
 type Adaptation struct {
 	Input   string // the input as the file declares it
 	Output  string // with the scores, the same
@@ -119,7 +119,7 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// opset is the version of ONNX's own operators in the model. A model that has
+// Opset is the version of ONNX's own operators in the model. A model that has
 // none of them need not import them: then the edits' are imported.
 func Opset(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {

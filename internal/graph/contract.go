@@ -18,7 +18,7 @@ const (
 	FreeSize = -1
 )
 
-// contract is what a model's file promises of its input and its scores.
+// Contract is what a model's file promises of its input and its scores.
 type Contract struct {
 	Input, Output TensorInfo
 	Batch         int   // size of the batch dimension, noBatch or freeSize
@@ -128,7 +128,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed bounds how many inputs or outputs an error lists.
 const maxListed = 8
 
-// list names things in a row.
+// List names things in a row.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {
@@ -168,7 +168,7 @@ func rowOf(o TensorInfo) []int {
 	return sizes
 }
 
-// mismatch says that an example does not fit the input, with both shapes.
+// Mismatch says that an example does not fit the input, with both shapes.
 func (c Contract) Mismatch(example []int) error {
 	return fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
 }

@@ -249,7 +249,7 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// eachName replaces the names of a graph's values and nodes, and of those in its subgraphs, by what visit returns for them.
+// EachName replaces the names of a graph's values and nodes, and of those in its subgraphs, by what visit returns for them.
 func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {

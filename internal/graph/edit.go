@@ -28,7 +28,7 @@ func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 	dropValueInfo(g) // inferred with the fixed size; ONNX Runtime infers anew
 }
 
-// fixBatch fixes a free batch dimension.
+// FixBatch fixes a free batch dimension.
 func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	for _, v := range slices.Concat(g.Input, g.Output) {
 		if v.GetName() != input && !slices.Contains(g.Output, v) {
@@ -41,7 +41,7 @@ func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	dropValueInfo(g)
 }
 
-// feedFloat32 makes the graph's input and output float32, converting to and
+// FeedFloat32 makes the graph's input and output float32, converting to and
 // from the model's own type inside the graph. Inner values keep their names.
 func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	e := newEditor(g)
@@ -72,7 +72,7 @@ func Node(op string, in []string, out string, attributes ...*onnxpb.AttributePro
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
 
-// keepOutput drops the graph's other outputs, so that only what the wanted one
+// KeepOutput drops the graph's other outputs, so that only what the wanted one
 // needs is computed.
 func KeepOutput(g *onnxpb.GraphProto, output string) {
 	g.Output = slices.DeleteFunc(g.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() != output })
@@ -166,7 +166,7 @@ func dropValueInfo(g *onnxpb.GraphProto) {
 	}
 }
 
-// floats is a float32 input or output of the given shape.
+// FloatTensor is a float32 input or output of the given shape.
 func FloatTensor(name string, shape []int64) *onnxpb.ValueInfoProto {
 	dims := new(onnxpb.TensorShapeProto)
 	for _, n := range shape {

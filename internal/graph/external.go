@@ -207,7 +207,7 @@ func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
 
-// elementBits are the sizes of the elements of tensors that can be external.
+// ElementBits are the sizes of the elements of tensors that can be external.
 var ElementBits = map[onnxpb.TensorProto_DataType]uint64{
 	onnxpb.TensorProto_FLOAT: 32, onnxpb.TensorProto_UINT8: 8, onnxpb.TensorProto_INT8: 8, onnxpb.TensorProto_UINT16: 16,
 	onnxpb.TensorProto_INT16: 16, onnxpb.TensorProto_INT32: 32, onnxpb.TensorProto_INT64: 64, onnxpb.TensorProto_BOOL: 8,

@@ -80,7 +80,7 @@ const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// newFile parses a model whose external data are in the folder; "": nowhere.
+// Parse parses a model whose external data are in the folder; "": nowhere.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error

@@ -53,7 +53,7 @@ func (a Arrangement) Channel(j int) int {
 	return j / (a.size / a.Channels)
 }
 
-// fit maps an example of the given shape onto an input whose samples have the
+// Fit maps an example of the given shape onto an input whose samples have the
 // dimensions dims (sizes, or free), and returns the sizes of a sample. Images
 // are [C,H,W], [H,W,C] or [H,W]; layout is the order of the values on the flat
 // side where an image meets a flat input, or a flat example an image input.
@@ -153,7 +153,7 @@ func fill(dims []Dim, sizes []int) ([]int, bool) {
 	return slices.Clone(sizes), true
 }
 
-// sizesOf returns the sizes of the dimensions, or nil if one is free.
+// SizesOf returns the sizes of the dimensions, or nil if one is free.
 func SizesOf(dims []Dim) []int {
 	sizes := make([]int, len(dims))
 	for i, d := range dims {
@@ -172,7 +172,7 @@ func WithoutOnes(sizes []int) []int {
 // maxSample bounds the values of one sample: above it a shape is a mistake.
 const maxSample = 1 << 28
 
-// product is the number of values of a tensor, 0 if it is out of bounds or not
+// Product is the number of values of a tensor, 0 if it is out of bounds or not
 // known.
 func Product(sizes []int) int {
 	if sizes == nil {

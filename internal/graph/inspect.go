@@ -47,7 +47,7 @@ func (t ElemType) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// supported reports whether rscert can feed and read tensors of this type.
+// IsFloat reports whether rscert can feed and read tensors of this type.
 func (t ElemType) IsFloat() bool { return t == Float32 || t == Float64 || t == Float16 }
 
 // Dim is one dimension of a tensor: a size, or a name for what is only known

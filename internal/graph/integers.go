@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ranges are the types of integers that an input may have, with the least and
+// IntegerRanges are the types of integers that an input may have, with the least and
 // the greatest float32 that is one of the type.
 var IntegerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},

@@ -6,7 +6,7 @@ import (
 
 // This file gives binary classifiers of one number a sample two scores.
 
-// splitLone appends to the graph what makes two scores of one number: the logits
+// SplitLone appends to the graph what makes two scores of one number: the logits
 // [0, z], or the probabilities [1−p, p]. One multiplication by constants and one
 // sum, in float32: 0·z + 0 and 1·z + 0, −p + 1 and p + 0. Rounding keeps the
 // order of 1−p and p, and no difference of p and ½ is lost: 1−p is exact for

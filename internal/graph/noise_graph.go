@@ -36,7 +36,7 @@ const noiseOpset = 7
 // maxRank bounds the classes whose ranks are exact in float32.
 const maxRank = 1 << 24
 
-// noiseNames are the inputs of a graph that makes noise, and its votes. For T rows of D coordinates, and any number E
+// NoiseNames are the inputs of a graph that makes noise, and its votes. For T rows of D coordinates, and any number E
 // of examples:
 type NoiseNames struct {
 	Places  string // int32 [E, D]
@@ -46,7 +46,7 @@ type NoiseNames struct {
 	Votes   string // int32 [T, 1]: m − class, 0 for nobody
 }
 
-// around is a graph that noise and votes are put around.
+// Around is a graph that noise and votes are put around.
 type Around struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
@@ -56,7 +56,7 @@ type Around struct {
 	classes int     // m
 }
 
-// aroundModel is the model's graph, of inputs of D values and m classes, with a free number of rows.
+// AroundModel is the model's graph, of inputs of D values and m classes, with a free number of rows.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	version := Opset(m)
 	switch {
@@ -70,7 +70,7 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
 
-// addNoise puts nodes in front of the graph that make its float32 input of what smoothing.Rows says.
+// AddNoise puts nodes in front of the graph that make its float32 input of what smoothing.Rows says.
 func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)
@@ -130,7 +130,7 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.Uint64s(scalar, n)), e.Uint64s(scalar, -n)))
 }
 
-// addVotes puts nodes behind the graph that turn its float32 output, of m scores a row, into votes as smoothing.Vote
+// AddVotes puts nodes behind the graph that turn its float32 output, of m scores a row, into votes as smoothing.Vote
 // has them, and makes them an output too. Class k has the rank m − k; of the classes with the row's largest score the
 // first has the highest rank, and the row's is 0 if a score is NaN or +∞ (not below +∞), or the largest −∞ (not above
 // it).

@@ -23,7 +23,7 @@ type opKey struct{ domain, op string }
 
 const Microsoft = "com.microsoft"
 
-// draws are the operators that draw random numbers, always.
+// draws are the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {Microsoft, "Sampling"},
@@ -78,7 +78,7 @@ func checkOperators(m *onnxpb.ModelProto) error {
 	})
 }
 
-// hasLoops reports whether the model has loops, which need not end.
+// HasLoops reports whether the model has loops, which need not end.
 func HasLoops(m *onnxpb.ModelProto) bool {
 	loop := errors.New("a loop")
 	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -129,7 +129,7 @@ func boolOf(t *onnxpb.TensorProto) (value, known bool) {
 	return false, false
 }
 
-// has reports whether the model has an operator.
+// Has reports whether the model has an operator.
 func Has(m *onnxpb.ModelProto, op string) bool {
 	found := errors.New("found")
 	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {

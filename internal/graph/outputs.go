@@ -39,7 +39,7 @@ var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "
 // probabilities of all classes, unless they give scores that are none.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// outputKind tells what the model's scores are: by the node they come from,
+// TellOutputs tells what the model's scores are: by the node they come from,
 // confirmed by the scores of random samples (rows of m values). It returns
 // OutputsAuto, and why, where the two do not settle it.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
@@ -72,7 +72,7 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 // rounding of float16 probabilities (2⁻¹¹ each, relative) with room to spare.
 const rowSumSlack = 4e-3
 
-// rowsLookLike reports whether any score is negative and whether every row of
+// RowsLookLike reports whether any score is negative and whether every row of
 // m sums to 1, of the rows that it counts: those without NaN, which say nothing
 // of the others. −∞, the logit of a masked class, is negative.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
@@ -94,7 +94,7 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 	return negative, sumsToOne, rows
 }
 
-// producer is the operator that computes the value, looking through those that
+// Producer is the operator that computes the value, looking through those that
 // only reshape or convert it, and through those in more.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)

@@ -97,7 +97,7 @@ func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) 
 	return constants
 }
 
-// eachTensor calls f for every tensor that the model's file holds: weights,
+// EachTensor calls f for every tensor that the model's file holds: weights,
 // sparse weights, and tensors in attributes.
 func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	v := tensorVisit(f)

@@ -34,7 +34,7 @@ func (l *loader) batchAdvice(err error) string {
 // noKernel is how ONNX Runtime says that it has no kernel for a node's types.
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
-// cannotLoad is the error of a session that does not open. ONNX Runtime's CPU
+// cannotLoad explains why a session does not open. ONNX Runtime's CPU
 // provider lacks kernels of types other than float32: that is no fault of the
 // graph.
 func (l *loader) cannotLoad(err error) error {

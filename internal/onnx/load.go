@@ -618,7 +618,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
-// errMates is the failure of a model that is no function of single samples.
+// errMates: the model is no function of single samples.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
 // canonical returns the scores of the pool's samples in calls of tile samples.

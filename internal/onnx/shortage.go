@@ -10,13 +10,13 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// shortageText is how ONNX Runtime and NVIDIA's libraries say that a device has too little memory.
+// shortageText matches the messages of ONNX Runtime and NVIDIA's libraries that a device has too little memory.
 var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memory|ALLOC_FAILED|OUT_OF_MEMORY|smaller than requested bytes`)
 
 // isShortage reports whether a device had too little memory.
 func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
 
-// deviceText is how they say that a device, and not the model, is at fault.
+// deviceText matches messages that blame a device and not the model.
 var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
 
 // isDeviceTrouble reports whether another device of the same kind may do better.
@@ -30,7 +30,7 @@ func (m *Model) explainRun(err error) error {
 		return err
 	}
 	if m.batch == 0 { // it is being loaded
-		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end what else uses the device, or use another one")
+		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end other programs that use the device, or use another one")
 	}
 	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
 	if m.noisy != nil { // the device has the weights twice

@@ -31,7 +31,7 @@ const cudnnLibrary = "libcudnn.so.9"
 // nvidiaLibrary is a library of CUDA or cuDNN by its SONAME; not the driver's.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// cudaNeeds lists what the provider's file needs, in the order in which it is to be loaded. The optional ones come with
+// CUDANeeds lists what the provider's file needs, in the order in which it is to be loaded. The optional ones come with
 // others: cuDNN compiles some kernels with nvrtc.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
@@ -71,7 +71,7 @@ func loadRank(name string) int {
 	return len(nvidiaOrder) - 1
 }
 
-// missingLibraries names libraries that were not found, and how to get them.
+// MissingLibraries names libraries that were not found, and how to get them.
 func MissingLibraries(names, looked []string) error {
 	where := "the loader's folders"
 	for _, folder := range looked {
@@ -87,13 +87,13 @@ func MissingLibraries(names, looked []string) error {
 var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip install 'onnxruntime-gpu[cuda,cudnn]', or install CUDA 13 and cuDNN 9",
 	param.Device, param.WithCUDA)
 
-// missingLibrary is how the loader says that it does not find a library.
+// missingLibrary matches the loader's message that it does not find a library.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
 
-// cudaFailure is how CUDA's own errors are passed on, with the place in the sources behind them.
+// cudaFailure matches CUDA's own errors, which ONNX Runtime passes on with the place in its sources behind them.
 var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
 
-// explainCUDA says what is missing where ONNX Runtime could not load its provider.
+// ExplainCUDA says what is missing where ONNX Runtime could not load its provider.
 func ExplainCUDA(err error) error {
 	if err == nil {
 		return nil
@@ -115,10 +115,10 @@ func ExplainCUDA(err error) error {
 	return err
 }
 
-// cudaProviderFile is the file of ONNX Runtime's CUDA provider, beside the library.
+// CUDAProviderFile is the file of ONNX Runtime's CUDA provider, beside the library.
 const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
 
-// cudaFolders are where NVIDIA's libraries may lie besides the loader's folders: beside ONNX Runtime's library, in the
+// CUDAFolders are where NVIDIA's libraries may lie besides the loader's folders: beside ONNX Runtime's library, in the
 // packages of a Python, in the cache.
 func CUDAFolders(library string) (folders []string) {
 	add := func(found ...string) {
@@ -176,5 +176,5 @@ func pythonPackages() (folders []string) {
 	return folders
 }
 
-// driverLibrary is the library of NVIDIA's driver.
+// DriverLibrary is the library of NVIDIA's driver.
 const DriverLibrary = "libcuda.so.1"

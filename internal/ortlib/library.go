@@ -216,7 +216,7 @@ func systemDirs() []string {
 	return dirs
 }
 
-// regularFile returns nil if path, or what it links to, is a regular file.
+// RegularFile returns nil if path, or what it links to, is a regular file.
 func RegularFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -41,7 +41,7 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// checkPinned checks the library at path against the pinned hashes, with all
+// CheckPinned checks the library at path against the pinned hashes, with all
 // that lies beside it, if it is one that 'rscert setup' put into the cache:
 // the cache outlives disks' and downloads' faults, and what is loaded from it
 // runs inside rscert. It is checked at every load, some 20 ms for 28 MB (OpenVINO's 160 MB: 100): a note of an
