@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Make internal/onnx/opsets.txt: for every ONNX operator, the operator set versions that changed more than its types.
+"""Make internal/graph/opsets.txt: for every ONNX operator, the operator set versions that changed more than its types.
 
     python3 -m venv /tmp/opsets && /tmp/opsets/bin/pip install onnx==1.23.2
-    /tmp/opsets/bin/python scripts/opsets.py >internal/onnx/opsets.txt
+    /tmp/opsets/bin/python scripts/opsets.py >internal/graph/opsets.txt
 
 A node written for version a means the same in version b > a if its operator's line has no version v with a < v <= b. A
 version counts as a change if it introduces or deprecates the operator, or changes the number or the options of inputs or

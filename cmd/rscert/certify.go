@@ -10,7 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
@@ -144,9 +144,9 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs, the noise and the examples.
 func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 	f, p := cmd.Flags(), &o.Plan
-	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample belongs to the second of two classes")
+	choiceVar(f, &p.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample belongs to the second of two classes")
 	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several")
-	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values in flat rows: "+onnx.Layouts.String())
+	choiceVar(f, &p.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in flat rows: "+graph.Layouts.String())
 	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` to subtract from the noisy input: one, or one per channel")
 	f.Float64SliceVar(&p.Std, "std", nil, "`values` to divide the noisy input by: one, or one per channel")
 	group(cmd, "How the model is fed")
@@ -165,7 +165,7 @@ func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
 func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
 	f := cmd.Flags()
 	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser before the model: the certificates are for the pair (docs/denoiser.md)")
-	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "output of the denoiser: "+onnx.DenoiserKinds.Described())
+	choiceVar(f, &p.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "output of the denoiser: "+graph.DenoiserKinds.Described())
 	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for 0 and 1 in the data; default: 0,1, or -1,1 for a diffusion model")
 	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "schedule of a diffusion model: linear, cosine or a `file` with ᾱ of each timestep, one per line")
 }

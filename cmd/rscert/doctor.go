@@ -16,6 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -38,7 +40,7 @@ is there: compare --device cuda --allow-tf32 or --device openvino --precision bf
 before you use them. If a GPU does not work, doctor names the missing library and
 the remedy. If no library works, it lists the places it searched and exits with 1.
 
-rscert takes the library from --onnxruntime, else from $` + onnx.LibraryEnv + `,
+rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `,
 else from the user's cache ('rscert setup' puts it there), else from a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
@@ -55,7 +57,7 @@ else from the user's cache ('rscert setup' puts it there), else from a system fo
 
 // libraryFlag adds --onnxruntime, for every command that loads a model.
 func libraryFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+onnx.LibraryEnv+", the cache, system folders)")
+	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+ortlib.Env+", the cache, system folders)")
 }
 
 // examination is the JSON document of doctor.
@@ -97,6 +99,14 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
+// sourceName says which place was searched, with a parameter as its flag.
+func sourceName(p ortlib.Place) string {
+	if p.Source == string(param.ONNXRuntime) {
+		return asFlag(param.ONNXRuntime)
+	}
+	return p.Source
+}
+
 func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	available, _ := memory.Available()
 	e := examination{
@@ -104,8 +114,8 @@ func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
-	for _, p := range onnx.LibraryPlaces(o.library) {
-		report := placeReport{Source: p.Source, Path: p.Path}
+	for _, p := range ortlib.Places(o.library) {
+		report := placeReport{Source: sourceName(p), Path: p.Path}
 		if p.Err != nil {
 			report.Error = errorText(p.Err)
 		}

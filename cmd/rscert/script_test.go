@@ -19,6 +19,7 @@ import (
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // asProgram, set in the environment, makes the test binary act as rscert.
@@ -89,7 +90,7 @@ func TestScripts(t *testing.T) {
 func haveOpenVINO() bool {
 	device, err := onnx.ParseDevice("openvino")
 	if err == nil {
-		_, err = onnx.FindLibraryFor(device, "")
+		_, err = ortlib.FindFor(device.Build(), "")
 	}
 	return err == nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/setup"
@@ -77,16 +78,16 @@ type setupReport struct {
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {
-	build, err := onnx.PublishedFor(o.device)
+	build, err := ortlib.PublishedFor(o.device.Build())
 	if err != nil {
 		return err
 	}
-	var libraries []onnx.Published
+	var libraries []ortlib.Published
 	if o.withCUDA {
 		if build.Device != "cuda" {
 			return badInputf("--with-cuda is for --device cuda, not %s", o.device)
 		}
-		if libraries, err = onnx.CUDALibraries(); err != nil {
+		if libraries, err = ortlib.CUDALibraries(); err != nil {
 			return err
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a
 // queue of reports there.
 func TestNoTelemetry(t *testing.T) {
-	library, err := onnx.FindLibrary("")
+	library, err := ortlib.Find("")
 	if err != nil {
 		t.Skip(err)
 	}

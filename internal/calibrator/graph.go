@@ -1,11 +1,10 @@
 package calibrator
 
 import (
-	"fmt"
-
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // Names of the graph's input and output.
@@ -19,11 +18,7 @@ func (m Map) ONNX() ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	g := &graph{m: m, proto: &onnxpb.GraphProto{
-		Name:   proto.String("rscert_" + m.Method),
-		Input:  []*onnxpb.ValueInfoProto{matrixInfo(GraphInput, m.Columns)},
-		Output: []*onnxpb.ValueInfoProto{matrixInfo(GraphOutput, m.Classes)},
-	}}
+	g := &behind{m, graph.NewInitializing(graph.Numbered("v"))}
 	if m.Bias != nil {
 		g.multinomial()
 	} else {
@@ -32,122 +27,88 @@ func (m Map) ONNX() ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(&onnxpb.ModelProto{
 		IrVersion:    proto.Int64(7),
 		ProducerName: proto.String("rscert"),
-		Graph:        g.proto,
-		OpsetImport:  []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}},
+		Graph: &onnxpb.GraphProto{
+			Name:        proto.String("rscert_" + m.Method),
+			Node:        g.Nodes,
+			Initializer: g.Initializers,
+			Input:       []*onnxpb.ValueInfoProto{matrixInfo(GraphInput, m.Columns)},
+			Output:      []*onnxpb.ValueInfoProto{matrixInfo(GraphOutput, m.Classes)},
+		},
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}},
 	})
 }
 
+// matrixInfo is a float32 matrix of any number of rows.
 func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
-	return &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{
-		Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{
-			ElemType: proto.Int32(int32(onnxpb.TensorProto_FLOAT)),
-			Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
-				{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}},
-				{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(columns)}},
-			}},
-		}},
-	}}
+	v := graph.FloatTensor(name, []int64{0, int64(columns)})
+	v.GetType().GetTensorType().GetShape().Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}
+	return v
 }
 
-// graph builds an ONNX graph. Its methods return names of values.
-type graph struct {
-	m     Map
-	proto *onnxpb.GraphProto
-	named int
+// behind is the graph behind a model, in the making. Its methods return names of values.
+type behind struct {
+	m Map
+	*graph.Builder
 }
 
-func (g *graph) name() string {
-	g.named++
-	return fmt.Sprintf("v%d", g.named)
-}
-
-// node adds an operator and returns the name of its output.
-func (g *graph) node(op string, attributes []*onnxpb.AttributeProto, inputs ...string) string {
-	out := g.name()
-	g.proto.Node = append(g.proto.Node, &onnxpb.NodeProto{
-		OpType: proto.String(op), Input: inputs, Output: []string{out}, Attribute: attributes,
-	})
-	return out
-}
-
-func (g *graph) op(op string, inputs ...string) string { return g.node(op, nil, inputs...) }
-
-// floats adds a constant.
-func (g *graph) floats(x []float64, dims ...int64) string {
-	t := &onnxpb.TensorProto{Name: proto.String(g.name()), Dims: dims, DataType: proto.Int32(int32(onnxpb.TensorProto_FLOAT))}
-	for _, v := range x {
-		t.FloatData = append(t.FloatData, float32(v))
+// floats is a constant of float64 values, rounded to float32.
+func (g *behind) floats(x []float64, dims ...int64) string {
+	rounded := make([]float32, len(x))
+	for i, v := range x {
+		rounded[i] = float32(v)
 	}
-	g.proto.Initializer = append(g.proto.Initializer, t)
-	return t.GetName()
+	return g.Floats(dims, rounded...)
 }
 
-func (g *graph) float(x float64) string { return g.floats([]float64{x}, 1, 1) }
-
-func (g *graph) ints(x ...int64) string {
-	t := &onnxpb.TensorProto{Name: proto.String(g.name()), Dims: []int64{int64(len(x))}, Int64Data: x,
-		DataType: proto.Int32(int32(onnxpb.TensorProto_INT64))}
-	g.proto.Initializer = append(g.proto.Initializer, t)
-	return t.GetName()
-}
-
-func attribute(name string, x int64) *onnxpb.AttributeProto {
-	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(x)}
-}
+func (g *behind) float(x float64) string { return g.floats([]float64{x}, 1, 1) }
 
 // overColumns returns the attributes of a reduction over the columns.
 func overColumns() []*onnxpb.AttributeProto {
-	return []*onnxpb.AttributeProto{
-		{Name: proto.String("axes"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1}}, attribute("keepdims", 1),
-	}
+	return []*onnxpb.AttributeProto{graph.IntsAttribute("axes", []int64{1}), graph.IntAttribute("keepdims", 1)}
 }
 
-// columns selects columns of a matrix.
-func (g *graph) columns(matrix string, which ...int64) string {
-	return g.node("Gather", []*onnxpb.AttributeProto{attribute("axis", 1)}, matrix, g.ints(which...))
+// columns are the given columns of a matrix.
+func (g *behind) columns(matrix string, which ...int64) string {
+	return g.Node("Gather", []string{matrix, g.Ints(which...)}, graph.IntAttribute("axis", 1))
 }
 
-func (g *graph) concat(columns ...string) string {
-	return g.node("Concat", []*onnxpb.AttributeProto{attribute("axis", 1)}, columns...)
+func (g *behind) concat(columns ...string) string {
+	return g.Node("Concat", columns, graph.IntAttribute("axis", 1))
 }
 
-func (g *graph) cast(x string, to onnxpb.TensorProto_DataType) string {
-	return g.node("Cast", []*onnxpb.AttributeProto{attribute("to", int64(to))}, x)
+// finish makes the output of a last node.
+func (g *behind) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
+	g.Node(op, inputs, attributes...)
+	g.Nodes[len(g.Nodes)-1].Output[0] = GraphOutput
 }
 
-// finish adds the operator that makes the graph's output.
-func (g *graph) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
-	g.node(op, attributes, inputs...)
-	g.proto.Node[len(g.proto.Node)-1].Output[0] = GraphOutput
-}
-
-// multinomial adds Map.multinomial.
-func (g *graph) multinomial() {
+// multinomial is Map.multinomial.
+func (g *behind) multinomial() {
 	z := GraphInput
 	switch {
 	case g.m.Columns == 1 && g.m.Input == Logits:
-		z = g.concat(g.op("Sub", z, z), z)
+		z = g.concat(g.Op("Sub", z, z), z)
 	case g.m.Columns == 1:
-		z = g.concat(g.op("Sub", g.float(1), z), z)
+		z = g.concat(g.Op("Sub", g.float(1), z), z)
 	}
 	if g.m.Input == Probabilities {
-		z = g.op("Log", g.op("Max", z, g.float(tiny)))
+		z = g.Op("Log", g.Op("Max", z, g.float(tiny)))
 	}
 	k := int64(g.m.Classes)
 	if len(g.m.Weight) == g.m.Classes*g.m.Classes {
-		z = g.op("MatMul", z, g.floats(g.m.Weight, k, k))
+		z = g.Op("MatMul", z, g.floats(g.m.Weight, k, k))
 	} else {
-		z = g.op("Mul", z, g.floats(g.m.Weight, 1, int64(len(g.m.Weight))))
+		z = g.Op("Mul", z, g.floats(g.m.Weight, 1, int64(len(g.m.Weight))))
 	}
-	z = g.op("Add", z, g.floats(g.m.Bias, 1, k))
-	g.finish("Softmax", []*onnxpb.AttributeProto{attribute("axis", 1)}, z)
+	z = g.Op("Add", z, g.floats(g.m.Bias, 1, k))
+	g.finish("Softmax", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, z)
 }
 
-// classwise adds Map.classwise.
-func (g *graph) classwise() {
+// classwise is Map.classwise.
+func (g *behind) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
-		g.finish("Concat", []*onnxpb.AttributeProto{attribute("axis", 1)}, g.op("Sub", g.float(1), p), p)
+		g.finish("Concat", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, g.Op("Sub", g.float(1), p), p)
 		return
 	}
 	var each []string
@@ -155,46 +116,46 @@ func (g *graph) classwise() {
 		each = append(each, g.curve(k, k))
 	}
 	p := g.concat(each...)
-	sum := g.node("ReduceSum", []*onnxpb.AttributeProto{attribute("keepdims", 1)}, p, g.ints(1))
-	g.finish("Where", nil, g.op("Greater", sum, g.float(0)), g.op("Div", p, sum), g.float(1/float64(g.m.Classes)))
+	sum := g.Node("ReduceSum", []string{p, g.Ints(1)}, graph.IntAttribute("keepdims", 1))
+	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds adds the function odds for class k. It computes s only if the map needs it.
-func (g *graph) odds(k int) (s, d string) {
-	clip := func(d string) string { return g.op("Min", g.op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
+// odds is the function odds of class k; s where the map needs it, of probabilities.
+func (g *behind) odds(k int) (s, d string) {
+	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
 		s = GraphInput
 		if g.m.Columns > 1 {
 			s = g.columns(s, int64(k))
 		}
-		return s, clip(g.op("Sub", g.op("Log", s), g.op("Log", g.op("Sub", g.float(1), s))))
+		return s, clip(g.Op("Sub", g.Op("Log", s), g.Op("Log", g.Op("Sub", g.float(1), s))))
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		z := g.op("Max", g.op("Sub", d, g.node("ReduceMax", overColumns(), d)), g.float(-1e4)) // finite, unlike −∞
+		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4)) // −∞, to be subtracted
 		var others []int64
 		for j := range int64(g.m.Classes) {
 			if j != int64(k) {
 				others = append(others, j)
 			}
 		}
-		d = g.op("Sub", g.columns(z, int64(k)), g.node("ReduceLogSumExp", overColumns(), g.columns(z, others...)))
+		d = g.Op("Sub", g.columns(z, int64(k)), g.Node("ReduceLogSumExp", []string{g.columns(z, others...)}, overColumns()...))
 	}
 	return "", clip(d)
 }
 
-// curve adds Map.curve number i, for class k.
-func (g *graph) curve(i, k int) string {
+// curve is Map.curve number i, of class k.
+func (g *behind) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {
 	case g.m.Platt != nil:
 		c := g.m.Platt[i]
-		return g.op("Sigmoid", g.op("Add", g.op("Mul", d, g.float(c.A)), g.float(c.B)))
+		return g.Op("Sigmoid", g.Op("Add", g.Op("Mul", d, g.float(c.A)), g.float(c.B)))
 	case g.m.Beta != nil:
 		c := g.m.Beta[i]
-		a := g.op("Mul", g.op("Softplus", g.op("Neg", d)), g.float(-c.A))
-		b := g.op("Mul", g.op("Softplus", d), g.float(c.B))
-		return g.op("Sigmoid", g.op("Add", g.op("Add", a, b), g.float(c.C)))
+		a := g.Op("Mul", g.Op("Softplus", g.Op("Neg", d)), g.float(-c.A))
+		b := g.Op("Mul", g.Op("Softplus", d), g.float(c.B))
+		return g.Op("Sigmoid", g.Op("Add", g.Op("Add", a, b), g.float(c.C)))
 	}
 	c, x := g.m.Steps[i], s
 	if g.m.Input == Logits {
@@ -202,10 +163,10 @@ func (g *graph) curve(i, k int) string {
 	}
 	n := int64(len(c.At))
 	at := g.floats(c.At, 1, n)
-	reached := g.cast(g.op("GreaterOrEqual", x, at), onnxpb.TensorProto_FLOAT)
-	count := g.node("ReduceSum", []*onnxpb.AttributeProto{attribute("keepdims", 1)}, reached, g.ints(1))
-	segment := g.cast(g.op("Max", g.op("Sub", count, g.float(1)), g.float(0)), onnxpb.TensorProto_INT64)
-	pick := func(x []float64) string { return g.op("Gather", g.floats(x, n), segment) }
-	along := g.op("Sub", g.op("Max", x, g.float(c.At[0])), pick(c.At))
-	return g.op("Add", pick(c.Value), g.op("Mul", pick(c.Slope), along))
+	reached := g.Cast(g.Op("GreaterOrEqual", x, at), graph.Float32)
+	count := g.Node("ReduceSum", []string{reached, g.Ints(1)}, graph.IntAttribute("keepdims", 1))
+	segment := g.Cast(g.Op("Max", g.Op("Sub", count, g.float(1)), g.float(0)), graph.Int64)
+	pick := func(x []float64) string { return g.Op("Gather", g.floats(x, n), segment) }
+	along := g.Op("Sub", g.Op("Max", x, g.float(c.At[0])), pick(c.At))
+	return g.Op("Add", pick(c.Value), g.Op("Mul", pick(c.Slope), along))
 }

@@ -7,12 +7,14 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // The graph in ONNX Runtime agrees with the map to float32's accuracy, for every method and kind of output.
 func TestGraphIsTheMap(t *testing.T) {
-	path, err := onnx.FindLibrary("")
+	path, err := ortlib.Find("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +59,11 @@ func TestGraphIsTheMap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			graph, err := m.ONNX()
+			behind, err := m.ONNX()
 			if err != nil {
 				t.Fatal(err)
 			}
-			model, err := runtime.Load(graph, onnx.LoadOptions{Device: onnx.CPU, Batch: len(d.Label), Outputs: onnx.Probabilities})
+			model, err := runtime.Load(behind, onnx.LoadOptions{Device: onnx.CPU, Batch: len(d.Label), Outputs: graph.Probabilities})
 			if err != nil {
 				t.Fatalf("%s of %d %s: %v", method.Name, shape.columns, shape.input, err)
 			}

@@ -9,8 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -36,7 +37,7 @@ func TestColumns(t *testing.T) {
 			if !slices.Equal(got[0], c.want) || !slices.Equal(got[2], c.want) || !slices.Equal(got[1], []float32{0, 0, 0, 0}) {
 				t.Errorf("%s, opset %d: %v, want %v", c.name, opset, got, c.want)
 			}
-			if m.Intake() != Integers || m.InputLen() != 4 || m.tile != 3 {
+			if m.Intake() != graph.Integers || m.InputLen() != 4 || m.tile != 3 {
 				t.Errorf("%s: intake %v, %d values, %d a call", c.name, m.Intake(), m.InputLen(), m.tile)
 			}
 		}
@@ -60,43 +61,13 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Columns are of one batch: [48] beside [48] are two vectors, not two columns.
-func TestOneColumnEach(t *testing.T) {
-	info := func(t ElemType, dims ...int) TensorInfo {
-		v := TensorInfo{Name: "x", Type: t, Kind: "tensor"}
-		for _, d := range dims {
-			v.Shape = append(v.Shape, Dim{Size: d})
-		}
-		return v
-	}
-	for _, c := range []struct {
-		inputs []TensorInfo
-		want   bool
-	}{
-		{[]TensorInfo{info(Float32, -1, 1), info(Float64, -1, 1)}, true},
-		{[]TensorInfo{info(Float32, -1), info(Float32, -1, 1)}, true},
-		{[]TensorInfo{info(Float32, 1, 1), info(Float32, 1, 1)}, true},
-		{[]TensorInfo{info(Float32, 1), info(Float32, 1)}, true},
-		{[]TensorInfo{info(Float32, -1, 1)}, false},
-		{[]TensorInfo{info(Float32, -1, 1), info(Float32, 1, 1)}, false},
-		{[]TensorInfo{info(Float32, 48), info(Float32, 48)}, false},
-		{[]TensorInfo{info(Float32, -1, 1), info(Float32, -1, 2)}, false},
-		{[]TensorInfo{info(Float32, -1, 1), info(texts, -1, 1)}, false},
-		{[]TensorInfo{info(Float32, -1, 1), {Name: "y", Kind: "sequence"}}, false},
-	} {
-		if got := oneColumnEach(c.inputs); got != c.want {
-			t.Errorf("%v: %v", c.inputs, got)
-		}
-	}
-}
-
 // TestRounding: what reaches a model of integers, whose scores are its inputs.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
-	for typ, r := range ranges {
-		b := newModel("x", typ, "N", len(in)).node("Cast", "x", "y", integer("to", int64(Float64))).output("y", Float64, "N", len(in))
+	for typ, r := range graph.IntegerRanges {
+		b := newModel("x", typ, "N", len(in)).node("Cast", "x", "y", integer("to", int64(graph.Float64))).output("y", graph.Float64, "N", len(in))
 		m := load(t, b.bytes(t), LoadOptions{Batch: 2})
-		if want := map[bool]Intake{true: Bytes, false: Integers}[typ == ElemType(onnxpb.TensorProto_UINT8)]; m.Intake() != want {
+		if want := map[bool]graph.Intake{true: graph.Bytes, false: graph.Integers}[typ == graph.ElemType(onnxpb.TensorProto_UINT8)]; m.Intake() != want {
 			t.Errorf("%s: intake %v", typ, m.Intake())
 		}
 		for i, got := range scores(t, m, [][]float32{in})[0] {
@@ -115,31 +86,31 @@ func TestSplitLone(t *testing.T) {
 	below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1)
 	tiny := math.Float32frombits(1)
 	for _, c := range []struct {
-		kind OutputKind
+		kind graph.OutputKind
 		v    float32
 		want []float32
 		vote int
 	}{
-		{Logits, 0, []float32{0, 0}, 0},
-		{Logits, tiny, []float32{0, tiny}, 1},
-		{Logits, -tiny, []float32{0, -tiny}, 0},
-		{Logits, 3, []float32{0, 3}, 1},
-		{Probabilities, half, []float32{half, half}, 0},
-		{Probabilities, above, []float32{1 - above, above}, 1},
-		{Probabilities, below, []float32{half, below}, 0},
-		{Probabilities, 1, []float32{0, 1}, 1},
-		{Probabilities, 0, []float32{1, 0}, 0},
+		{graph.Logits, 0, []float32{0, 0}, 0},
+		{graph.Logits, tiny, []float32{0, tiny}, 1},
+		{graph.Logits, -tiny, []float32{0, -tiny}, 0},
+		{graph.Logits, 3, []float32{0, 3}, 1},
+		{graph.Probabilities, half, []float32{half, half}, 0},
+		{graph.Probabilities, above, []float32{1 - above, above}, 1},
+		{graph.Probabilities, below, []float32{half, below}, 0},
+		{graph.Probabilities, 1, []float32{0, 1}, 1},
+		{graph.Probabilities, 0, []float32{1, 0}, 0},
 	} {
 		// The number is the input's only value, times itself's sign of nothing: y = Relu(x) − Relu(−x).
-		b := newModel("x", Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
-			node("Sub", "a b", "y").output("y", Float32, "N", 1)
-		scores1 := splitLone(b.Graph, "y", c.kind)
-		s, err := openSession(graph{model: b.bytes(t), in: "x", out: scores1}, &cpuProvider, settings{workers: 1})
+		b := newModel("x", graph.Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
+			node("Sub", "a b", "y").output("y", graph.Float32, "N", 1)
+		scores1 := graph.SplitLone(b.Graph, "y", c.kind)
+		s, err := openSession(program{model: b.bytes(t), inputs: []string{"x"}, outputs: []string{scores1}}, &cpuProvider, settings{workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := make([]float32, 2)
-		if err := s.run(t.Context(), []int64{1, 1}, []int64{1, 2}, []float32{c.v}, got); err != nil {
+		if err := s.scores(t.Context(), []int64{1, 1}, []int64{1, 2}, []float32{c.v}, got); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.close()
@@ -154,24 +125,24 @@ func TestSplitLone(t *testing.T) {
 // and batch that a model may have.
 func TestLone(t *testing.T) {
 	linear := func(dims ...any) *modelBuilder {
-		return newModel("x", Float32, dims...).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "z")
+		return newModel("x", graph.Float32, dims...).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z")
 	}
 	for name, c := range map[string]struct {
 		model *modelBuilder
-		told  OutputKind
-		want  OutputKind
+		told  graph.OutputKind
+		want  graph.OutputKind
 		tile  int
 	}{
-		"logit":               {linear("N", 48).node("Identity", "z", "y").output("y", Float32, "N", 1), OutputsAuto, Logits, 16},
-		"vector of logits":    {linear("N", 48).reshape("z", "y", -1).output("y", Float32, "N"), OutputsAuto, Logits, 16},
-		"batch of 1":          {linear(1, 48).reshape("z", "y", 1).output("y", Float32, 1), OutputsAuto, Logits, 16},
-		"one sample":          {newModel("x", Float32, 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "y").output("y", Float32, 1), OutputsAuto, Logits, 1},
-		"probability":         {linear("N", 48).node("Sigmoid", "z", "y").output("y", Float32, "N", 1), OutputsAuto, Probabilities, 16},
-		"told a logit":        {linear("N", 48).node("Relu", "z", "y").output("y", Float32, "N", 1), Logits, Logits, 16},
-		"told a probability":  {linear("N", 48).node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", Float32, "N", 1), Probabilities, Probabilities, 16},
-		"float16":             {linear("N", 48).node("Cast", "z", "y", integer("to", int64(Float16))).output("y", Float16, "N", 1), OutputsAuto, Logits, 16},
-		"of unknown shape":    {linear("N", 48).node("Sigmoid", "z", "y").shapeless("y", Float32), OutputsAuto, Probabilities, 16},
-		"with a label beside": {linear("N", 48).node("Sigmoid", "z", "y").node("ArgMax", "x", "label").output("label", ElemType(onnxpb.TensorProto_INT64), 1, 48).output("y", Float32, "N", 1), OutputsAuto, Probabilities, 16},
+		"logit":               {linear("N", 48).node("Identity", "z", "y").output("y", graph.Float32, "N", 1), graph.OutputsAuto, graph.Logits, 16},
+		"vector of logits":    {linear("N", 48).reshape("z", "y", -1).output("y", graph.Float32, "N"), graph.OutputsAuto, graph.Logits, 16},
+		"batch of 1":          {linear(1, 48).reshape("z", "y", 1).output("y", graph.Float32, 1), graph.OutputsAuto, graph.Logits, 16},
+		"one sample":          {newModel("x", graph.Float32, 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, 1), graph.OutputsAuto, graph.Logits, 1},
+		"probability":         {linear("N", 48).node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1), graph.OutputsAuto, graph.Probabilities, 16},
+		"told a logit":        {linear("N", 48).node("Relu", "z", "y").output("y", graph.Float32, "N", 1), graph.Logits, graph.Logits, 16},
+		"told a probability":  {linear("N", 48).node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", graph.Float32, "N", 1), graph.Probabilities, graph.Probabilities, 16},
+		"float16":             {linear("N", 48).node("Cast", "z", "y", integer("to", int64(graph.Float16))).output("y", graph.Float16, "N", 1), graph.OutputsAuto, graph.Logits, 16},
+		"of unknown shape":    {linear("N", 48).node("Sigmoid", "z", "y").shapeless("y", graph.Float32), graph.OutputsAuto, graph.Probabilities, 16},
+		"with a label beside": {linear("N", 48).node("Sigmoid", "z", "y").node("ArgMax", "x", "label").output("label", graph.ElemType(onnxpb.TensorProto_INT64), 1, 48).output("y", graph.Float32, "N", 1), graph.OutputsAuto, graph.Probabilities, 16},
 	} {
 		m := load(t, c.model.bytes(t), LoadOptions{Batch: 16, Outputs: c.told, Scores: true, Example: []int{48}})
 		if m.Classes() != 2 || m.Outputs() != c.want || m.tile != c.tile {
@@ -185,7 +156,7 @@ func TestLone(t *testing.T) {
 			t.Errorf("%s: output %s, changes %q", name, m.Output(), m.Changes())
 		}
 		var w []float64
-		for _, b := range slices.Collect(slices.Chunk(newModel("x", Float32).weights("w1", Float32, 48).Graph.Initializer[0].RawData, 4)) {
+		for _, b := range slices.Collect(slices.Chunk(newModel("x", graph.Float32).weights("w1", graph.Float32, 48).Graph.Initializer[0].RawData, 4)) {
 			w = append(w, float64(math.Float32frombits(uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)))
 		}
 		xs := images(5)
@@ -196,9 +167,9 @@ func TestLone(t *testing.T) {
 			}
 			want := []float64{0, z}
 			switch p := 1 / (1 + math.Exp(-z)); {
-			case c.want == Probabilities:
+			case c.want == graph.Probabilities:
 				want = []float64{1 - p, p}
-			case c.told == Logits:
+			case c.told == graph.Logits:
 				want[1] = max(z, 0)
 			}
 			if d := math.Abs(float64(got[0])-want[0]) + math.Abs(float64(got[1])-want[1]); !(d < 2e-3) {
@@ -209,7 +180,7 @@ func TestLone(t *testing.T) {
 }
 
 // shapeless adds an output that declares no shape.
-func (b *modelBuilder) shapeless(name string, t ElemType) *modelBuilder {
+func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 	b.output(name, t)
 	b.Graph.Output[len(b.Graph.Output)-1].GetType().GetTensorType().Shape = nil
 	return b
@@ -217,16 +188,16 @@ func (b *modelBuilder) shapeless(name string, t ElemType) *modelBuilder {
 
 // What is told against what is seen.
 func TestLoneWarnings(t *testing.T) {
-	b := newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", Float32, "N", 1)
-	m := load(t, b.bytes(t), LoadOptions{Outputs: Logits})
+	b := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1)
+	m := load(t, b.bytes(t), LoadOptions{Outputs: graph.Logits})
 	if w := strings.Join(m.Warnings(), "\n"); !strings.Contains(w, "ends in Sigmoid, but its output is taken for a logit") {
 		t.Errorf("warnings %q", w)
 	}
-	b = newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", Float32, "N", 1)
+	b = newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", graph.Float32, "N", 1)
 	if _, err := openRuntime(t).Load(b.bytes(t), LoadOptions{}); err == nil || !strings.Contains(err.Error(), "from Abs, and on random inputs it is 0.") {
 		t.Errorf("between 0 and 1, of unknown origin: %v", err)
 	}
-	regressor := newModel("x", Float32, "N", 48).weights("w1", Float32, 48, 1).node("MatMul", "x w1", "y").output("y", Float32, "N", 1)
+	regressor := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	l := prover(t, regressor.bytes(t), 48)
 	l.model.Graph.Node[0].OpType = proto.String("LinearRegressor")
 	if _, err := l.loneKind(LoadOptions{}, []float32{-1, 2}); err == nil || !strings.Contains(err.Error(), "from LinearRegressor") {
@@ -234,13 +205,5 @@ func TestLoneWarnings(t *testing.T) {
 	}
 	if _, err := l.loneKind(LoadOptions{}, []float32{float32(math.NaN())}); err == nil {
 		t.Error("no number at all: no error")
-	}
-}
-
-// A model that has none of ONNX's own operators need not import them.
-func TestOpset(t *testing.T) {
-	m := &onnxpb.ModelProto{OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(machineLearning), Version: proto.Int64(1)}}}
-	if v := opset(m); v != 13 || len(m.OpsetImport) != 2 || opset(m) != 13 || len(m.OpsetImport) != 2 {
-		t.Errorf("version %d, imports %v", v, m.OpsetImport)
 	}
 }

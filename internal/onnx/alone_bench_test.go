@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // BenchmarkAlone runs the file $RSCERT_BENCH_MODEL in ONNX Runtime as it is, by nothing of rscert but the options of the
@@ -24,9 +26,9 @@ func BenchmarkAlone(b *testing.B) {
 	if err != nil {
 		b.Fatalf("RSCERT_BENCH_BATCH: %v", err)
 	}
-	path, d := os.Getenv(LibraryEnv), device(b, os.Getenv("RSCERT_BENCH_DEVICE"))
+	path, d := os.Getenv(ortlib.Env), device(b, os.Getenv("RSCERT_BENCH_DEVICE"))
 	if path == "" {
-		if path, err = FindLibraryFor(d, ""); err != nil {
+		if path, err = ortlib.FindFor(d.Build(), ""); err != nil {
 			b.Fatal(err)
 		}
 	}

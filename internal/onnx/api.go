@@ -107,7 +107,6 @@ static char *api_run_bound(ApiBase *base, void *session, const void *options, co
 }
 */
 import "C"
-
 import (
 	"errors"
 	"fmt"
@@ -117,6 +116,9 @@ import (
 	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // requiredAPI is the version of ONNX Runtime's C API that the Go binding was
@@ -138,7 +140,7 @@ func ask(path string) (version string, providers []string, err error) {
 	handle := C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)
 	if handle == nil {
 		reason := strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")
-		return "", nil, fmt.Errorf("cannot be loaded: %s", printable(reason))
+		return "", nil, fmt.Errorf("cannot be loaded: %s", quote.Name(reason))
 	}
 	base := C.api_base(handle)
 	if base == nil {
@@ -162,26 +164,26 @@ func ask(path string) (version string, providers []string, err error) {
 	return version, providers, nil
 }
 
-// addWeight makes data, of the given type and shape, the initializer of that name in the sessions opened with the
-// options, in place of an external tensor. The session uses data where it lies: it must not be on Go's heap, and must
-// stay as it is until the session is closed.
-func addWeight(o *ort.SessionOptions, name string, t ElemType, dims []int64, data []byte) error {
+// addWeight makes the data of w the initializer of its name in the sessions opened with the options, in place of an
+// external tensor. The session uses the data where they lie: they must not be on Go's heap, and must stay as they are
+// until the session is closed.
+func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	options, err := pointerIn(o, "o") // OrtSessionOptions*
 	if err != nil {
 		return err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	w := C.Weight{
-		name: C.CString(name), data: unsafe.Pointer(unsafe.SliceData(data)), size: C.size_t(len(data)),
-		rank: C.size_t(len(dims)), _type: C.int32_t(t),
+	weight := C.Weight{
+		name: C.CString(w.Name), data: unsafe.Pointer(unsafe.SliceData(w.Data)), size: C.size_t(len(w.Data)),
+		rank: C.size_t(len(w.Dims)), _type: C.int32_t(w.Type),
 	}
-	defer C.free(unsafe.Pointer(w.name))
-	if len(dims) > 0 {
-		pin.Pin(&dims[0])
-		w.dims = (*C.int64_t)(&dims[0])
+	defer C.free(unsafe.Pointer(weight.name))
+	if len(w.Dims) > 0 {
+		pin.Pin(&w.Dims[0])
+		weight.dims = (*C.int64_t)(&w.Dims[0])
 	}
-	problem := C.api_add_weight(apiBase, options, w)
+	problem := C.api_add_weight(apiBase, options, weight)
 	return apiError(problem)
 }
 

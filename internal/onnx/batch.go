@@ -1,6 +1,8 @@
 package onnx
 
-import "github.com/rscert/rscert/internal/memory"
+import (
+	"github.com/rscert/rscert/internal/memory"
+)
 
 // chooseBatch is the number of samples of a Run, for models with inputs of
 // sampleLen values that are run by so many workers at once: what fills the

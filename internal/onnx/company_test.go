@@ -12,7 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // company are models whose inputs see the inputs beside them, as real exports have them: each computes something of the
@@ -28,7 +29,7 @@ var company = map[string]struct {
 	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean is above 0.27 of the brightest
 		b := companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").
 			node("ReduceMean", "z", "m", ints("axes", 1, 2, 3), integer("keepdims", 0)).reshape("m", "column", -1, 1)
-		return b.floats("slope", 1, 0, 0, 0).floats("level", 0, 0.27, 0, 0).node("Mul", "column slope", "mean").node("Add", "mean level", "y").output("y", Float32, "N", 4)
+		return b.floats("slope", 1, 0, 0, 0).floats("level", 0, 0.27, 0, 0).node("Mul", "column slope", "mean").node("Add", "mean level", "y").output("y", graph.Float32, "N", 4)
 	}},
 	"darkest": {"ReduceMin 'min'", func() *modelBuilder {
 		return companyOf().node("ReduceMin", "x", "min").node("Sub", "x min", "z").scored("z")
@@ -60,11 +61,11 @@ var company = map[string]struct {
 			node("Clip", "x low high", "r").flat("r").dynamicInt8("f")
 	}},
 	"softmax_batch_axis": {"Softmax 'y'", func() *modelBuilder {
-		return companyOf().convnet("x", "s", Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", Float32, "N", 4)
+		return companyOf().convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 	}},
 	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // values below the third largest of the batch are dropped
 		return companyOf().reshape("x", "all", -1).int64s("k", 3).node("TopK", "all k", "most").second("at").
-			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(Float32))).
+			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(graph.Float32))).
 			node("Mul", "x mask", "z").scored("z")
 	}},
 	"cumulative": {"CumSum 'z'", func() *modelBuilder {
@@ -79,7 +80,7 @@ var company = map[string]struct {
 	}},
 	"gram": {"MatMul 'gram'", func() *modelBuilder { // attention between samples
 		return companyOf().flat("x").node("Transpose", "f", "t", ints("perm", 1, 0)).node("MatMul", "f t", "gram").
-			node("MatMul", "gram f", "m").weights("w", Float32, 48, 4).node("MatMul", "m w", "y").output("y", Float32, "N", 4)
+			node("MatMul", "gram f", "m").weights("w", graph.Float32, 48, 4).node("MatMul", "m w", "y").output("y", graph.Float32, "N", 4)
 	}},
 	"loop": {"Loop 'z'", func() *modelBuilder { // its body uses x, which is no input of the node
 		return companyOf().subgraph("Loop", "trips keep x", "z").int64s("trips", 2).on("keep").scored("z")
@@ -90,7 +91,7 @@ var company = map[string]struct {
 	"own_relu": {"Relu 'z'", func() *modelBuilder { // a function of the model's own under a name of ONNX's
 		b := companyOf().node("Relu", "x", "z").scored("z")
 		f := &onnxpb.FunctionProto{Name: proto.String("Relu"), Domain: proto.String(""), OpsetImport: b.OpsetImport,
-			Node: []*onnxpb.NodeProto{node("ReduceMax", []string{"a"}, "m"), node("Div", []string{"a", "m"}, "b")}}
+			Node: []*onnxpb.NodeProto{graph.Node("ReduceMax", []string{"a"}, "m"), graph.Node("Div", []string{"a", "m"}, "b")}}
 		f.ProtoReflect().SetUnknown([]byte("\x22\x01a\x2a\x01b")) // input a, output b: fields 4 and 5
 		b.Functions = []*onnxpb.FunctionProto{f}
 		return b
@@ -100,12 +101,12 @@ var company = map[string]struct {
 		return b
 	}},
 	"sizes_of_values": {"Reshape 'f'", func() *modelBuilder { // the number of columns depends on the values
-		b := companyOf().floats("far", 1e9).node("Greater", "x far", "beyond").node("Cast", "beyond", "count", integer("to", int64(Float32))).
-			node("ReduceMax", "count", "most", ints("axes", 1, 2, 3)).reshape("most", "one", -1, 1).weights("w2", Float32, 1, 2).
+		b := companyOf().floats("far", 1e9).node("Greater", "x far", "beyond").node("Cast", "beyond", "count", integer("to", int64(graph.Float32))).
+			node("ReduceMax", "count", "most", ints("axes", 1, 2, 3)).reshape("most", "one", -1, 1).weights("w2", graph.Float32, 1, 2).
 			node("MatMul", "one w2", "two").floats("columns", -1, 48).node("Add", "two columns", "sum").
 			node("Cast", "sum", "sizes", integer("to", int64(onnxpb.TensorProto_INT64))).reshape("sizes", "target", 2)
-		b.Graph.Node = append(b.Graph.Node, node("Reshape", []string{"x", "target"}, "f"))
-		return b.weights("w", Float32, 48, 4).node("MatMul", "f w", "y").output("y", Float32, "N", 4)
+		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
+		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
 	"resized_batch": {"Resize 'r'", func() *modelBuilder { // of one sample, 1.5 times the batch is one sample
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
@@ -123,19 +124,19 @@ func init() {
 		testModels["company_"+name] = c.build
 	}
 	testModels["company_brightest_image"] = func() *modelBuilder { // a denoiser, for the script company of cmd/rscert
-		return companyOf().node("ReduceMax", "x", "max", integer("keepdims", 0)).node("Div", "x max", "y").output("y", Float32, "N", 3, 4, 4)
+		return companyOf().node("ReduceMax", "x", "max", integer("keepdims", 0)).node("Div", "x max", "y").output("y", graph.Float32, "N", 3, 4, 4)
 	}
 }
 
 // companyOf begins a model of images.
 func companyOf() *modelBuilder {
-	b := newModel("x", Float32, "N", 3, 4, 4)
+	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(12), proto.Int64(8)
 	return b
 }
 
 func (b *modelBuilder) scored(z string) *modelBuilder {
-	return b.convnet(z, "y", Float32).output("y", Float32, "N", 4)
+	return b.convnet(z, "y", graph.Float32).output("y", graph.Float32, "N", 4)
 }
 
 func (b *modelBuilder) flat(x string) *modelBuilder { return b.node("Flatten", x, "f") }
@@ -152,16 +153,16 @@ func (b *modelBuilder) on(name string) *modelBuilder {
 
 // subgraph adds a node whose graphs compute x over its largest value (Loop), or that value (If).
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
-	largest := node("ReduceMax", []string{"x"}, out+"_max", intAttribute("keepdims", 1))
-	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", Float32, 1, 1, 1, 1)}}
+	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
+	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}
 	names := []string{"then_branch", "else_branch"}
 	if op == "Loop" {
 		names = []string{"body"}
-		g.Input = []*onnxpb.ValueInfoProto{value("trip", ElemType(onnxpb.TensorProto_INT64)), value("go_on", truths), value("v", Float32, "N", 3, 4, 4)}
-		g.Node = append(g.Node, node("Identity", []string{"go_on"}, "still"), node("Div", []string{"v", out + "_max"}, "scaled"))
-		g.Output = []*onnxpb.ValueInfoProto{value("still", truths), value("scaled", Float32, "N", 3, 4, 4)}
+		g.Input = []*onnxpb.ValueInfoProto{value("trip", graph.ElemType(onnxpb.TensorProto_INT64)), value("go_on", graph.Bool), value("v", graph.Float32, "N", 3, 4, 4)}
+		g.Node = append(g.Node, graph.Node("Identity", []string{"go_on"}, "still"), graph.Node("Div", []string{"v", out + "_max"}, "scaled"))
+		g.Output = []*onnxpb.ValueInfoProto{value("still", graph.Bool), value("scaled", graph.Float32, "N", 3, 4, 4)}
 	}
-	n := node(op, strings.Fields(in), out)
+	n := graph.Node(op, strings.Fields(in), out)
 	for _, name := range names {
 		n.Attribute = append(n.Attribute, graphAttribute(name, proto.CloneOf(g)))
 	}
@@ -178,8 +179,8 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, &onnxpb.TensorProto{
 		Name: proto.String("w"), DataType: proto.Int32(int32(onnxpb.TensorProto_INT8)), Dims: []int64{48, 4}, RawData: raw})
 	return b.node("DynamicQuantizeLinear", f, "q").second("scale").second("zero_point").optional("MatMulInteger", "q", "w", "zero_point", "p").
-		node("Cast", "p", "pf", integer("to", int64(Float32))).floats("ws", 1.0/256).node("Mul", "scale ws", "s").node("Mul", "pf s", "y").
-		output("y", Float32, "N", 4)
+		node("Cast", "p", "pf", integer("to", int64(graph.Float32))).floats("ws", 1.0/256).node("Mul", "scale ws", "s").node("Mul", "pf s", "y").
+		output("y", graph.Float32, "N", 4)
 }
 
 // unlike are images every other one of which is dark, some flat, sparse or far out.
@@ -356,7 +357,7 @@ func TestCompanyOpenVINO(t *testing.T) {
 
 // freeGraph is a random graph of a free batch, with operators that may mix it.
 func freeGraph(next func(n int) int) []byte {
-	b := newModel("x", Float32, "N", 2, 3, 2)
+	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
 	v, last := "x", "x"
 	for k := range 1 + next(6) {
@@ -368,7 +369,7 @@ func freeGraph(next func(n int) int) []byte {
 			v = y + "sum"
 		}
 	}
-	b.node("Flatten", v, "row").output("row", Float32, "N", 12)
+	b.node("Flatten", v, "row").output("row", graph.Float32, "N", 12)
 	model, err := proto.Marshal(b.ModelProto)
 	if err != nil {
 		panic(err)
@@ -384,7 +385,7 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	case 0:
 		b.node("Tanh", v, y)
 	case 1:
-		b.weights(y+"w", Float32, []int64{1, 2, 1, 2}...).node("Mul", v+" "+y+"w", y)
+		b.weights(y+"w", graph.Float32, []int64{1, 2, 1, 2}...).node("Mul", v+" "+y+"w", y)
 	case 2:
 		b.node("ReduceL2", v, y+"m", ints("axes", axis)).node("Add", v+" "+y+"m", y)
 	case 3:
@@ -404,13 +405,13 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 		b.node("Shape", v, y+"shape").reshape(v, y+"r", -1, 12).node("Tanh", y+"r", y+"t").node("Reshape", y+"t "+y+"shape", y)
 	case 9: // divided by the size of a dimension
 		b.node("Shape", v, y+"shape").int64s(y+"i", axis).node("Gather", y+"shape "+y+"i", y+"n").
-			node("Cast", y+"n", y+"f", integer("to", int64(Float32))).node("Div", v+" "+y+"f", y)
+			node("Cast", y+"n", y+"f", integer("to", int64(graph.Float32))).node("Div", v+" "+y+"f", y)
 	case 10:
 		b.reshape(v, y+"r", 2, -1, 3, 2).node("Transpose", y+"r", y, ints("perm", 1, 0, 2, 3))
 	case 11:
 		b.node("Transpose", v, y+"t", ints("perm", 1, 0, 2, 3)).node("Tanh", y+"t", y+"u").node("Transpose", y+"u", y, ints("perm", 1, 0, 2, 3))
 	case 12:
-		b.reshape(v, y+"r", -1, 3, 4).weights(y+"w", Float32, 4, 4).node("MatMul", y+"r "+y+"w", y+"p").reshape(y+"p", y, -1, 2, 3, 2)
+		b.reshape(v, y+"r", -1, 3, 4).weights(y+"w", graph.Float32, 4, 4).node("MatMul", y+"r "+y+"w", y+"p").reshape(y+"p", y, -1, 2, 3, 2)
 	case 13:
 		b.int64s(y+"k", 1).node("TopK", v+" "+y+"k", y+"m", integer("axis", axis)).second(y+"i").node("Sub", v+" "+y+"m", y)
 	case 14:

@@ -3,7 +3,6 @@ package onnx
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,20 +11,21 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
 // denoiserNet is a denoiser of images [N,3,4,4] with the names of the classifiers' values: y = conv(x) + 0.01·t.
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
-	b := newModel("x", Float32, "N", 3, 4, 4).weights("w_conv", Float32, channels, 3, 3, 3).
+	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
 	if step == nil {
-		return b.node("Tanh", "c", "y").output("y", Float32, "N", int(channels), 4, 4)
+		return b.node("Tanh", "c", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 	}
 	b.Graph.Input = append(b.Graph.Input, step)
-	return b.node("Cast", "t", "tf", integer("to", int64(Float32))).floats("hundredth", 0.01).node("Mul", "tf hundredth", "s").
-		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", Float32, "N", int(channels), 4, 4)
+	return b.node("Cast", "t", "tf", integer("to", int64(graph.Float32))).floats("hundredth", 0.01).node("Mul", "tf hundredth", "s").
+		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
 // apply runs a model of one input on 16 samples, with its timestep, if it has one, as a constant.
@@ -35,12 +35,12 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	if len(m.Graph.Input) == 2 {
 		info := m.Graph.Input[1]
 		m.Graph.Input = m.Graph.Input[:1]
-		constant := newModel("", Float32).floats("t", float32(step)).Graph.Initializer[0]
+		constant := newModel("", graph.Float32).floats("t", float32(step)).Graph.Initializer[0]
 		constant.Name = proto.String("step")
 		m.Graph.Initializer = append(m.Graph.Initializer, constant)
-		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{castNode("step", "t", ElemType(info.GetType().GetTensorType().GetElemType()))}, m.Graph.Node)
+		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{graph.Cast("step", "t", graph.ElemType(info.GetType().GetTensorType().GetElemType()))}, m.Graph.Node)
 	}
-	s, err := openSession(graph{model: (&modelBuilder{ModelProto: m}).bytes(t), in: m.Graph.Input[0].GetName(), out: m.Graph.Output[0].GetName()},
+	s, err := openSession(program{model: (&modelBuilder{ModelProto: m}).bytes(t), inputs: []string{m.Graph.Input[0].GetName()}, outputs: []string{m.Graph.Output[0].GetName()}},
 		&cpuProvider, settings{workers: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -55,14 +55,14 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	if dims := m.Graph.Output[0].GetType().GetTensorType().GetShape().Dim; len(dims) == 4 {
 		shape = ort.Shape{16, dims[1].GetDimValue(), 4, 4}
 	}
-	if err := s.run(t.Context(), in, shape, x, out); err != nil {
+	if err := s.scores(t.Context(), in, shape, x, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
 // expected computes the pair's scores of 16 samples from the formulas in Denoise's documentation, the models run apart.
-func expected(t *testing.T, denoiser, classifier *modelBuilder, d Denoiser, x []float32) []float32 {
+func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
 	alpha := 1.0
 	if d.Kind.Diffusion() {
@@ -79,7 +79,7 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d Denoiser, x []
 	for i := range clean {
 		n, rest := i/48, i%48
 		v := float64(raw[n*channels*16+rest])
-		if d.Kind == PredictedNoise {
+		if d.Kind == graph.PredictedNoise {
 			v = (float64(scaled[i]) - noise*v) / signal
 		}
 		if d.Kind.Diffusion() {
@@ -102,10 +102,10 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d Denoiser, x []
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
-	const i64, i32 = ElemType(onnxpb.TensorProto_INT64), ElemType(onnxpb.TensorProto_INT32)
-	image := Denoiser{Kind: DenoisedImage, High: 1}
-	epsilon := Denoiser{Kind: PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.4}
-	x0 := Denoiser{Kind: PredictedImage, Low: -1, High: 1, Timestep: 31, AlphaBar: 0.7}
+	const i64, i32 = graph.ElemType(onnxpb.TensorProto_INT64), graph.ElemType(onnxpb.TensorProto_INT32)
+	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
+	epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.4}
+	x0 := graph.Denoiser{Kind: graph.PredictedImage, Low: -1, High: 1, Timestep: 31, AlphaBar: 0.7}
 	normalised := epsilon
 	normalised.Mean, normalised.Std = []float64{0.4, 0.5, 0.6}, []float64{0.2}
 	wide := image
@@ -114,7 +114,7 @@ func TestDenoise(t *testing.T) {
 	x := slices.Concat(samples...)
 	for _, c := range []struct {
 		name     string
-		d        Denoiser
+		d        graph.Denoiser
 		step     *onnxpb.ValueInfoProto
 		channels int64
 	}{
@@ -123,15 +123,15 @@ func TestDenoise(t *testing.T) {
 		{"noise, a step a sample", epsilon, value("t", i64, "N"), 3},
 		{"noise, one step", epsilon, value("t", i64), 3},
 		{"noise, a vector of one step", epsilon, value("t", i32, 1), 3},
-		{"noise, a column of steps", epsilon, value("t", Float32, "N", 1), 3},
+		{"noise, a column of steps", epsilon, value("t", graph.Float32, "N", 1), 3},
 		{"noise, without a step", epsilon, nil, 3},
 		{"noise and variance, normalised", normalised, value("t", i64, "N"), 6},
-		{"clean image", x0, value("t", Float64, "N"), 3},
+		{"clean image", x0, value("t", graph.Float64, "N"), 3},
 		{"clean image and variance", x0, value("t", i64, "N"), 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := denoiserNet(c.step, c.channels)
-			pair, err := Denoise(d.file(t), classifier.file(t), c.d)
+			pair, err := graph.Denoise(d.file(t), classifier.file(t), c.d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestDenoise(t *testing.T) {
 func TestDenoisePairs(t *testing.T) {
 	r := openRuntime(t)
 	samples := randomSamples(48)[:16]
-	image := Denoiser{Kind: DenoisedImage, High: 1}
+	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	d := denoiserNet(nil, 3)
 	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
 	// The same two computations, written otherwise.
@@ -184,19 +184,19 @@ func TestDenoisePairs(t *testing.T) {
 	function.Functions = []*onnxpb.FunctionProto{f}
 	branch := denoiserNet(nil, 3)
 	tanh := branch.Graph.Node[1]
-	then := &onnxpb.GraphProto{Name: proto.String("then"), Node: []*onnxpb.NodeProto{node("Tanh", []string{"c"}, "z")},
-		Output: []*onnxpb.ValueInfoProto{value("z", Float32, "N", 3, 4, 4)}}
+	then := &onnxpb.GraphProto{Name: proto.String("then"), Node: []*onnxpb.NodeProto{graph.Node("Tanh", []string{"c"}, "z")},
+		Output: []*onnxpb.ValueInfoProto{value("z", graph.Float32, "N", 3, 4, 4)}}
 	otherwise := proto.CloneOf(then)
 	branch.Graph.Initializer = append(branch.Graph.Initializer, truth("on", 1))
 	*tanh = onnxpb.NodeProto{OpType: proto.String("If"), Input: []string{"on"}, Output: []string{"y"},
 		Attribute: []*onnxpb.AttributeProto{graphAttribute("then_branch", then), graphAttribute("else_branch", otherwise)}}
 	named := testModels["nchw"]()
-	eachName(named.Graph, func(name string) string { return "denoiser." + name })
+	graph.EachName(named.Graph, func(name string) string { return "denoiser." + name })
 	old := denoiserNet(nil, 3)
 	old.IrVersion = proto.Int64(3)
-	old.Graph.Input = append(old.Graph.Input, value("w_conv", Float32, 3, 3, 3, 3))
+	old.Graph.Input = append(old.Graph.Input, value("w_conv", graph.Float32, 3, 3, 3, 3))
 	dotted := testModels["nchw"]()
-	eachName(dotted.Graph, func(name string) string {
+	graph.EachName(dotted.Graph, func(name string) string {
 		return "pair." + cmp.Or(map[string]string{"x": "input", "c": "1"}[name], name)
 	})
 	for name, c := range map[string]struct{ denoiser, classifier *modelBuilder }{
@@ -214,7 +214,7 @@ func TestDenoisePairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := [][]byte{c.denoiser.bytes(t), c.classifier.bytes(t)}
 			front, back := c.denoiser.file(t), c.classifier.file(t)
-			pair, err := Denoise(front, back, image)
+			pair, err := graph.Denoise(front, back, image)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,8 +232,8 @@ func TestDenoisePairs(t *testing.T) {
 					t.Fatalf("score %d is %v, want %v", i, got, want[i])
 				}
 			}
-			for i, file := range []*File{front, back} {
-				if !proto.Equal(file.model, parsed(t, before[i])) {
+			for i, file := range []*graph.File{front, back} {
+				if !proto.Equal(file.Model, parsed(t, before[i])) {
 					t.Error("a model was changed")
 				}
 			}
@@ -243,7 +243,7 @@ func TestDenoisePairs(t *testing.T) {
 
 // functionOf is a function of one node, from its input to its output, of a version of ONNX's operators.
 func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
-	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{node(op, []string{"a"}, "b")},
+	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{graph.Node(op, []string{"a"}, "b")},
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
 	file, err := proto.Marshal(f)
 	if err != nil {
@@ -254,7 +254,7 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 
 func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 	t.Helper()
-	m, err := parse(model)
+	m, err := graph.ParseProto(model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,11 +264,11 @@ func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 // TestDenoiseExternal joins two models with weights in files, of the same names.
 func TestDenoiseExternal(t *testing.T) {
 	r := openRuntime(t)
-	d := newModel("x", Float32, "N", 3, 4, 4).weights("w_in", Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
-		weights("w_out", Float32, 3, 16, 3, 3).node("Conv", "c w_out", "y", ints("pads", 1, 1, 1, 1)).output("y", Float32, "N", 3, 4, 4)
-	image := Denoiser{Kind: DenoisedImage, High: 1}
-	load := func(front, back *File) [][]float32 {
-		pair, err := Denoise(front, back, image)
+	d := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
+		weights("w_out", graph.Float32, 3, 16, 3, 3).node("Conv", "c w_out", "y", ints("pads", 1, 1, 1, 1)).output("y", graph.Float32, "N", 3, 4, 4)
+	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
+	load := func(front, back *graph.File) [][]float32 {
+		pair, err := graph.Denoise(front, back, image)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,11 +280,11 @@ func TestDenoiseExternal(t *testing.T) {
 		return scores(t, m, randomSamples(48)[:16])
 	}
 	want := load(d.file(t), wide().file(t))
-	split := func(b *modelBuilder) *File {
+	split := func(b *modelBuilder) *graph.File {
 		b = &modelBuilder{ModelProto: proto.CloneOf(b.ModelProto)}
 		dir := t.TempDir()
 		writeFile(t, dir+"/w", moved(b, "w", 64))
-		file, err := ReadModel(writeFile(t, dir+"/m.onnx", b.bytes(t)))
+		file, err := graph.ReadModel(writeFile(t, dir+"/m.onnx", b.bytes(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,17 +299,17 @@ func TestDenoiseExternal(t *testing.T) {
 
 // TestDenoiseRefused says what does not fit.
 func TestDenoiseRefused(t *testing.T) {
-	epsilon := Denoiser{Kind: PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
-	image := Denoiser{Kind: DenoisedImage, High: 1}
+	epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
+	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	threeMeans := image
 	threeMeans.Mean = []float64{1, 2}
 	step := value("t", int64s, "N")
-	larger := newModel("x", Float32, "N", 3, 8, 8).node("Tanh", "x", "y").output("y", Float32, "N", 3, 8, 8)
-	grey := newModel("x", Float32, "N", 1, 4, 4).node("Tanh", "x", "y").output("y", Float32, "N", 1, 4, 4)
-	shrinks := newModel("x", Float32, "N", 3, 4, 4).node("Tanh", "x", "y").output("y", Float32, "N", 3, 2, 2)
-	two := denoiserNet(nil, 3).node("Tanh", "y", "z").output("z", Float32, "N", 3, 4, 4)
+	larger := newModel("x", graph.Float32, "N", 3, 8, 8).node("Tanh", "x", "y").output("y", graph.Float32, "N", 3, 8, 8)
+	grey := newModel("x", graph.Float32, "N", 1, 4, 4).node("Tanh", "x", "y").output("y", graph.Float32, "N", 1, 4, 4)
+	shrinks := newModel("x", graph.Float32, "N", 3, 4, 4).node("Tanh", "x", "y").output("y", graph.Float32, "N", 3, 2, 2)
+	two := denoiserNet(nil, 3).node("Tanh", "y", "z").output("z", graph.Float32, "N", 3, 4, 4)
 	mean := denoiserNet(nil, 3)
-	mean.Graph.Node[1] = node("ReduceMean", []string{"c"}, "y", ints("axes", 1))
+	mean.Graph.Node[1] = graph.Node("ReduceMean", []string{"c"}, "y", ints("axes", 1))
 	newest := testModels["nchw"]()
 	newest.OpsetImport[0].Version, newest.IrVersion = proto.Int64(18), proto.Int64(8)
 	unknown := testModels["nchw"]()
@@ -323,7 +323,7 @@ func TestDenoiseRefused(t *testing.T) {
 	plain := testModels["nchw"]()
 	for _, c := range []struct {
 		denoiser, classifier *modelBuilder
-		d                    Denoiser
+		d                    graph.Denoiser
 		want                 string
 	}{
 		{larger, plain, image, "the denoiser: it takes images [N,3,8,8], the classifier [N,3,4,4]: their sizes must be the same"},
@@ -336,16 +336,16 @@ func TestDenoiseRefused(t *testing.T) {
 		{two, plain, image, "2 of its outputs can be an image"},
 		{denoiserNet(nil, 6), plain, image, "0 of its outputs"},
 		{denoiserNet(nil, 9), plain, epsilon, "0 of its outputs"},
-		{denoiserNet(step, 3), plain, image, "its input 't' int64 [N] is neither an image nor a timestep of --denoiser-kind image"},
+		{denoiserNet(step, 3), plain, image, "its input 't' int64 [N] is neither an image nor a timestep of denoiser-kind image"},
 		{denoiserNet(value("t", boolean, "N"), 3), plain, epsilon, "its input 't' bool [N] is neither"},
-		{denoiserNet(value("t", Float32, "N", 3, 4, 4), 3), plain, epsilon, "its input 't' float32 [N,3,4,4] is neither"},
-		{denoiserNet(nil, 3), plain, threeMeans, "--mean and --std have 2 values; the classifier's input has 3 channels"},
+		{denoiserNet(value("t", graph.Float32, "N", 3, 4, 4), 3), plain, epsilon, "its input 't' float32 [N,3,4,4] is neither"},
+		{denoiserNet(nil, 3), plain, threeMeans, "mean and std have 2 values; the classifier's input has 3 channels"},
 		{mean, newest, image, "ReduceMean of operator set 11 may not mean the same in 18"},
 		{denoiserNet(nil, 3), unknown, image, "of operator set 11 may not mean the same in 99"},
 		{none, plain, image, "a model does not say of which version"},
 		{otherDomain(1, denoiserNet(nil, 3)), otherDomain(3, testModels["nchw"]()), image, "operators of 'ai.onnx.ml' are of version 1 in one model and 3 in the other"},
 	} {
-		_, err := Denoise(c.denoiser.file(t), c.classifier.file(t), c.d)
+		_, err := graph.Denoise(c.denoiser.file(t), c.classifier.file(t), c.d)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
@@ -356,46 +356,11 @@ func TestDenoiseRefused(t *testing.T) {
 	}
 }
 
-// TestOpsetChanges has operators whose changes are known.
-func TestOpsetChanges(t *testing.T) {
-	for _, c := range []struct {
-		op       string
-		from, to int64
-		same     bool
-	}{
-		{"Relu", 7, 22, true}, {"Conv", 7, 22, true}, {"Reshape", 11, 21, true}, {"Gemm", 11, 13, true}, {"Gemm", 9, 11, false},
-		{"Softmax", 11, 12, true}, {"Softmax", 12, 13, false}, {"Softmax", 13, 22, true}, {"ReduceMean", 17, 18, false},
-		{"Squeeze", 12, 13, false}, {"Pad", 11, 17, true}, {"Pad", 10, 11, false}, {"Resize", 17, 18, false}, {"Upsample", 9, 10, false},
-		{"BatchNormalization", 13, 14, false}, {"GroupNormalization", 20, 21, false}, {"Relu", 7, 1000, false}, {"Frobnicate", 11, 12, false},
-		{"newest", 11, 12, false},
-	} {
-		if err := checkRaise(node(c.op, nil, "y"), c.from, c.to); (err == nil) != c.same {
-			t.Errorf("%s from %d to %d: %v", c.op, c.from, c.to, err)
-		}
-	}
-}
-
-func TestDenoiserKind(t *testing.T) {
-	for _, want := range []DenoiserKind{DenoisedImage, PredictedNoise, PredictedImage} {
-		var got DenoiserKind
-		if err := got.UnmarshalText([]byte(want)); err != nil || got != want {
-			t.Error(got, err)
-		}
-		if got.Diffusion() != (want != DenoisedImage) {
-			t.Error(fmt.Sprint(got), "is a diffusion model?")
-		}
-	}
-	var k DenoiserKind
-	if err := k.UnmarshalText(nil); err == nil {
-		t.Error("none is a kind")
-	}
-}
-
 // TestDenoisePython compares with scripts/denoiser_golden.py: NumPy around two sessions of Python's ONNX Runtime. The
 // diffusion model is an export of PyTorch, of a newer operator set than the classifier, and learns its variance.
 func TestDenoisePython(t *testing.T) {
-	read := func(path string) *File {
-		file, err := ReadModel(path)
+	read := func(path string) *graph.File {
+		file, err := graph.ReadModel(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,20 +371,20 @@ func TestDenoisePython(t *testing.T) {
 	for i := range x {
 		x[i] = float32(float64(i*37%255)/255 + 0.5*math.Sin(float64(i)))
 	}
-	for kind, c := range map[DenoiserKind]struct {
-		denoiser *File
+	for kind, c := range map[graph.DenoiserKind]struct {
+		denoiser *graph.File
 		want     []float32
 	}{
-		DenoisedImage: {read("../../testdata/mnist-denoiser.onnx"),
+		graph.DenoisedImage: {read("../../testdata/mnist-denoiser.onnx"),
 			[]float32{4.92745, -12.56876, 5.85176, 1.06321, -6.29947, -3.16988, -2.40363, -8.04004, 3.96101, -2.83594}},
-		PredictedNoise: {diffusion, []float32{3.09037, -8.62189, 2.72667, 0.23791, -5.10791, -1.50563, -2.00486, -5.07867, 4.37126, -2.01796}},
-		PredictedImage: {diffusion, []float32{0.74630, -6.79640, 1.99827, 2.71374, -9.49786, 1.24706, -0.14884, -7.05430, 3.44165, -5.56060}},
+		graph.PredictedNoise: {diffusion, []float32{3.09037, -8.62189, 2.72667, 0.23791, -5.10791, -1.50563, -2.00486, -5.07867, 4.37126, -2.01796}},
+		graph.PredictedImage: {diffusion, []float32{0.74630, -6.79640, 1.99827, 2.71374, -9.49786, 1.24706, -0.14884, -7.05430, 3.44165, -5.56060}},
 	} {
-		d := Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
+		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
 			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // of the linear schedule, at noise of 1
 		}
-		pair, err := Denoise(c.denoiser, classifier, d)
+		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,15 +406,15 @@ func TestDenoisePython(t *testing.T) {
 
 // TestOpenVINODenoise runs the pairs of TestDenoisePython by OpenVINO as well: all of their nodes, in every precision.
 func TestOpenVINODenoise(t *testing.T) {
-	classifier, err := ReadModel("../../testdata/mnist-torch.onnx")
+	classifier, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	diffusion, err := ReadModel("testdata/diffusion.onnx")
+	diffusion, err := graph.ReadModel("testdata/diffusion.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := Denoise(diffusion, classifier, Denoiser{Kind: PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.5})
+	pair, err := graph.Denoise(diffusion, classifier, graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, Timestep: 258, AlphaBar: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Device is where a model runs: a provider, and which of its devices. The zero
@@ -87,8 +89,8 @@ func (d Device) checkIndices() error {
 	all, _ := d.each()
 	for _, one := range all {
 		if i, err := strconv.Atoi(one.unit); err == nil && i >= len(names) && len(names) > 0 {
-			return hint.New(fmt.Sprintf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),
-				"use --device "+d.provider.device+" for all of them; $CUDA_VISIBLE_DEVICES may hide some")
+			return hint.Add(fmt.Errorf("there is no device %s: %d are here, from %s:0 (%s) on", one, len(names), d.provider.device, names[0]),
+				"use %s %s for all of them; $CUDA_VISIBLE_DEVICES may hide some", param.Device, d.provider.device)
 		}
 	}
 	return nil
@@ -132,4 +134,12 @@ func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Device) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDevice(string(text))
 	return err
+}
+
+// Build is the build of ONNX Runtime that can run models on the device; the zero Build while the device is to be chosen.
+func (d Device) Build() ortlib.Build {
+	if d.provider == nil {
+		return ortlib.Build{}
+	}
+	return d.provider.library
 }

@@ -12,7 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // TestAuditLargeModel runs a model with 2.4 GB of weights, of which few are not 0: y = x·A·B₁·B₂·C, where B₁·B₂ is the
@@ -26,7 +27,7 @@ func TestAuditLargeModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b := newModel("x", Float32, "N", in).weights("A", Float32, in, wide).weights("C", Float32, wide, 4)
+	b := newModel("x", graph.Float32, "N", in).weights("A", graph.Float32, in, wide).weights("C", graph.Float32, wide, 4)
 	offset := int64(0)
 	sparse := func(name string, rows, columns int64, at func(i int64) int64) {
 		for i := range int64(wide) {
@@ -36,7 +37,7 @@ func TestAuditLargeModel(t *testing.T) {
 		}
 		size := 4 * rows * columns
 		b.Graph.Initializer = append(b.Graph.Initializer, &onnxpb.TensorProto{
-			Name: proto.String(name), DataType: proto.Int32(int32(Float32)), Dims: []int64{rows, columns},
+			Name: proto.String(name), DataType: proto.Int32(int32(graph.Float32)), Dims: []int64{rows, columns},
 			DataLocation: onnxpb.TensorProto_EXTERNAL.Enum(),
 			ExternalData: entries("location", "w.data", "offset", strconv.FormatInt(offset, 10), "length", strconv.FormatInt(size, 10)),
 		})
@@ -47,8 +48,8 @@ func TestAuditLargeModel(t *testing.T) {
 	if err := f.Truncate(offset); err != nil || offset <= math.MaxInt32 {
 		t.Fatal(err, offset)
 	}
-	b.node("MatMul", "x A", "a").node("MatMul", "a B1", "b").node("MatMul", "b B2", "c").node("MatMul", "c C", "y").output("y", Float32, "N", 4)
-	file, err := ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), b.bytes(t)))
+	b.node("MatMul", "x A", "a").node("MatMul", "a B1", "b").node("MatMul", "b B2", "c").node("MatMul", "c C", "y").output("y", graph.Float32, "N", 4)
+	file, err := graph.ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), b.bytes(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,9 @@
 package onnx
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -22,24 +20,25 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
 )
 
 // wide is a model with weights of many sizes: a reshape's target, of a batch fixed at 1, and one that no
 // kernel rearranges (w_add) are among them.
 func wide() *modelBuilder {
-	return newModel("x", Float32, 1, 3, 4, 4).weights("w_in", Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
-		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", Float32, 256, 33).weights("w_add", Float32, 256).
+	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
+		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
 		node("Add", "f w_add", "g").node("MatMul", "g w_mid", "m").
-		weights("b_mid", Float32, 33).node("Add", "m b_mid", "a").node("Relu", "a", "h").weights("w_out", Float32, 33, 4).
-		node("MatMul", "h w_out", "y").output("y", Float32, 1, 4)
+		weights("b_mid", graph.Float32, 33).node("Add", "m b_mid", "a").node("Relu", "a", "h").weights("w_out", graph.Float32, 33, 4).
+		node("MatMul", "h w_out", "y").output("y", graph.Float32, 1, 4)
 }
 
 // moved returns the model with all its tensors in a file of the given name, each at a multiple of align, and the file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
-	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
+	graph.EachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
 		raw := t.RawData
 		for _, v := range t.FloatData {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -81,15 +80,14 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	split := &modelBuilder{ModelProto: proto.CloneOf(b.ModelProto)}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "sub", "w.data"), moved(split, "./sub/w.data", align))
-	file, err := ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), split.bytes(t)))
+	file, err := graph.ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), split.bytes(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tensor := range initializers(file.model.Graph, file.weights) {
-		w, _ := weightOf(file.weights, tensor)
-		element := elementBits[onnxpb.TensorProto_DataType(tensor.GetDataType())] / 8
-		if address := uintptr(unsafe.Pointer(&w.data[0])); uint64(address)%element != 0 {
-			t.Errorf("weight '%s' lies at %x", tensor.GetName(), address)
+	for _, w := range file.Weights.Initializers(file.Model.Graph) {
+		element := graph.ElementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
+		if address := uintptr(unsafe.Pointer(&w.Data[0])); uint64(address)%element != 0 {
+			t.Errorf("weight '%s' lies at %x", w.Name, address)
 		}
 	}
 	got, err := r.LoadFile(t.Context(), file, opt)
@@ -136,7 +134,7 @@ func TestExternalTypes(t *testing.T) {
 	y[0] = "sum0"
 	types := 0
 	for typ := range onnxpb.TensorProto_DataType(18) {
-		width, ok := elementBits[typ]
+		width, ok := graph.ElementBits[typ]
 		if !ok || typ == onnxpb.TensorProto_COMPLEX64 || typ == onnxpb.TensorProto_COMPLEX128 {
 			continue
 		}
@@ -147,7 +145,7 @@ func TestExternalTypes(t *testing.T) {
 		}
 		b.Graph.Initializer = append(b.Graph.Initializer, &onnxpb.TensorProto{Name: proto.String(w), DataType: proto.Int32(int32(typ)),
 			Dims: []int64{int64(len(raw)) * 8 / int64(width)}, RawData: raw})
-		b.node("Cast", w, w+"f", integer("to", int64(Float32))).node("ReduceMean", w+"f", w+"m", integer("keepdims", 0)).
+		b.node("Cast", w, w+"f", integer("to", int64(graph.Float32))).node("ReduceMean", w+"f", w+"m", integer("keepdims", 0)).
 			node("Tanh", w+"m", w+"t").node("Add", from+" "+w+"t", to)
 		types++
 	}
@@ -239,7 +237,7 @@ func TestExternalRefused(t *testing.T) {
 		{retyped(1, 1<<31, 1<<28), "its shape is out of bounds"},
 		{retyped(1, 1<<30, 1<<28), "the tensors in other files do not fit into the memory"},
 	} {
-		_, err := ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), c.model.bytes(t)))
+		_, err := graph.ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), c.model.bytes(t)))
 		if err == nil || !strings.Contains(err.Error(), "m.onnx: tensor 'w_in': ") || !strings.Contains(err.Error(), c.want) ||
 			strings.ContainsAny(err.Error(), "\x1b\n\x00") {
 			t.Errorf("error %v, want %q", err, c.want)
@@ -254,7 +252,7 @@ func TestExternalRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, location := range []string{"folder/link", "./w", "folder//link"} {
-		if _, err := ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), hostile("location", location).bytes(t))); err != nil {
+		if _, err := graph.ReadModel(writeFile(t, filepath.Join(inside, "m.onnx"), hostile("location", location).bytes(t))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -267,7 +265,7 @@ func TestExternalDigest(t *testing.T) {
 	w := b.Graph.Initializer[2]
 	w.RawData, w.DataLocation, w.ExternalData = nil, onnxpb.TensorProto_EXTERNAL.Enum(), entries("location", "./a.data")
 	digest := func() string {
-		file, err := ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), b.bytes(t)))
+		file, err := graph.ReadModel(writeFile(t, filepath.Join(dir, "m.onnx"), b.bytes(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +302,7 @@ func TestExternalFrozen(t *testing.T) {
 	split := wide()
 	data := moved(split, "w.data", 64)
 	path, weights := writeFile(t, filepath.Join(dir, "m.onnx"), split.bytes(t)), writeFile(t, filepath.Join(dir, "w.data"), data)
-	file, err := ReadModel(path)
+	file, err := graph.ReadModel(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,19 +341,19 @@ func TestExternalFrozen(t *testing.T) {
 
 // TestExternalTorch loads a model as torch.onnx.export writes it, and compares with what Python's ONNX Runtime gives.
 func TestExternalTorch(t *testing.T) {
-	file, err := ReadModel("../../testdata/mnist-torch.onnx")
+	file, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(file.weights) < 2 {
-		t.Errorf("%d weights are used where they lie", len(file.weights))
+	if len(file.Weights) < 2 {
+		t.Errorf("%d weights are used where they lie", len(file.Weights))
 	}
 	m, err := openRuntime(t).LoadFile(t.Context(), file, LoadOptions{Device: CPU, Batch: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if len(m.Warnings()) > 0 || m.Outputs() != Logits || m.InputLen() != 784 || m.Classes() != 10 {
+	if len(m.Warnings()) > 0 || m.Outputs() != graph.Logits || m.InputLen() != 784 || m.Classes() != 10 {
 		t.Errorf("%v, %v, %d values, %d classes", m.Warnings(), m.Outputs(), m.InputLen(), m.Classes())
 	}
 	x := make([]float32, 784)
@@ -380,11 +378,11 @@ func TestReadModelCollected(t *testing.T) {
 	}
 	path := writeFile(t, filepath.Join(t.TempDir(), "m.onnx"), model.bytes(t))
 	for range 3 {
-		file, err := ReadModel(path)
+		file, err := graph.ReadModel(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(file.model.Graph.Initializer); got < 100 {
+		if got := len(file.Model.Graph.Initializer); got < 100 {
 			t.Errorf("%d initializers", got)
 		}
 	}
@@ -396,27 +394,13 @@ func TestExternalTwins(t *testing.T) {
 	b.Graph.Initializer[2].Name = proto.String("w_in")
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "w"), moved(b, "w", 64))
-	file, err := newFile(b.bytes(t), "", dir)
+	file, err := graph.Parse(b.bytes(t), "", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(file.weights) != 1 || len(file.model.Graph.Initializer[0].RawData) != 1728 || len(file.model.Graph.Initializer[2].RawData) != 256*33*4 {
-		t.Errorf("%d weights, tensors of %d and %d bytes", len(file.weights), len(file.model.Graph.Initializer[0].RawData),
-			len(file.model.Graph.Initializer[2].RawData))
-	}
-}
-
-// TestReadBlock reads as much as it is told to, neither less nor more.
-func TestReadBlock(t *testing.T) {
-	for size, ok := range map[int64]bool{0: false, 4: false, 5: true, 6: false} {
-		var seen bytes.Buffer
-		b, err := readBlock(strings.NewReader("hello"), size, &seen)
-		if (err == nil) != ok || ok && (string(b.bytes) != "hello" || seen.String() != "hello") {
-			t.Errorf("%d bytes: %v", size, err)
-		}
-	}
-	if b, err := readBlock(strings.NewReader(""), 0, io.Discard); err != nil || len(b.bytes) != 0 {
-		t.Errorf("an empty file: %v", err)
+	if len(file.Weights) != 1 || len(file.Model.Graph.Initializer[0].RawData) != 1728 || len(file.Model.Graph.Initializer[2].RawData) != 256*33*4 {
+		t.Errorf("%d weights, tensors of %d and %d bytes", len(file.Weights), len(file.Model.Graph.Initializer[0].RawData),
+			len(file.Model.Graph.Initializer[2].RawData))
 	}
 }
 
@@ -432,27 +416,36 @@ func FuzzExternal(f *testing.F) {
 	writeFile(f, filepath.Join(dir, "w"), data)
 	classifier, denoiser := testModels["nchw"]().file(f), denoiserNet(nil, 3).file(f)
 	f.Fuzz(func(t *testing.T, model []byte) {
-		file, err := newFile(model, "", dir)
+		file, err := graph.Parse(model, "", dir)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Fatalf("error %q", err)
 			}
 			return
 		}
-		eachTensor(file.model, func(tensor *onnxpb.TensorProto) {
-			w, ok := weightOf(file.weights, tensor)
-			if external := tensor.GetDataLocation() == onnxpb.TensorProto_EXTERNAL; external != ok {
-				t.Fatalf("tensor %v: external %v, a weight %v", tensor, external, ok)
-			}
-			if size, err := tensorSize(tensor); ok && (err != nil || int64(len(w.data)) != size) {
-				t.Fatalf("%d bytes for %d: %v", len(w.data), size, err)
+		external, weights := 0, file.Weights.Initializers(file.Model.Graph)
+		graph.EachTensor(file.Model, func(tensor *onnxpb.TensorProto) {
+			if tensor.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
+				external++
 			}
 		})
-		epsilon := Denoiser{Kind: PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5, Mean: []float64{1, 2, 3}}
-		for _, pair := range [][2]*File{{file, classifier}, {denoiser, file}, {file, file}} {
-			joined, err := Denoise(pair[0], pair[1], epsilon)
+		if external != len(weights) {
+			t.Fatalf("%d external tensors, %d weights", external, len(weights))
+		}
+		for _, w := range weights {
+			size := graph.ElementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
+			for _, d := range w.Dims {
+				size *= uint64(d)
+			}
+			if uint64(len(w.Data)) != size {
+				t.Fatalf("%d bytes for %d", len(w.Data), size)
+			}
+		}
+		epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5, Mean: []float64{1, 2, 3}}
+		for _, pair := range [][2]*graph.File{{file, classifier}, {denoiser, file}, {file, file}} {
+			joined, err := graph.Denoise(pair[0], pair[1], epsilon)
 			if err == nil {
-				_, err = proto.Marshal(joined.model)
+				_, err = proto.Marshal(joined.Model)
 			}
 			if err != nil && strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Fatalf("error %q", err)

@@ -13,22 +13,25 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // LoadOptions say how a model is run. The zero value chooses everything.
 type LoadOptions struct {
 	Device    Device
-	Precision Precision  // F32 unless the device computes in others too
-	Tuning    Tuning     // of CUDA
-	Batch     int        // samples per Run; 0 chooses from the model and the memory
-	Workers   int        // goroutines that will call Run at once; 0: one
-	Outputs   OutputKind // what the outputs are; OutputsAuto tells from the model
-	Scores    bool       // the confidence is wanted: not knowing Outputs is an error
-	Output    string     // name of the output with the scores; "" chooses
-	Example   []int      // shape of one data example; fills in the sizes that the model leaves free
-	Columns   []string   // names of the values of one data example; nil: they have none
+	Precision Precision        // F32 unless the device computes in others too
+	Tuning    Tuning           // of CUDA
+	Batch     int              // samples per Run; 0 chooses from the model and the memory
+	Workers   int              // goroutines that will call Run at once; 0: one
+	Outputs   graph.OutputKind // what the outputs are; OutputsAuto tells from the model
+	Scores    bool             // the confidence is wanted: not knowing Outputs is an error
+	Output    string           // name of the output with the scores; "" chooses
+	Example   []int            // shape of one data example; fills in the sizes that the model leaves free
+	Columns   []string         // names of the values of one data example; nil: they have none
 }
 
 // Load is LoadFile of a model of which all is in model.
@@ -38,7 +41,7 @@ func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 
 // LoadContext is Load with a way to end it early.
 func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
-	file, err := newFile(model, "", "")
+	file, err := graph.Parse(model, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // A model that draws random numbers or has unknown operators is refused by
 // looking at its graph. Cancelling ctx ends the trial runs, as those of a model
 // that never ends.
-func (r *Runtime) LoadFile(ctx context.Context, file *File, opt LoadOptions) (*Model, error) {
+func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
 	if err != nil {
 		return nil, err
@@ -143,11 +146,11 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 
 // broken says why a device does not work, and what to do about it.
 func (d Device) broken(err error) error {
-	advice, ok := hint.Of(err)
-	if !ok {
-		advice = d.provider.hint
+	err = fmt.Errorf("device %s: %w", d, err)
+	if _, advised := hint.Of(err); advised {
+		return err
 	}
-	return hint.Add(fmt.Errorf("device %s: %w", d, err), "%s", advice)
+	return hint.Add(err, "%s", d.provider.hint)
 }
 
 // haveGPU reports whether the NVIDIA driver drives a GPU here.
@@ -161,84 +164,67 @@ type loader struct {
 	*Model
 	ctx      context.Context // of Load, which the loader does not outlive
 	sessions map[sessionKey]*session
-	halved   int        // how often the reference size was, for want of memory
-	tried    bool       // prove was called
-	unproved error      // what prove returned
-	lone     OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
+	halved   int              // how often the reference size was, for want of memory
+	tried    bool             // prove was called
+	unproved error            // what prove returned
+	lone     graph.OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
 }
 
 // source is what sessions are made of.
 type source struct {
 	model   *onnxpb.ModelProto // as the file has it, adapted
-	weights map[string]weight  // that it points at
-	edits   map[int]edit       // of a proved model, by node
+	weights graph.Weights      // that it points at
+	edits   graph.Edits        // of a proved model
 	loops   bool               // the model has loops
 }
 
 // newLoader matches the model with the options.
-func newLoader(ctx context.Context, file *File, opt LoadOptions) (*loader, error) {
-	parsed := editable(file.model)
-	sortNodes(parsed.Graph) // in a circle, ONNX Runtime says so
-	info, err := describe(parsed)
+func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader, error) {
+	m, err := file.Adapt(opt.Columns, opt.Output)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOperators(parsed); err != nil {
-		return nil, err
-	}
-	a, err := adapt(parsed, info, opt.Columns)
-	if err != nil {
-		return nil, err
-	}
-	declared := info.Outputs
-	if info, err = describe(parsed); err != nil {
-		return nil, err
-	}
-	c, err := readContract(info, opt.Output)
-	if err != nil {
-		return nil, err
-	}
-	a.output = declaredOutput(declared, c.output.Name)
-	sample := sizesOf(c.sample)
+	c := m.Contract
+	sample := graph.SizesOf(c.Sample)
 	if opt.Example != nil {
 		var ok bool
-		if sample, _, ok = fit(c.sample, opt.Example, CHW); !ok {
-			return nil, c.mismatch(opt.Example)
+		if sample, _, ok = graph.Fit(c.Sample, opt.Example, graph.CHW); !ok {
+			return nil, c.Mismatch(opt.Example)
 		}
 	}
 	if sample == nil {
-		return nil, fmt.Errorf("model input %s leaves its sizes free, and no data says what they are", c.input)
+		return nil, fmt.Errorf("model input %s leaves its sizes free, and no data says what they are", c.Input)
 	}
-	size := product(sample)
+	size := graph.Product(sample)
 	if size == 0 {
-		return nil, fmt.Errorf("model input %s is too large", c.input)
+		return nil, fmt.Errorf("model input %s is too large", c.Input)
 	}
-	for _, batch := range []int{max(c.batch, 1), opt.Batch} {
-		if batch != 0 && product([]int{batch, size}) == 0 {
+	for _, batch := range []int{max(c.Batch, 1), opt.Batch} {
+		if batch != 0 && graph.Product([]int{batch, size}) == 0 {
 			return nil, fmt.Errorf("a batch of %d samples of %d values is out of bounds", batch, size)
 		}
-		if err := checkMemory(c.input, batch, size); err != nil {
+		if err := checkMemory(c.Input, batch, size); err != nil {
 			return nil, err
 		}
 	}
-	from := source{model: parsed, weights: file.weights, loops: hasLoops(parsed)}
-	l := &loader{ctx: ctx, Model: &Model{source: from, contract: c, adapted: a, sample: sample, sampleLen: size}}
-	l.sayOutput(info.Outputs)
+	from := source{model: m.Proto, weights: m.Weights, loops: graph.HasLoops(m.Proto)}
+	l := &loader{ctx: ctx, Model: &Model{source: from, contract: c, adapted: m.Adapted, sample: sample, sampleLen: size}}
+	l.sayOutput(m.Outputs)
 	return l, nil
 }
 
 // sayOutput says which of several outputs the scores are taken from: a warning
 // where another could hold scores too.
-func (l *loader) sayOutput(outputs []TensorInfo) {
+func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
 	}
-	name := printable(l.contract.output.Name)
-	if floats := slices.DeleteFunc(slices.Clone(outputs), func(o TensorInfo) bool { return !o.Type.supported() }); len(floats) > 1 {
+	name := quote.Name(l.contract.Output.Name)
+	if floats := slices.DeleteFunc(slices.Clone(outputs), func(o graph.TensorInfo) bool { return !o.Type.IsFloat() }); len(floats) > 1 {
 		l.warn("the model has %d outputs; the scores are taken from '%s'", len(outputs), name)
 		return
 	}
-	l.adapted.note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
+	l.adapted.Note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
 }
 
 // loadOn makes the model ready to run on the device.
@@ -276,7 +262,7 @@ type sessionKey struct {
 // session opens the graph for calls of tile samples.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
-	if l.device.provider.fixSizes && (proved || l.contract.batch == freeSize) {
+	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
 		key.fixed = tile
 	}
 	if s := l.sessions[key]; s != nil {
@@ -297,28 +283,28 @@ func (l *loader) session(proved bool, tile int) (*session, error) {
 // edited is a copy of the model edited for a session.
 func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
-	input, output := m.contract.input.Name, m.contract.output.Name
-	keepOutput(edited.Graph, output)
-	if key.proved && (len(m.edits) > 0 || m.contract.batch != freeSize) {
-		applyRebatch(edited.Graph, input, int64(max(m.contract.batch, 1)), m.edits)
+	input, output := m.contract.Input.Name, m.contract.Output.Name
+	graph.KeepOutput(edited.Graph, output)
+	if key.proved && (len(m.edits) > 0 || m.contract.Batch != graph.FreeSize) {
+		m.edits.Apply(edited.Graph, input, int64(max(m.contract.Batch, 1)))
 	}
 	if key.fixed > 0 {
-		fixBatch(edited.Graph, input, int64(key.fixed))
+		graph.FixBatch(edited.Graph, input, int64(key.fixed))
 	}
 	return edited
 }
 
 // build makes a model, which it edits, one that can be opened.
-func (m *Model) build(edited *onnxpb.ModelProto) (g graph, err error) {
-	in, out := feedFloat32(edited.Graph, m.contract.input.Name, m.contract.output.Name)
-	g = graph{in: in, out: out, loops: m.loops, weights: m.weights, tensors: initializers(edited.Graph, m.weights)}
+func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
+	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
+	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
 	g.model, err = proto.Marshal(edited)
 	return g, err
 }
 
 // shapes are the shapes of a call of tile samples.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
-	if l.contract.batch != noBatch {
+	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
 	}
 	for _, n := range l.sample {
@@ -369,7 +355,7 @@ func (m *Model) companions() [][]float32 {
 		all[k] = make([]float32, m.sampleLen)
 		for j := range all[k] {
 			all[k][j] = value(j)
-			if m.adapted.intake == Bytes {
+			if m.adapted.Intake == graph.Bytes {
 				all[k][j] *= 255
 			}
 		}
@@ -380,7 +366,7 @@ func (m *Model) companions() [][]float32 {
 // load finds out how the model can be run and what its scores are.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
-	native := max(l.contract.batch, 1) // samples per call as the file has it
+	native := max(l.contract.Batch, 1) // samples per call as the file has it
 	want := opt.Batch
 	if want == 0 {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
@@ -437,14 +423,11 @@ func (l *loader) sayEdits() {
 	if l.independence != Proved {
 		return
 	}
-	if n := l.contract.batch; n != freeSize {
-		l.adapted.change("its batch dimension, fixed at %d, is free", n)
+	if n := l.contract.Batch; n != graph.FreeSize {
+		l.adapted.Change("its batch dimension, fixed at %d, is free", n)
 	}
-	for _, e := range l.edits {
-		if e.sizes != nil {
-			l.adapted.change("sizes that the graph reads off its values are those of a batch of %d", max(l.contract.batch, 1))
-			return
-		}
+	if l.edits.FixSizes() {
+		l.adapted.Change("sizes that the graph reads off its values are those of a batch of %d", max(l.contract.Batch, 1))
 	}
 }
 
@@ -453,7 +436,7 @@ func (m *Model) randomSamples() [][]float32 {
 	pool := randomSamples(m.sampleLen)
 	for _, x := range pool {
 		for j := range x {
-			if m.adapted.intake == Bytes {
+			if m.adapted.Intake == graph.Bytes {
 				x[j] *= 255
 			}
 		}
@@ -479,7 +462,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 		return nil, fmt.Errorf("the model fails on a random input: %w", err)
 	}
 	if !sameBits(again, alone[0]) {
-		return nil, hint.New("the model gives different scores for the same input: it draws random numbers", inferenceHint)
+		return nil, hint.New("the model gives different scores for the same input: it draws random numbers", graph.InferenceHint)
 	}
 	return alone, nil
 }
@@ -540,7 +523,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 // size and gives each sample the scores that it has alone (but for rounding),
 // and these scores for the pool. The error says why there is none.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
-	if l.contract.batch == noBatch {
+	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
 	}
 	try := func() (*session, [][]float32, error) {
@@ -561,8 +544,8 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	switch {
 	case err == nil || isShortage(err):
 		return s, scores, err
-	case l.contract.batch != freeSize:
-		return nil, nil, fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.batch, err)
+	case l.contract.Batch != graph.FreeSize:
+		return nil, nil, fmt.Errorf("the model's batch dimension is fixed at %d and cannot be freed (%w)", l.contract.Batch, err)
 	}
 	return nil, nil, fmt.Errorf("the model cannot run batches (%w)", err)
 }
@@ -585,14 +568,15 @@ func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*s
 // readRow learns the shape of a sample's scores from a first run.
 func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) error {
 	in, _ := l.shapes(native)
-	shape, err := s.outputShape(l.ctx, in, slices.Repeat(x, native))
-	if err != nil {
+	first := result[float32]{name: s.outputs[0]}
+	if err := s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, slices.Repeat(x, native)}}, []tensor{&first}); err != nil {
 		return fmt.Errorf("the model fails on an input %v: %w", in, err)
 	}
+	shape := first.shape
 	l.row = shape
-	if l.contract.batch != noBatch {
+	if l.contract.Batch != graph.NoBatch {
 		if len(shape) == 0 || shape[0] != int64(native) {
-			return fmt.Errorf("model output '%s' is %v for an input %v, want a row of scores for each sample", printable(l.contract.output.Name), shape, in)
+			return fmt.Errorf("model output '%s' is %v for an input %v, want a row of scores for each sample", quote.Name(l.contract.Output.Name), shape, in)
 		}
 		l.row = shape[1:]
 	}
@@ -600,13 +584,13 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	for i, n := range l.row {
 		sizes[i] = int(n)
 	}
-	l.classes = product(sizes)
-	if err := checkMemory(l.contract.output, max(native, opt.Batch), l.classes); err != nil {
+	l.classes = graph.Product(sizes)
+	if err := checkMemory(l.contract.Output, max(native, opt.Batch), l.classes); err != nil {
 		return err
 	}
 	switch {
-	case l.classes == 0 || len(withoutOnes(sizes)) > 1:
-		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", printable(l.contract.output.Name), shape, in)
+	case l.classes == 0 || len(graph.WithoutOnes(sizes)) > 1:
+		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", quote.Name(l.contract.Output.Name), shape, in)
 	}
 	return nil
 }
@@ -628,13 +612,13 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	}
 	y := make([]float32, len(rows)*l.classes)
 	in, out := l.shapes(len(rows))
-	if err := s.run(l.ctx, in, out, x, y); err != nil {
+	if err := s.scores(l.ctx, in, out, x, y); err != nil {
 		return nil, err
 	}
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
-// errMates is the failure of a model that is no function of single samples.
+// errMates: the model is no function of single samples.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
 // canonical returns the scores of the pool's samples in calls of tile samples.
@@ -719,7 +703,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		spread = max(spread, high-low)
 	}
 	unit := l.settings.precision.unit()
-	if l.contract.input.Type == Float16 || l.contract.output.Type == Float16 {
+	if l.contract.Input.Type == graph.Float16 || l.contract.Output.Type == graph.Float16 {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
@@ -739,26 +723,26 @@ func (l *loader) compare(scores, alone [][]float32) error {
 
 // readOutputs settles what the outputs are; scores are those of random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
-	if l.lone != OutputsAuto {
+	if l.lone != graph.OutputsAuto {
 		l.outputs = l.lone
 		return nil
 	}
-	kind, why := outputKind(l.model.Graph, l.contract.output.Name, scores, l.classes)
+	kind, why := graph.TellOutputs(l.model.Graph, l.contract.Output.Name, scores, l.classes)
 	l.outputs = opt.Outputs
 	switch opt.Outputs {
-	case OutputsAuto:
+	case graph.OutputsAuto:
 		l.outputs = kind
-		if kind == OutputsAuto && opt.Scores {
-			return hint.New("cannot tell whether the model gives logits or probabilities: "+why,
-				"say so with --outputs logits or --outputs probabilities")
+		if kind == graph.OutputsAuto && opt.Scores {
+			return hint.Add(errors.New("cannot tell whether the model gives logits or probabilities: "+why),
+				"say so with %s logits or %s probabilities", param.Outputs, param.Outputs)
 		}
-	case Probabilities:
-		if negative, sumsToOne, _ := rowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
-			return hint.New("the model's outputs are no probabilities: on a random input they are negative or do not sum to 1",
-				"use --outputs logits, or export the model with its softmax")
+	case graph.Probabilities:
+		if negative, sumsToOne, _ := graph.RowsLookLike(scores, l.classes); opt.Scores && (negative || !sumsToOne) {
+			return hint.Add(errors.New("the model's outputs are no probabilities: on a random input they are negative or do not sum to 1"),
+				"use %s logits, or export the model with its softmax", param.Outputs)
 		}
-	case Logits:
-		if kind == Probabilities {
+	case graph.Logits:
+		if kind == graph.Probabilities {
 			l.warn("the model ends in Softmax, but its outputs are taken for logits, as told")
 		}
 	}

@@ -12,7 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -21,8 +23,8 @@ var _ smoothing.Classifier = (*Model)(nil)
 // openRuntime opens the library that 'rscert setup' fetched.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
-	path, err := FindLibrary("")
-	var missing *LibraryError
+	path, err := ortlib.Find("")
+	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Fatalf("%v\nhint: %s", err, missing.Hint())
 	}
@@ -151,7 +153,7 @@ func TestLoadSameNet(t *testing.T) {
 				if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
 					t.Errorf("warnings %q, want %q", warnings, c.warning)
 				}
-				a, err := m.Fit([]int{3, 4, 4}, CHW)
+				a, err := m.Fit([]int{3, 4, 4}, graph.CHW)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,12 +226,12 @@ func TestLoadOthers(t *testing.T) {
 			got := scores(t, m, xs)
 
 			// The file as it is: a loader whose session is the unedited graph.
-			parsed, err := parse(testModel(t, c.model))
+			parsed, err := graph.ParseProto(testModel(t, c.model))
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, out := feedFloat32(parsed.Graph, m.contract.input.Name, m.contract.output.Name)
-			s, err := openSession(graph{model: (&modelBuilder{ModelProto: parsed}).bytes(t), in: in, out: out}, &cpuProvider, settings{workers: 1})
+			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
+			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,8 +262,8 @@ func TestLoadOthers(t *testing.T) {
 
 // TestLoadBatchBits has a matrix product whose columns are the samples: its last bits change with their number.
 func TestLoadBatchBits(t *testing.T) {
-	model := newModel("x", Float32, "N", 1000).weights("w", Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
-		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", Float32, "N", 10).bytes(t)
+	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
+		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
 	m := load(t, model, LoadOptions{Device: CPU, Batch: 33})
 	warnings := strings.Join(m.Warnings(), "\n")
 	if m.tile == 33 && warnings == "" {
@@ -280,16 +282,16 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 		hint  string
 	}{
-		{"one_output", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is -", "--outputs logits"},
-		{"one_relu", LoadOptions{Outputs: Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "--outputs logits"},
-		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "--outputs logits (class 1 above 0)"},
+		{"one_output", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is -", "outputs logits"},
+		{"one_relu", LoadOptions{Outputs: graph.Probabilities}, "the model's one output is no probability: on random inputs it is 0 to ", "outputs logits"},
+		{"one_relu", LoadOptions{}, "model output 'y' is one number for each sample, from Relu, and on random inputs it is 0 to ", "outputs logits (class 1 above 0)"},
 		{"two_inputs", LoadOptions{}, "the model has 2 inputs, want one: 'x' float32 [N,48], 'mask' float32 [N,48]", "inside the graph"},
 		{"truth_input", LoadOptions{}, "model input 'x' is of type bool, want floats or integers", "an input of numbers"},
 		{"text_input", LoadOptions{}, "model input 'word' takes texts, and noise cannot be added to them", "behind their encoding"},
 		{"token_input", LoadOptions{}, "model input 'ids' holds token numbers: 'table' is looked up with them", "behind its embedding"},
 		{"segmentation", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'y' float32 [N,2,4,4]", "no classifier of the whole input"},
 		{"label_only", LoadOptions{}, "no output of the model looks like scores [N,m] of m classes: 'label' int64 [N]", "as an output of floats"},
-		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "--scores-output"},
+		{"features_and_scores", LoadOptions{}, "several outputs of the model look like scores [N,m]: 'features' float32 [N,32], 'scores' float32 [N,4]", "scores-output"},
 		{"nchw", LoadOptions{Output: "logits"}, "the model has no output 'logits'; it has 'y' float32 [N,4]", ""},
 		{"label_and_scores", LoadOptions{Output: "label"}, "model output 'label' int64 [N] cannot hold scores", ""},
 		{"unknown_operator", LoadOptions{}, "ONNX Runtime cannot load the model", ""},
@@ -300,9 +302,9 @@ func TestLoadErrors(t *testing.T) {
 		{"free_size", LoadOptions{Example: []int{784}}, "model input 'x' wants [N,3,H,W], data has [784]", ""},
 		{"nchw", LoadOptions{Batch: -1}, "a batch of -1 samples of 48 values is out of bounds", ""},
 		{"nchw", LoadOptions{Batch: 1 << 30}, "is out of bounds", ""},
-		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "--outputs"},
-		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "--outputs"},
-		{"nchw", LoadOptions{Scores: true, Outputs: Probabilities}, "the model's outputs are no probabilities", "--outputs logits"},
+		{"sigmoid", LoadOptions{Scores: true}, "cannot tell whether the model gives logits or probabilities: the outputs come from Sigmoid", "outputs"},
+		{"own_softmax", LoadOptions{Scores: true}, "the outputs look like probabilities, but come from Div", "outputs"},
+		{"nchw", LoadOptions{Scores: true, Outputs: graph.Probabilities}, "the model's outputs are no probabilities", "outputs logits"},
 	} {
 		_, err := r.Load(testModel(t, c.model), c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -322,31 +324,31 @@ func TestLoadErrors(t *testing.T) {
 func TestOutputKinds(t *testing.T) {
 	for _, c := range []struct {
 		model string
-		told  OutputKind
-		want  OutputKind
+		told  graph.OutputKind
+		want  graph.OutputKind
 	}{
-		{"nchw", OutputsAuto, Logits},
-		{"float16", OutputsAuto, Logits},
-		{"unbatched", OutputsAuto, Logits},
-		{"log_softmax", OutputsAuto, Logits},
-		{"softmax", OutputsAuto, Probabilities},
-		{"softmax", Logits, Logits},
-		{"own_softmax", OutputsAuto, OutputsAuto},
-		{"own_softmax", Probabilities, Probabilities},
-		{"sigmoid", OutputsAuto, OutputsAuto},
-		{"tanh", OutputsAuto, Logits}, // negative: no probabilities
-		{"softmax_batch", OutputsAuto, OutputsAuto},
-		{"label_and_scores", OutputsAuto, Logits},
+		{"nchw", graph.OutputsAuto, graph.Logits},
+		{"float16", graph.OutputsAuto, graph.Logits},
+		{"unbatched", graph.OutputsAuto, graph.Logits},
+		{"log_softmax", graph.OutputsAuto, graph.Logits},
+		{"softmax", graph.OutputsAuto, graph.Probabilities},
+		{"softmax", graph.Logits, graph.Logits},
+		{"own_softmax", graph.OutputsAuto, graph.OutputsAuto},
+		{"own_softmax", graph.Probabilities, graph.Probabilities},
+		{"sigmoid", graph.OutputsAuto, graph.OutputsAuto},
+		{"tanh", graph.OutputsAuto, graph.Logits}, // negative: no probabilities
+		{"softmax_batch", graph.OutputsAuto, graph.OutputsAuto},
+		{"label_and_scores", graph.OutputsAuto, graph.Logits},
 	} {
 		m := load(t, testModel(t, c.model), LoadOptions{Outputs: c.told})
 		if m.Outputs() != c.want {
 			t.Errorf("%s, told %v: %v, want %v", c.model, c.told, m.Outputs(), c.want)
 		}
 	}
-	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != Logits {
+	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != graph.Logits {
 		t.Errorf("scores: %d classes, %v", m.Classes(), m.Outputs())
 	}
-	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: Logits}); len(m.Warnings()) != 1 {
+	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: graph.Logits}); len(m.Warnings()) != 1 {
 		t.Errorf("softmax taken for logits: warnings %q", m.Warnings())
 	}
 }
@@ -469,7 +471,7 @@ func TestDevices(t *testing.T) {
 	}
 	_, err := r.Load(testModel(t, "nchw"), LoadOptions{Device: device(t, "cuda:0")})
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "rscert setup --device cuda") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "device cuda:0: ") || !strings.Contains(e.Hint(), "rscert setup device cuda") {
 		t.Errorf("error %v", err)
 	}
 	without := &Runtime{providers: []string{cpuProvider.name}}

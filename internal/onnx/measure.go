@@ -65,7 +65,7 @@ func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, p
 				x = append(x, pool[i%len(pool)]...)
 			}
 			for first := true; first || time.Since(started) < measureOne; first = false {
-				err := s.run(ctx, in, out, x, y)
+				err := s.scores(ctx, in, out, x, y)
 				mu.Lock()
 				calls++
 				failed = errors.Join(failed, err)

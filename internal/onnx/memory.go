@@ -3,12 +3,13 @@ package onnx
 import (
 	"fmt"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/memory"
 )
 
 // checkMemory refuses a tensor whose batches and samples for trial runs, of so
 // many values each, do not fit into half the memory.
-func checkMemory(t TensorInfo, batch, values int) error {
+func checkMemory(t graph.TensorInfo, batch, values int) error {
 	need := 4 * uint64(values) * uint64(2*max(batch, 16)+poolSize+2*aloneCount)
 	if room, ok := memory.Available(); ok && need > room/2 {
 		return fmt.Errorf("%s is too large: trying it takes %d MiB, half the memory is %d MiB", t, need>>20, room>>21)

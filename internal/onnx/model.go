@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/graph"
 )
 
 // Model is a classifier ready to run. It satisfies smoothing.Classifier.
@@ -15,13 +17,13 @@ type Model struct {
 	source
 	form      sessionKey // of session
 	noisy     *noisy     // nil: the model makes no noise itself
-	contract  contract
-	adapted   adapted
+	contract  graph.Contract
+	adapted   graph.Adaptation
 	sample    []int // sizes of one sample
 	sampleLen int
 	row       ort.Shape // shape of the scores of one sample
 	classes   int
-	outputs   OutputKind
+	outputs   graph.OutputKind
 	device    Device
 	settings  settings
 	session   *session
@@ -57,7 +59,7 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	}
 	for i := 0; i < m.batch; i += m.tile {
 		j := i + m.tile
-		err := m.session.run(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
+		err := m.session.scores(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
 		if err != nil {
 			return m.explainRun(err)
 		}
@@ -70,7 +72,7 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	scores := make([]float32, m.copies*m.classes)
 	for i := range m.batch {
 		x := slices.Repeat(in[i*m.sampleLen:(i+1)*m.sampleLen], m.copies)
-		if err := m.session.run(ctx, m.in, m.out, x, scores); err != nil {
+		if err := m.session.scores(ctx, m.in, m.out, x, scores); err != nil {
 			return err
 		}
 		copy(out[i*m.classes:(i+1)*m.classes], scores)
@@ -96,25 +98,25 @@ const (
 
 // Input is the model's input as its file declares it; where it has one for each
 // column of a table, all of them.
-func (m *Model) Input() string { return m.adapted.input }
+func (m *Model) Input() string { return m.adapted.Input }
 
 // Output is the output that the scores are taken from, as the file declares it.
-func (m *Model) Output() string { return m.adapted.output }
+func (m *Model) Output() string { return m.adapted.Output }
 
 // Intake is what the input takes: where it is not Floats, values are rounded in
 // front of the model.
-func (m *Model) Intake() Intake { return m.adapted.intake }
+func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
 // Changes are the edits of the model's graph that are part of the classifier, a
 // line each. They are the same for the same file and options.
-func (m *Model) Changes() []string { return slices.Clone(m.adapted.changes) }
+func (m *Model) Changes() []string { return slices.Clone(m.adapted.Changes) }
 
 // Notes are what there is to know of the model, of no harm.
-func (m *Model) Notes() []string { return slices.Clone(m.adapted.notes) }
+func (m *Model) Notes() []string { return slices.Clone(m.adapted.Notes) }
 
 // Outputs says what the scores are: Logits or Probabilities; OutputsAuto if
 // that could not be told.
-func (m *Model) Outputs() OutputKind { return m.outputs }
+func (m *Model) Outputs() graph.OutputKind { return m.outputs }
 
 // Device is where the model runs.
 func (m *Model) Device() Device { return m.device }
@@ -156,21 +158,16 @@ func (m *Model) warn(format string, args ...any) {
 // Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat
 // [D]) onto the model's input; layout is the order of the values on the flat
 // side, if only one side is flat.
-func (m *Model) Fit(shape []int, layout Layout) (Arrangement, error) {
-	dims := make([]Dim, len(m.sample))
+func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
+	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {
-		dims[i] = Dim{Size: n}
+		dims[i] = graph.Dim{Size: n}
 	}
-	_, a, ok := fit(dims, shape, layout)
+	_, a, ok := graph.Fit(dims, shape, layout)
 	if !ok {
-		return a, m.contract.mismatch(shape)
+		return a, m.contract.Mismatch(shape)
 	}
 	return a, nil
-}
-
-// mismatch says that an example does not fit the input, with both shapes.
-func (c contract) mismatch(example []int) error {
-	return fmt.Errorf("model input '%s' wants %s, data has %s", printable(c.input.Name), c.input.shape(), shapeString(example))
 }
 
 // Close frees the model.

@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -21,11 +23,44 @@ import (
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
-	names  noiseNames
+	names  graph.NoiseNames
 	scores string // the output that they are
 
 	mu   sync.Mutex
 	free []*noisyCall // not in use
+}
+
+// noiseGraph is the model's graph, as its session has it, with noise in front and votes behind.
+func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseNames, err error) {
+	if m.model == nil {
+		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
+	}
+	if m.copies > 1 {
+		return g, names, errors.New("the model runs one input a call, in every row of a batch that its file fixes")
+	}
+	edited := m.edited(m.form)
+	a, err := graph.AroundModel(edited, m.sampleLen, m.classes)
+	if err != nil {
+		return g, names, err
+	}
+	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
+	if m.form.fixed > 0 || m.contract.Batch >= 0 && !m.form.proved {
+		a.Rows = int64(m.tile)
+	}
+	if m.contract.Batch != graph.NoBatch {
+		a.Shape = append(a.Shape, a.Rows)
+	}
+	for _, n := range m.sample {
+		a.Shape = append(a.Shape, int64(n))
+	}
+	names = a.AddNoise(in, draws)
+	names.Votes = a.AddVotes(out)
+	g = program{
+		inputs: []string{names.Places, names.Example, names.Key, names.Start}, outputs: []string{out, names.Votes},
+		loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph),
+	}
+	g.model, err = proto.Marshal(edited)
+	return g, names, err
 }
 
 // noisyCall is what one call at a time has bound to the session. All of it is made once.
@@ -93,7 +128,7 @@ func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	if err := m.StopNoise(); err != nil {
 		return errors.Join(err, s.close())
 	}
-	m.noisy = &noisy{session: s, noise: noise, names: names, scores: g.out}
+	m.noisy = &noisy{session: s, noise: noise, names: names, scores: g.outputs[0]}
 	return nil
 }
 
@@ -171,7 +206,7 @@ func (m *Model) checkRows(rows *smoothing.Rows, votes []int32, outputs []float32
 func (m *Model) runCall(
 	ctx context.Context, c *noisyCall, rows *smoothing.Rows, votes []int32, outputs []float32,
 ) error {
-	if err := c.setPlaces(rows.Places, m.sampleLen, m.noisy.names.places); err != nil {
+	if err := c.setPlaces(rows.Places, m.sampleLen, m.noisy.names.Places); err != nil {
 		return err
 	}
 	if err := c.setOutputs(votes != nil, outputs != nil, m.out, m.classes); err != nil {
@@ -230,17 +265,17 @@ func (n *noisy) give(c *noisyCall) {
 func (n *noisy) newCall(tile int) (c *noisyCall, err error) {
 	c = &noisyCall{
 		example: make([]int32, tile), key: make([]uint64, tile), start: make([]uint64, tile),
-		votes: make([]int32, tile), results: [2]string{n.names.votes, n.scores}, byCount: make(map[int]boundValue),
+		votes: make([]int32, tile), results: [2]string{n.names.Votes, n.scores}, byCount: make(map[int]boundValue),
 	}
 	if c.bound, err = newBinding(n.ort); err != nil {
 		return nil, err
 	}
 	c.bind = c.bound.bind
 	t := int64(tile)
-	example, err1 := addTensor(&c.rows, n.names.example, c.example, t)
-	key, err2 := addTensor(&c.rows, n.names.key, c.key, t, 1)
-	start, err3 := addTensor(&c.rows, n.names.start, c.start, t, 1)
-	votes, err4 := addTensor(&c.rows, n.names.votes, c.votes, t, 1)
+	example, err1 := addTensor(&c.rows, n.names.Example, c.example, t)
+	key, err2 := addTensor(&c.rows, n.names.Key, c.key, t, 1)
+	start, err3 := addTensor(&c.rows, n.names.Start, c.start, t, 1)
+	votes, err4 := addTensor(&c.rows, n.names.Votes, c.votes, t, 1)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, errors.Join(err, c.close())
 	}

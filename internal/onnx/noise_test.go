@@ -17,8 +17,8 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
-
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -61,7 +61,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 }
 
 // echo is a model whose scores are its input, of the given sizes.
-func echo(version int64, t ElemType, sizes ...any) *modelBuilder {
+func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
 		d *= n.(int)
@@ -140,14 +140,14 @@ func TestNoisyInputs(t *testing.T) {
 		channel   func(d int) int
 		rounds    int
 	}{
-		{"small table", echo(11, Float32, 3, 4, 4), 64, 1.5, []float64{0}, []float64{1}, one, 64},
-		{"operator set 13", echo(13, Float32, 3, 4, 4), 64, 30, []float64{0}, []float64{1}, one, 8},
-		{"operator set 17, channels", echo(17, Float32, 3, 4, 4), 64, 63.75, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d / 16 }, 8},
-		{"operator set 21, channels last", echo(21, Float32, 4, 4, 3), 60, 127.5, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d % 3 }, 8},
-		{"greatest table", echo(18, Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 20},
-		{"operator set 7, greatest table", echo(7, Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 5},
-		{"one channel of many", echo(9, Float32, 3, 32, 32), 32, 63.75, []float64{.5}, []float64{.25}, one, 4},
-		{"ImageNet", echo(11, Float32, 3, 224, 224), 2, 127.5, []float64{.485, .456, .406}, []float64{.229, .224, .225}, func(d int) int { return d / (224 * 224) }, 3},
+		{"small table", echo(11, graph.Float32, 3, 4, 4), 64, 1.5, []float64{0}, []float64{1}, one, 64},
+		{"operator set 13", echo(13, graph.Float32, 3, 4, 4), 64, 30, []float64{0}, []float64{1}, one, 8},
+		{"operator set 17, channels", echo(17, graph.Float32, 3, 4, 4), 64, 63.75, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d / 16 }, 8},
+		{"operator set 21, channels last", echo(21, graph.Float32, 4, 4, 3), 60, 127.5, []float64{.49, .48, .45}, []float64{.2, .21, .23}, func(d int) int { return d % 3 }, 8},
+		{"greatest table", echo(18, graph.Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 20},
+		{"operator set 7, greatest table", echo(7, graph.Float32, 784), 100, 3640, []float64{0}, []float64{1}, one, 5},
+		{"one channel of many", echo(9, graph.Float32, 3, 32, 32), 32, 63.75, []float64{.5}, []float64{.25}, one, 4},
+		{"ImageNet", echo(11, graph.Float32, 3, 224, 224), 2, 127.5, []float64{.485, .456, .406}, []float64{.229, .224, .225}, func(d int) int { return d / (224 * 224) }, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := load(t, c.model.bytes(t), LoadOptions{Batch: c.batch, Device: CPU})
@@ -182,12 +182,12 @@ func TestNoisyInputs(t *testing.T) {
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int
-		outputs     OutputKind
+		outputs     graph.OutputKind
 	}{
 		"nchw": {20, 20, 0}, "nhwc": {7, 7, 0}, "flat": {33, 33, 0}, "unbatched": {5, 1, 0}, "float16": {20, 20, 0}, "float64": {20, 20, 0},
 		"scores_4d": {20, 20, 0}, "old": {20, 20, 0}, "fixed_infer": {20, 20, 0}, "fixed_full": {3, 3, 0}, "fixed_concat": {20, 20, 0},
 		"fixed_8": {20, 20, 0}, "baked": {20, 20, 0}, "batch_size": {20, 20, 0}, "nan": {64, 64, 0}, "softmax": {20, 20, 0},
-		"label_and_scores": {20, 20, 0}, "one_output": {20, 20, Logits}, "table": {20, 20, 0}, "bytes_input": {20, 20, 0},
+		"label_and_scores": {20, 20, 0}, "one_output": {20, 20, graph.Logits}, "table": {20, 20, 0}, "bytes_input": {20, 20, 0},
 		"stuck": {6, 1, 0}, "mixing": {3, 1, 0}, "fixed_token": {20, 20, 0},
 		"fixed_8_expand": {20, 20, 0}, "fixed_shared": {20, 20, 0}, "free_size": {20, 20, 0},
 	} {
@@ -233,7 +233,7 @@ func TestNoisyModels(t *testing.T) {
 }
 
 // noiseGraphOf is the model with noise and votes around it.
-func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, noiseNames) {
+func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, graph.NoiseNames) {
 	t.Helper()
 	draws, err := noise.Draws()
 	if err != nil {
@@ -243,7 +243,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := parse(g.model)
+	parsed, err := graph.ParseProto(g.model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
-	info, err := describe(parsed)
+	info, err := graph.Describe(parsed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,8 +264,8 @@ func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed 
 		want = m.tile
 	}
 	for _, v := range slices.Concat(info.Inputs, info.Outputs) {
-		rows := slices.Contains([]string{names.example, names.key, names.start, names.votes}, v.Name)
-		if rows && v.Shape[0].Size != want || v.Name == names.places && v.Shape[0].Size != -1 {
+		rows := slices.Contains([]string{names.Example, names.Key, names.Start, names.Votes}, v.Name)
+		if rows && v.Shape[0].Size != want || v.Name == names.Places && v.Shape[0].Size != -1 {
 			t.Errorf("%s, want %d rows", v, want)
 		}
 	}
@@ -304,10 +304,10 @@ func TestVoteGraph(t *testing.T) {
 					}
 					scores = append(scores, row...)
 				}
-				model := newModel("x", Float32, "N", m).node("Identity", "x", "y").output("y", Float32, "N", m)
+				model := newModel("x", graph.Float32, "N", m).node("Identity", "x", "y").output("y", graph.Float32, "N", m)
 				model.OpsetImport[0].Version = proto.Int64(version)
-				name := around{graph: model.Graph, opset: version, rows: -1, classes: m}.addVotes("y")
-				s, err := openSession(graph{model: model.bytes(t), in: "x", out: name}, &cpuProvider, settings{workers: 1})
+				name := votesOf(t, model.ModelProto, m)
+				s, err := openSession(program{model: model.bytes(t), inputs: []string{"x"}, outputs: []string{name}}, &cpuProvider, settings{workers: 1})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -343,7 +343,7 @@ func TestVoteGraph(t *testing.T) {
 // TestNoiseRefused starts noise where it cannot be, and runs batches that are none.
 func TestNoiseRefused(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
-	old := load(t, echo(6, Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
+	old := load(t, echo(6, graph.Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
 	if err := old.StartNoise(noise); err == nil || !strings.Contains(err.Error(), "operator set 6") {
 		t.Errorf("operator set 6: %v", err)
 	}
@@ -351,7 +351,7 @@ func TestNoiseRefused(t *testing.T) {
 		t.Error("the model makes noise that it refused")
 	}
 
-	m := load(t, echo(11, Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
+	m := load(t, echo(11, graph.Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
 	rows, votes := smoothing.NewRows(4), make([]int32, 4)
 	in := testInputs(t, noise, 1, 48, func(int) int { return 0 })[0]
 	short := testInputs(t, noise, 1, 47, func(int) int { return 0 })[0]
@@ -580,23 +580,23 @@ func TestNoiseConcurrently(t *testing.T) {
 
 // cudaKernels are the types for which ONNX Runtime's CUDA provider has kernels of the operators that addNoise and addVotes
 // use, in every version from operator set 7 on (Mod from 10): those of docs/OperatorKernels.md of its repository as of November 2026.
-var cudaKernels = map[string][]ElemType{
-	"Add": {Float32, ints32, unsigned}, "Mul": {Float32, ints32, unsigned}, "Div": {unsigned}, "Mod": {unsigned},
-	"Gather": {Float32, ints32, unsigned}, "Cast": {truths, Float32, ints32, unsigned}, "Reshape": {Float32},
-	"Less": {Float32}, "Not": {truths}, "ReduceMax": {Float32}, "ReduceMin": {Float32},
-	"Constant": {Float32, ints32, unsigned, ElemType(onnxpb.TensorProto_INT64)}, // folded when a session is opened
+var cudaKernels = map[string][]graph.ElemType{
+	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
+	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
+	"Less": {graph.Float32}, "Not": {graph.Bool}, "ReduceMax": {graph.Float32}, "ReduceMin": {graph.Float32},
+	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // folded when a session is opened
 }
 
 // TestNoiseGraphKernels walks the graph that is put around a model: all of it must have kernels on CUDA.
 func TestNoiseGraphKernels(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
-		m := load(t, echo(version, Float32, 3, 4, 4).bytes(t), LoadOptions{Batch: 4, Device: CPU})
+		m := load(t, echo(version, graph.Float32, 3, 4, 4).bytes(t), LoadOptions{Batch: 4, Device: CPU})
 		parsed, names := noiseGraphOf(t, m, noise)
-		if v := importsOf(parsed)[""]; v != version {
+		if v := graph.Opset(parsed); v != version {
 			t.Errorf("operator set %d became %d", version, v)
 		}
-		types := map[string]ElemType{names.places: ints32, names.example: ints32, names.key: unsigned, names.start: unsigned}
+		types := map[string]graph.ElemType{names.Places: graph.Int32, names.Example: graph.Int32, names.Key: graph.Uint64, names.Start: graph.Uint64}
 		count := 0
 		for _, n := range parsed.Graph.Node {
 			if n.GetOpType() == "Flatten" { // the model
@@ -607,17 +607,17 @@ func TestNoiseGraphKernels(t *testing.T) {
 			out := walkKernel(t, n, types)
 			types[n.Output[0]] = out
 		}
-		if known := parsed.Graph.ValueInfo; len(known) != 1 || !proto.Equal(known[0], value("x", Float32, "N", 3, 4, 4)) {
+		if known := parsed.Graph.ValueInfo; len(known) != 1 || !proto.Equal(known[0], value("x", graph.Float32, "N", 3, 4, 4)) {
 			t.Errorf("operator set %d: what is known of the model's input is %v", version, known)
 		}
-		if count < 50 || types["y"] != Float32 || types[names.votes] != ints32 {
-			t.Errorf("operator set %d: %d nodes, scores %v, votes %v", version, count, types["y"], types[names.votes])
+		if count < 50 || types["y"] != graph.Float32 || types[names.Votes] != graph.Int32 {
+			t.Errorf("operator set %d: %d nodes, scores %v, votes %v", version, count, types["y"], types[names.Votes])
 		}
 	}
 }
 
 // walkKernel checks a node against cudaKernels and returns the type of what it computes.
-func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]ElemType) ElemType {
+func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemType) graph.ElemType {
 	t.Helper()
 	op := n.GetOpType()
 	kernels, ok := cudaKernels[op]
@@ -628,9 +628,9 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]ElemType) El
 	if len(n.Attribute) > 0 {
 		attribute = n.Attribute[0]
 	}
-	of := ElemType(0)
+	of := graph.ElemType(0)
 	if op == "Constant" {
-		of = ElemType(attribute.T.GetDataType())
+		of = graph.ElemType(attribute.T.GetDataType())
 	} else if of, ok = types[n.Input[0]]; !ok {
 		t.Fatalf("%s takes '%s', which is computed nowhere before it", op, n.Input[0])
 	}
@@ -641,9 +641,9 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]ElemType) El
 		want := of
 		switch op {
 		case "Gather":
-			want = ints32
+			want = graph.Int32
 		case "Reshape", "ReduceMax", "ReduceMin":
-			want = ElemType(onnxpb.TensorProto_INT64)
+			want = graph.ElemType(onnxpb.TensorProto_INT64)
 		}
 		if types[in] != want {
 			t.Fatalf("input %d of %s is %s, want %s", i+1, op, types[in], want)
@@ -651,13 +651,13 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]ElemType) El
 	}
 	switch op {
 	case "Cast":
-		to := ElemType(attribute.GetI())
+		to := graph.ElemType(attribute.GetI())
 		if !slices.Contains(kernels, to) {
 			t.Fatalf("Cast to %s has no kernel on CUDA", to)
 		}
 		return to
 	case "Less":
-		return truths
+		return graph.Bool
 	}
 	return of
 }
@@ -819,4 +819,14 @@ func TestNoiseRealModels(t *testing.T) {
 			}
 		}
 	}
+}
+
+// votesOf puts votes behind the output y of m classes and returns their name.
+func votesOf(t *testing.T, model *onnxpb.ModelProto, m int) string {
+	t.Helper()
+	a, err := graph.AroundModel(model, 1, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.AddVotes("y")
 }

@@ -31,19 +31,18 @@ static int driver_name(void *driver, int index, char *name, int size) {
 }
 */
 import "C"
-
 import (
 	"fmt"
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/quote"
 )
 
-// driverLibrary is that of NVIDIA's driver.
-const driverLibrary = "libcuda.so.1"
-
 // nvidiaGPUs are the names of the GPUs that CUDA sees, in its order.
-var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(driverLibrary) })
+var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(ortlib.DriverLibrary) })
 
 // GPUs are the names of NVIDIA's GPUs here, in the order of --device cuda.
 func GPUs() []string { return nvidiaGPUs() }
@@ -62,7 +61,7 @@ func gpusOf(library string) (names []string) {
 	for i := range int(C.driver_count(driver)) {
 		name := fmt.Sprintf("GPU %d", i)
 		if C.driver_name(driver, C.int(i), buffer, size-1) == 0 {
-			name = printable(strings.TrimSpace(C.GoString(buffer)))
+			name = quote.Name(strings.TrimSpace(C.GoString(buffer)))
 		}
 		names = append(names, name)
 	}

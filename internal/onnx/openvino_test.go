@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // openOpenVINO opens the library that 'rscert setup --device openvino'
@@ -20,8 +22,8 @@ import (
 func openOpenVINO(t testing.TB) (*Runtime, Device) {
 	t.Helper()
 	d := device(t, "openvino")
-	path, err := FindLibraryFor(d, "")
-	var missing *LibraryError
+	path, err := ortlib.FindFor(d.Build(), "")
+	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Skipf("%v: %s", err, missing.Hint())
 	}
@@ -214,7 +216,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "rscert setup --device openvino") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "no OpenVINO provider") || !strings.Contains(e.Hint(), "rscert setup device openvino") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -279,7 +281,7 @@ func BenchmarkProvider(b *testing.B) {
 	if err := p.UnmarshalText([]byte(os.Getenv("RSCERT_BENCH_PRECISION"))); err != nil {
 		b.Fatal(err)
 	}
-	path, err := FindLibraryFor(d, "")
+	path, err := ortlib.FindFor(d.Build(), "")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -287,7 +289,7 @@ func BenchmarkProvider(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	model, err := ReadModel(file)
+	model, err := graph.ReadModel(file)
 	if err != nil {
 		b.Fatal(err)
 	}

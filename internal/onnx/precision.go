@@ -1,6 +1,8 @@
 package onnx
 
-import "github.com/rscert/rscert/internal/choice"
+import (
+	"github.com/rscert/rscert/internal/choice"
+)
 
 // Precision is the type of number that a device computes a model's layers in.
 // It is part of the classifier: what holds for the model as computed in one

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // link makes a shared library of C source with the compiler that Go calls, linked with others of its folder by name, or
@@ -78,7 +79,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	makeOne("libnvrtc")
 	makeOne("libcudnn", "libcublas")
 	// The order of needs is not that in which they can be loaded.
-	link(t, build, cudaProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
+	link(t, build, ortlib.CUDAProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
 	for stem, folder := range place {
 		folder = filepath.Join(dir, folder)
 		if !slices.Contains(folders, folder) {
@@ -91,7 +92,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(build, cudaProviderFile), folders, note
+	return filepath.Join(build, ortlib.CUDAProviderFile), folders, note
 }
 
 // TestPreload loads libraries from several folders, none of which the loader knows, each after those that it needs. The
@@ -136,7 +137,7 @@ func TestPreloadMissing(t *testing.T) {
 		}
 		// libcublas and libcudnn cannot be loaded without libcublasLt.
 		for _, stem := range []string{"libcublas", "libcudnn"} {
-			if file := filepath.Join(folder, stem+".so.9138"); regularFile(file) == nil {
+			if file := filepath.Join(folder, stem+".so.9138"); ortlib.RegularFile(file) == nil {
 				link(t, folder, stem+".so.9138", "int x;")
 			}
 		}
@@ -147,7 +148,7 @@ func TestPreloadMissing(t *testing.T) {
 		!strings.Contains(err.Error(), folders[0]) || strings.Contains(err.Error(), "nvrtc") {
 		t.Errorf("error %v", err)
 	}
-	if advice, _ := hint.Of(err); !strings.Contains(advice, "rscert setup --device cuda --with-cuda") {
+	if advice, _ := hint.Of(err); !strings.Contains(advice, "rscert setup device cuda with-cuda") {
 		t.Errorf("hint %q", advice)
 	}
 
@@ -166,67 +167,21 @@ func TestPreloadMissing(t *testing.T) {
 func TestPreloadChecksTheCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
-	folder, err := cudaLibrariesFolder()
-	if err != nil || len(pinned(cudaLibrariesName())) == 0 || !strings.HasPrefix(folder, home) {
-		t.Skipf("there are none for this platform: %s, %v", folder, err)
+	published, err := ortlib.CUDALibraries()
+	if err != nil || !strings.HasPrefix(published[0].Folder, home) {
+		t.Skipf("there are none for this platform: %v, %v", published, err)
 	}
+	folder := published[0].Folder
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	touch(t, filepath.Join(folder, "libcurand.so.10"))
+	writeFile(t, filepath.Join(folder, "libcurand.so.10"), nil)
 	p := preloader{}
 	if err := p.check(folder, filepath.Join(folder, "libcurand.so.10")); err == nil || !strings.Contains(err.Error(), "the published library") {
 		t.Errorf("error %v", err)
 	}
 	if err := p.check(home, filepath.Join(home, "libcurand.so.10")); err != nil {
 		t.Errorf("elsewhere: %v", err)
-	}
-}
-
-// TestExplainCUDA has what ONNX Runtime says when it cannot load its provider.
-func TestExplainCUDA(t *testing.T) {
-	const failed = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
-	for _, c := range []struct{ said, want, advice string }{
-		{failed + "libcublasLt.so.13: cannot open shared object file: No such file or directory", "libcublasLt.so.13 of CUDA and cuDNN is not here", "--with-cuda"},
-		{failed + "libcuda.so.1: cannot open shared object file: No such file or directory", "no driver of NVIDIA is here", "install the driver"},
-		{failed + "libz.so.1: cannot open shared object file: No such file or directory", "libz.so.1: cannot open shared object file", ""},
-		{"provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=vm ; file=x",
-			"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", "update the driver"},
-		{"Parse Failed to parse provider option \"device_id\": CUDA failure 101: invalid device ordinal ; GPU=9 ; file=x", "CUDA failure 101: invalid device ordinal", ""},
-	} {
-		err := explainCUDA(fmt.Errorf("%s", c.said))
-		advice, _ := hint.Of(err)
-		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hostname") || !strings.Contains(advice, c.advice) || (advice == "") != (c.advice == "") {
-			t.Errorf("%s\nis explained as %v, hint %q", c.said, err, advice)
-		}
-	}
-	if explainCUDA(nil) != nil {
-		t.Error("no error is explained")
-	}
-}
-
-// TestSitePackages finds the packages of the Python that ONNX Runtime is from, of a virtual environment and of python3.
-func TestSitePackages(t *testing.T) {
-	dir := t.TempDir()
-	defer func(old string) { libraryPath = old }(libraryPath)
-	libraryPath = filepath.Join(dir, "a/site-packages/onnxruntime/capi/libonnxruntime.so.1")
-	t.Setenv(PythonEnv, filepath.Join(dir, "b/dist-packages/onnxruntime/capi/libonnxruntime.so.1"))
-	t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "c"))
-	t.Setenv("PATH", dir)
-	program := "#!/bin/sh\necho " + filepath.Join(dir, "d") + "\necho relative\n"
-	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "c/lib/python3.12/site-packages/nvidia/cu13/lib"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{filepath.Join(dir, "a/site-packages"), filepath.Join(dir, "b/dist-packages"), filepath.Join(dir, "c/lib/python3.12/site-packages"), filepath.Join(dir, "d")}
-	if got := sitePackages(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	folders := cudaFolders()
-	if len(folders) != 3 || folders[0] != filepath.Dir(libraryPath) || folders[1] != filepath.Join(want[2], "nvidia/cu13/lib") || !strings.Contains(folders[2], "cuda-") {
-		t.Errorf("folders %q", folders)
 	}
 }
 
@@ -285,7 +240,7 @@ func TestDeviceCheck(t *testing.T) {
 		{"cuda", TF32, Tuning{PreferNHWC: true, ConvSearch: DefaultSearch}, ""}, {"cuda:0,1", F32, Tuning{}, ""}, {"cuda", BF16, Tuning{}, "in f32, tf32, not in bf16"},
 		{"auto", TF32, Tuning{PreferNHWC: true}, ""}, {"cpu", F32, Tuning{}, ""},
 		{"cpu", TF32, Tuning{}, "computes in f32, not in tf32"}, {"openvino", TF32, Tuning{}, "not in tf32"},
-		{"cpu", F32, Tuning{PreferNHWC: true}, "device cpu has no --prefer-nhwc"}, {"openvino:CPU", F32, Tuning{ConvSearch: ExhaustiveSearch}, "device openvino has no --conv-search"},
+		{"cpu", F32, Tuning{PreferNHWC: true}, "device cpu has no prefer-nhwc"}, {"openvino:CPU", F32, Tuning{ConvSearch: ExhaustiveSearch}, "device openvino has no conv-search"},
 	} {
 		err := device(t, c.device).Check(c.p, c.tuning)
 		if advice, _ := hint.Of(err); (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || advice == "") {
@@ -317,11 +272,11 @@ func TestDeviceCheck(t *testing.T) {
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()
-	for _, name := range []string{"libcublas.so.12", "libcudart.so.12", driverLibrary, "libother.so.1"} {
+	for _, name := range []string{"libcublas.so.12", "libcudart.so.12", ortlib.DriverLibrary, "libother.so.1"} {
 		link(t, dir, name, "int x;")
 	}
-	link(t, dir, cudaProviderFile, "int provider;", "libother.so.1", "libcublas.so.12", driverLibrary, "libcudart.so.12")
-	needed, optional, err := cudaNeeds(filepath.Join(dir, cudaProviderFile))
+	link(t, dir, ortlib.CUDAProviderFile, "int provider;", "libother.so.1", "libcublas.so.12", ortlib.DriverLibrary, "libcudart.so.12")
+	needed, optional, err := ortlib.CUDANeeds(filepath.Join(dir, ortlib.CUDAProviderFile))
 	if want := []string{"libcudart.so.12", "libcublas.so.12", "libcudnn.so.9"}; err != nil || !slices.Equal(needed, want) || optional != "libnvrtc.so.12" {
 		t.Errorf("needs %q and %q, %v; want %q", needed, optional, err, want)
 	}

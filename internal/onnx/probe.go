@@ -14,8 +14,11 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // This file looks at what a device really does: the precision it computes in,
@@ -27,11 +30,11 @@ const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls of so many samples, with weights that keep its values of order 1.
-func probe(batch int) (graph, error) {
+// probe builds the net for calls of batch samples, with weights that keep its values of order 1.
+func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	g := &onnxpb.GraphProto{Name: proto.String("probe")}
-	weights := func(name string, dims ...int64) {
+	b := graph.NewInitializing(graph.Numbered("v"))
+	weights := func(dims ...int64) string {
 		size, fan := 1, 1
 		for i, d := range dims {
 			size *= int(d)
@@ -43,38 +46,30 @@ func probe(batch int) (graph, error) {
 		for i := range data {
 			data[i] = float32(rng.NormFloat64() * math.Sqrt(2/float64(fan)))
 		}
-		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(Float32)), Dims: dims, FloatData: data})
+		return b.Floats(dims, data...)
 	}
 	value, channels := "x", int64(3)
-	for i := range 3 {
-		w, y, z := fmt.Sprint("w", i), fmt.Sprint("y", i), fmt.Sprint("z", i)
-		weights(w, probeWidth, channels, 3, 3)
-		pads := &onnxpb.AttributeProto{Name: proto.String("pads"), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: []int64{1, 1, 1, 1}}
-		g.Node = append(g.Node, node("Conv", []string{value, w}, y, pads), node("Relu", []string{y}, z))
-		value, channels = z, probeWidth
+	for range 3 {
+		pads := graph.IntsAttribute("pads", []int64{1, 1, 1, 1})
+		value = b.Op("Relu", b.Node("Conv", []string{value, weights(probeWidth, channels, 3, 3)}, pads))
+		channels = probeWidth
 	}
-	weights("out", probeClasses, probeWidth)
-	g.Node = append(g.Node, node("GlobalAveragePool", []string{value}, "mean"), node("Flatten", []string{"mean"}, "flat"),
-		node("Gemm", []string{"flat", "out"}, "scores", intAttribute("transB", 1)))
+	flat := b.Op("Flatten", b.Op("GlobalAveragePool", value))
+	b.Add(graph.Node("Gemm", []string{flat, weights(probeClasses, probeWidth)}, "scores", graph.IntAttribute("transB", 1)))
 	in, out := probeShapes(batch)
-	g.Input, g.Output = []*onnxpb.ValueInfoProto{floats("x", in)}, []*onnxpb.ValueInfoProto{floats("scores", out)}
-	model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8), Graph: g,
-		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}}})
-	return graph{model: model, in: "x", out: "scores"}, err
+	model, err := proto.Marshal(&onnxpb.ModelProto{
+		IrVersion: proto.Int64(8),
+		Graph: &onnxpb.GraphProto{
+			Name: proto.String("probe"), Node: b.Nodes, Initializer: b.Initializers,
+			Input: []*onnxpb.ValueInfoProto{graph.FloatTensor("x", in)}, Output: []*onnxpb.ValueInfoProto{graph.FloatTensor("scores", out)},
+		},
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
+	})
+	return program{model: model, inputs: []string{"x"}, outputs: []string{"scores"}}, err
 }
 
 func probeShapes(batch int) (in, out ort.Shape) {
 	return ort.Shape{int64(batch), 3, probeSide, probeSide}, ort.Shape{int64(batch), probeClasses}
-}
-
-// floats is a float32 input or output of the given shape.
-func floats(name string, shape ort.Shape) *onnxpb.ValueInfoProto {
-	dims := new(onnxpb.TensorShapeProto)
-	for _, n := range shape {
-		dims.Dim = append(dims.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
-	}
-	return &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: dims}}}}
 }
 
 // runProbe opens the probe on a device and returns its session, which is the
@@ -88,14 +83,14 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 }
 
 // runProbeOf is runProbe of a graph with the probe's input and output.
-func runProbeOf(ctx context.Context, g graph, d Device, precision Precision) (*session, []float32, error) {
+func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
 		return nil, nil, err
 	}
 	in, out := probeShapes(probeBatch)
 	scores := make([]float32, out.FlattenedSize())
-	if err := s.run(ctx, in, out, slices.Concat(randomSamples(3 * probeSide * probeSide)[:probeBatch]...), scores); err != nil {
+	if err := s.scores(ctx, in, out, slices.Concat(randomSamples(3 * probeSide * probeSide)[:probeBatch]...), scores); err != nil {
 		_ = s.close()
 		return nil, nil, err
 	}
@@ -131,8 +126,8 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	}
 	defer s.close()
 	if found := precisionOf(got, want, d.provider.precisions); found != precision && !(precision == TF32 && found == F32) {
-		return hint.New(fmt.Sprintf("device %s computes in %s where it is told %s", d, found, precision),
-			fmt.Sprintf("this processor or its driver has no %s: use --precision %s", precision, found))
+		return hint.Add(fmt.Errorf("device %s computes in %s where it is told %s", d, found, precision),
+			"this processor or its driver has no %s: use %s %s", precision, param.Precision, found)
 	}
 	r.checked.Store(key, true)
 	return nil
@@ -208,7 +203,7 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 // nameNodes adds to the error of a session that must run on its provider as a
 // whole the nodes that it does not take: a session that may hand them to the CPU
 // provider is run once and its profile read. A run that fails names none.
-func (l *loader) nameNodes(g graph, tile int, err error) error {
+func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err
 	}
@@ -220,11 +215,11 @@ func (l *loader) nameNodes(g graph, tile int, err error) error {
 	if len(nodes) > most {
 		nodes = append(nodes[:most], fmt.Sprintf("and %d more", len(nodes)-most))
 	}
-	return hint.New(fmt.Sprintf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with --device cpu")
+	return hint.Add(fmt.Errorf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with %s cpu", param.Device)
 }
 
 // profile returns the nodes that run on ONNX Runtime's CPU provider.
-func (l *loader) profile(g graph, tile int) ([]string, error) {
+func (l *loader) profile(g program, tile int) ([]string, error) {
 	dir, err := os.MkdirTemp("", "rscert-profile-")
 	if err != nil {
 		return nil, err
@@ -235,7 +230,7 @@ func (l *loader) profile(g graph, tile int) ([]string, error) {
 		return nil, err
 	}
 	in, _ := l.shapes(tile)
-	_, err = s.outputShape(l.ctx, in, make([]float32, in.FlattenedSize()))
+	err = s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, make([]float32, in.FlattenedSize())}}, nil)
 	if closeErr := s.close(); err == nil { // closing writes the profile
 		err = closeErr
 	}
@@ -273,7 +268,7 @@ func readProfile(text []byte) ([]string, error) {
 		if e.Category != "Node" || !kernel || e.Args.Provider != cpuProvider.name {
 			continue
 		}
-		if node := fmt.Sprintf("%s '%s'", printable(e.Args.Operator), printable(name)); !slices.Contains(nodes, node) {
+		if node := fmt.Sprintf("%s '%s'", quote.Name(e.Args.Operator), quote.Name(name)); !slices.Contains(nodes, node) {
 			nodes = append(nodes, node)
 		}
 	}

@@ -1,6 +1,8 @@
 package onnx
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+)
 
 // ProcessorFeatures names the instructions of this processor that decide the
 // speed of a model and of its lower precisions, of those that it has.

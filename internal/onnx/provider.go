@@ -9,22 +9,25 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // provider is one of ONNX Runtime's execution providers, as rscert runs it. A
 // further one is a file with a value of this type, and a line in providers.
 type provider struct {
-	device  string   // its name in --device
-	name    string   // ONNX Runtime's
-	library flavour  // the build of ONNX Runtime that has it
-	auto    bool     // --device auto takes it where it works
-	units   []string // that may follow the device's name and ':', the default first
+	device  string       // its name in --device
+	name    string       // ONNX Runtime's
+	library ortlib.Build // the build of ONNX Runtime that has it
+	auto    bool         // --device auto takes it where it works
+	units   []string     // that may follow the device's name and ':', the default first
 	// names returns the names of the provider's devices here, of one whose devices are counted from 0. A run takes all of
 	// them, or those whose indices follow the provider's name.
 	names      func() []string
 	precisions []Precision // that it computes in
-	hint       string      // how to get a library that works
+	hint       param.Text  // how to get a library that works
 	// options adds the provider to a session's options and returns what it
 	// set, for the record.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
@@ -132,11 +135,11 @@ func (p *provider) checkPrecision(precision Precision) error {
 	if slices.Contains(p.precisions, precision) {
 		return nil
 	}
-	advice := fmt.Sprintf("use --device openvino for %s on a CPU that has it, or --precision %s", precision, p.precisions[0])
+	advice := param.Textf("use %s openvino for %s on a CPU that has it, or %s %s", param.Device, precision, param.Precision, p.precisions[0])
 	if precision == TF32 {
-		advice = "TF32 is of NVIDIA's GPUs: use --device cuda, or leave --allow-tf32 away"
+		advice = param.Textf("only NVIDIA's GPUs have TF32: use %s cuda, or leave %s away", param.Device, param.AllowTF32)
 	}
-	return hint.New(fmt.Sprintf("device %s computes in %s, not in %s", p.device, list(p.precisions), precision), advice)
+	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
 // works returns nil if the library can run models on the device, or why it

@@ -1,6 +1,10 @@
 package onnx
 
-import ort "github.com/yalue/onnxruntime_go"
+import (
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
+)
 
 // cpuProvider is ONNX Runtime's own code for the processor.
 //
@@ -9,7 +13,7 @@ import ort "github.com/yalue/onnxruntime_go"
 // for a small convolutional and a fully connected net): 2¹⁷ input values, half a
 // megabyte, is between the two.
 var cpuProvider = provider{
-	device: "cpu", name: "CPUExecutionProvider", library: plainLibrary, auto: true,
+	device: "cpu", name: "CPUExecutionProvider", library: ortlib.Plain, auto: true,
 	precisions: []Precision{F32}, reference: 16, batchValues: 1 << 17, batchSamples: 256,
 	options: func(*ort.SessionOptions, settings) (map[string]string, error) { return nil, nil },
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Unless asked to, it does
@@ -11,13 +14,14 @@ import (
 // needs large batches to be full, and two calls at a time: one copies while the
 // other computes.
 var cudaProvider = provider{
-	device: "cuda", name: "CUDAExecutionProvider", library: cudaLibrary, auto: true,
+	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,
 	names: nvidiaGPUs, precisions: []Precision{F32, TF32}, tunable: true, options: appendCUDA,
 	reference: 256, batchValues: 1 << 25, batchSamples: 1024, calls: 2, ownMemory: true, fixSizes: true, strict: true,
 	hint: cudaHint,
 }
 
-const cudaHint = "run 'rscert setup --device cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with --onnxruntime PATH"
+var cudaHint = param.Textf("run 'rscert setup %s cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with %s PATH",
+	param.Device, param.ONNXRuntime)
 
 // cudaOptions are those of ONNX Runtime's provider that a result or its speed
 // depends on.
@@ -42,7 +46,7 @@ func appendCUDA(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	defer cuda.Destroy()
 	set := cudaOptions(s)
 	if err := cuda.Update(set); err != nil {
-		return nil, explainCUDA(err)
+		return nil, ortlib.ExplainCUDA(err)
 	}
-	return set, explainCUDA(o.AppendExecutionProviderCUDA(cuda))
+	return set, ortlib.ExplainCUDA(o.AppendExecutionProviderCUDA(cuda))
 }

@@ -5,6 +5,9 @@ import (
 	"strconv"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // openvinoProvider is Intel's OpenVINO below ONNX Runtime, for x86-64
@@ -16,10 +19,10 @@ import (
 // piece of the classifier that no hash in run.json covers.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
-	library: openvinoLibrary,
+	library: ortlib.OpenVINO,
 	units:   []string{"CPU", "GPU", "NPU"}, precisions: []Precision{F32, BF16, F16}, options: appendOpenVINO,
 	reference: 16, batchValues: 1 << 23, batchSamples: 256, fixSizes: true, measured: true, strict: true, oneThread: true,
-	hint: "run 'rscert setup --device openvino', or name a library of onnxruntime-openvino with --onnxruntime PATH",
+	hint: param.Textf("run 'rscert setup %s openvino', or name a library of onnxruntime-openvino with %s PATH", param.Device, param.ONNXRuntime),
 }
 
 // appendOpenVINO sets everything that a result or its speed depends on.

@@ -10,14 +10,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // prover is a loader of the model, as far as the search for its batch goes.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
-	file, err := newFile(model, "", "")
+	file, err := graph.Parse(model, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func prover(t testing.TB, model []byte, example ...int) *loader {
 func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
 	t.Helper()
 	l := prover(t, model, example...)
-	native := max(l.contract.batch, 1)
+	native := max(l.contract.Batch, 1)
 	original, err := l.session(false, native)
 	if err != nil {
 		t.Fatal(err)
@@ -83,21 +84,23 @@ func TestRebatchRules(t *testing.T) {
 		build build
 	}{
 		{"elementwise", true, opset, func(b *modelBuilder) { b.node("Tanh", "x", "y") }},
-		{"add a constant", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 1, 4).node("Add", "w x", "y") }},
-		{"add a constant of 3 dimensions", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 2, 3, 4).node("Mul", "x w", "y") }},
+		{"add a constant", true, opset, func(b *modelBuilder) { b.weights("w", graph.Float32, 1, 2, 1, 4).node("Add", "w x", "y") }},
+		{"add a constant of 3 dimensions", true, opset, func(b *modelBuilder) { b.weights("w", graph.Float32, 2, 3, 4).node("Mul", "x w", "y") }},
 		{"add a constant of 5 dimensions", true, opset, func(b *modelBuilder) {
-			b.weights("w", Float32, 2, 1, 2, 3, 4).node("Mul", "x w", "z").node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3, 4))
+			b.weights("w", graph.Float32, 2, 1, 2, 3, 4).node("Mul", "x w", "z").node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3, 4))
 		}},
-		{"add a constant along the batch's dimension", false, opset, func(b *modelBuilder) { b.reshape("x", "z", 2, 12).weights("w", Float32, 2, 12).node("Add", "z w", "y") }},
+		{"add a constant along the batch's dimension", false, opset, func(b *modelBuilder) {
+			b.reshape("x", "z", 2, 12).weights("w", graph.Float32, 2, 12).node("Add", "z w", "y")
+		}},
 		{"two inputs in the same place", true, opset, func(b *modelBuilder) { b.node("Tanh", "x", "z").node("Sub", "x z", "y") }},
 		{"two inputs in different places", false, opset, func(b *modelBuilder) {
 			b.node("Flatten", "x", "u").int64s("a", 1).node("Unsqueeze", "u a", "q").node("Transpose", "q", "v", ints("perm", 1, 0, 2)).node("Add", "q v", "y")
 		}},
 		{"images", true, opset, func(b *modelBuilder) {
-			b.weights("w", Float32, 2, 2, 3, 3).node("Conv", "x w", "y", ints("pads", 1, 1, 1, 1))
+			b.weights("w", graph.Float32, 2, 2, 3, 3).node("Conv", "x w", "y", ints("pads", 1, 1, 1, 1))
 		}},
 		{"images, the batch for channels", false, opset, func(b *modelBuilder) {
-			b.node("Transpose", "x", "z", ints("perm", 1, 0, 2, 3)).weights("w", Float32, 1, 1, 3, 3).node("Conv", "z w", "y", ints("pads", 1, 1, 1, 1))
+			b.node("Transpose", "x", "z", ints("perm", 1, 0, 2, 3)).weights("w", graph.Float32, 1, 1, 3, 3).node("Conv", "z w", "y", ints("pads", 1, 1, 1, 1))
 		}},
 		{"softmax", true, opset, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 1)) }},
 		{"softmax of the batch", false, opset, func(b *modelBuilder) { b.node("Softmax", "x", "y", integer("axis", 0)) }},
@@ -108,13 +111,13 @@ func TestRebatchRules(t *testing.T) {
 			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("Softmax", "z", "y", integer("axis", 1))
 		}},
 		{"layer normalisation", true, 17, func(b *modelBuilder) {
-			b.weights("w", Float32, 3, 4).node("LayerNormalization", "x w", "y", integer("axis", 2))
+			b.weights("w", graph.Float32, 3, 4).node("LayerNormalization", "x w", "y", integer("axis", 2))
 		}},
 		{"layer normalisation of the batch", false, 17, func(b *modelBuilder) {
-			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).weights("w", Float32, 1, 4).node("LayerNormalization", "z w", "y", integer("axis", 2))
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).weights("w", graph.Float32, 1, 4).node("LayerNormalization", "z w", "y", integer("axis", 2))
 		}},
 		{"layer normalisation of more than the batch", false, 17, func(b *modelBuilder) {
-			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).weights("w", Float32, 4, 1).node("LayerNormalization", "z w", "y", integer("axis", 2))
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).weights("w", graph.Float32, 4, 1).node("LayerNormalization", "z w", "y", integer("axis", 2))
 		}},
 		{"mean", true, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(1), integer("keepdims", 0)) }},
 		{"mean of the batch", false, opset, func(b *modelBuilder) { b.node("ReduceMean", "x", "y", axes(0)) }},
@@ -123,16 +126,16 @@ func TestRebatchRules(t *testing.T) {
 		{"mean behind the batch's place", true, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).node("ReduceMean", "z", "m", axes(0), integer("keepdims", 0)).node("ReduceMean", "m", "y", axes(0), integer("keepdims", 1))
 		}},
-		{"matrix product", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 4, 2).node("MatMul", "x w", "y") }},
-		{"matrix product from the left", true, opset, func(b *modelBuilder) { b.weights("w", Float32, 2, 3).node("MatMul", "w x", "y") }},
+		{"matrix product", true, opset, func(b *modelBuilder) { b.weights("w", graph.Float32, 4, 2).node("MatMul", "x w", "y") }},
+		{"matrix product from the left", true, opset, func(b *modelBuilder) { b.weights("w", graph.Float32, 2, 3).node("MatMul", "w x", "y") }},
 		{"matrix product of rows", true, opset, func(b *modelBuilder) {
-			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).node("MatMul", "z w", "y")
+			b.reshape("x", "z", 1, 24).weights("w", graph.Float32, 24, 3).node("MatMul", "z w", "y")
 		}},
 		{"matrix product of columns", true, opset, func(b *modelBuilder) {
-			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 3, 24).node("MatMul", "w z", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", graph.Float32, 3, 24).node("MatMul", "w z", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
 		}},
 		{"matrix product that contracts the batch", false, opset, func(b *modelBuilder) {
-			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).weights("w", Float32, 1, 2).node("MatMul", "z w", "y")
+			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).weights("w", graph.Float32, 1, 2).node("MatMul", "z w", "y")
 		}},
 		{"matrix product of samples", false, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "z", ints("perm", 1, 2, 3, 0)).node("Transpose", "x", "v", ints("perm", 1, 2, 0, 3)).node("MatMul", "z v", "y")
@@ -147,25 +150,25 @@ func TestRebatchRules(t *testing.T) {
 			b.int64s("s", 0).int64s("e", 3).int64s("a", 3).node("Slice", "x s e a", "u").node("ReduceMax", "u", "m", axes(1)).reshape("m", "z", 3, 3).node("MatMul", "z z", "y")
 		}},
 		{"gemm", true, opset, func(b *modelBuilder) {
-			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).weights("c", Float32, 1, 3).node("Gemm", "z w c", "y")
+			b.reshape("x", "z", 1, 24).weights("w", graph.Float32, 24, 3).weights("c", graph.Float32, 1, 3).node("Gemm", "z w c", "y")
 		}},
 		{"gemm of columns", true, opset, func(b *modelBuilder) {
-			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 24, 3).node("Gemm", "z w", "y", integer("transA", 1))
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", graph.Float32, 24, 3).node("Gemm", "z w", "y", integer("transA", 1))
 		}},
 		{"gemm that contracts the batch", false, opset, func(b *modelBuilder) {
-			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", Float32, 1, 3).node("Gemm", "z w", "y")
+			b.node("Flatten", "x", "u").node("Transpose", "u", "z", ints("perm", 1, 0)).weights("w", graph.Float32, 1, 3).node("Gemm", "z w", "y")
 		}},
 		{"batch times heads", true, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("Transpose", "z", "h", ints("perm", 1, 0, 2)).
 				node("Transpose", "h", "k", ints("perm", 0, 2, 1)).node("MatMul", "h k", "s").reshape("s", "y", 1, 2, 3, 3)
 		}},
 		{"batch in the middle, times rows", true, opset, func(b *modelBuilder) {
-			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 8).weights("w", Float32, 8, 2).node("MatMul", "z w", "v").
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 8).weights("w", graph.Float32, 8, 2).node("MatMul", "z w", "v").
 				reshape("v", "u", 3, 1, 2).node("Transpose", "u", "y", ints("perm", 1, 0, 2))
 		}},
 		{"to one vector", false, opset, func(b *modelBuilder) { b.reshape("x", "z", 24).node("Softmax", "z", "y", integer("axis", 0)) }},
 		{"flatten", true, opset, func(b *modelBuilder) {
-			b.node("Flatten", "x", "z", integer("axis", 2)).weights("w", Float32, 12, 2).node("MatMul", "z w", "y")
+			b.node("Flatten", "x", "z", integer("axis", 2)).weights("w", graph.Float32, 12, 2).node("MatMul", "z w", "y")
 		}},
 		{"flatten in front of the batch", true, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 1, 0, 2, 3)).node("Flatten", "t", "z", integer("axis", 1)).node("Softmax", "z", "v", integer("axis", 0)).
@@ -182,10 +185,10 @@ func TestRebatchRules(t *testing.T) {
 		{"concat", true, opset, func(b *modelBuilder) { b.node("Concat", "x x", "y", integer("axis", 2)) }},
 		{"concat along the batch", false, opset, func(b *modelBuilder) { b.node("Concat", "x x", "y", integer("axis", 0)) }},
 		{"concat with a constant", true, opset, func(b *modelBuilder) {
-			b.weights("w", Float32, 1, 2, 1, 4).node("Concat", "w x", "y", integer("axis", -2))
+			b.weights("w", graph.Float32, 1, 2, 1, 4).node("Concat", "w x", "y", integer("axis", -2))
 		}},
 		{"concat with a constant behind the batch's place", true, opset, func(b *modelBuilder) {
-			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).weights("w", Float32, 2, 1, 2, 4).node("Concat", "t w", "z", integer("axis", 0)).
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).weights("w", graph.Float32, 2, 1, 2, 4).node("Concat", "t w", "z", integer("axis", 0)).
 				node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3))
 		}},
 		{"split", true, opset, func(b *modelBuilder) { b.node("Split", "x", "y", integer("axis", 1)).second("z") }},
@@ -212,10 +215,10 @@ func TestRebatchRules(t *testing.T) {
 		{"pad in front of the batch", false, opset, func(b *modelBuilder) { b.int64s("p", 1, 0, 0, 0, 0, 0, 0, 0).node("Pad", "x p", "y") }},
 		{"pad behind the batch", false, opset, func(b *modelBuilder) { b.int64s("p", 0, 0, 0, 0, 1, 0, 0, 0).node("Pad", "x p", "y") }},
 		{"largest", true, opset, func(b *modelBuilder) {
-			b.node("ArgMax", "x", "z", integer("axis", 1), integer("keepdims", 0)).node("Cast", "z", "y", integer("to", int64(Float32)))
+			b.node("ArgMax", "x", "z", integer("axis", 1), integer("keepdims", 0)).node("Cast", "z", "y", integer("to", int64(graph.Float32)))
 		}},
 		{"largest of the batch", false, opset, func(b *modelBuilder) {
-			b.node("ArgMax", "x", "z", integer("axis", 0)).node("Cast", "z", "y", integer("to", int64(Float32)))
+			b.node("ArgMax", "x", "z", integer("axis", 0)).node("Cast", "z", "y", integer("to", int64(graph.Float32)))
 		}},
 		{"expand", true, opset, func(b *modelBuilder) {
 			b.int64s("a", 1).node("Unsqueeze", "x a", "z").int64s("like", 1, 3, 2, 3, 4).node("Expand", "z like", "y")
@@ -224,27 +227,27 @@ func TestRebatchRules(t *testing.T) {
 		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
 		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
 		{"a size of its own", true, opset, func(b *modelBuilder) { // x over the root of its width
-			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).
+			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
 		{"the size of the batch, which is that of one sample", true, opset, func(b *modelBuilder) {
-			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(Float32))).node("Div", "x f", "y")
+			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
 		{"sizes sliced of a shape", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("s", -2).int64s("e", math.MaxInt64).node("Slice", "shape s e", "hw").int64s("a", 0).int64s("one", 1).
 				node("ReduceProd", "hw", "p", integer("keepdims", 1)).int64s("c", 2).node("Concat", "one c p", "target", integer("axis", 0)).node("Reshape", "x target", "y")
 		}},
 		{"einsum", true, opset, func(b *modelBuilder) {
-			b.weights("w", Float32, 4, 2, 5).node("Einsum", "x w", "y", text("equation", "nchd, dce -> nhe"))
+			b.weights("w", graph.Float32, 4, 2, 5).node("Einsum", "x w", "y", text("equation", "nchd, dce -> nhe"))
 		}},
 		{"einsum of two", true, opset, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 1, 0, 2, 3)).node("Einsum", "x t", "z", text("equation", "nchd,cned->hnde")).node("Transpose", "z", "y", ints("perm", 1, 0, 2, 3))
 		}},
 		{"einsum of columns", true, opset, func(b *modelBuilder) {
-			b.reshape("x", "z", 1, 24).weights("w", Float32, 24, 3).node("Einsum", "w z", "v", text("equation", "dm,nd->mn")).node("Transpose", "v", "y", ints("perm", 1, 0))
+			b.reshape("x", "z", 1, 24).weights("w", graph.Float32, 24, 3).node("Einsum", "w z", "v", text("equation", "dm,nd->mn")).node("Transpose", "v", "y", ints("perm", 1, 0))
 		}},
 		{"einsum of rows times the batch", true, opset, func(b *modelBuilder) {
-			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 4, 5).node("Einsum", "z w", "v", text("equation", "abc,cd->abd")).
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", graph.Float32, 4, 5).node("Einsum", "z w", "v", text("equation", "abc,cd->abd")).
 				reshape("v", "u", 3, 1, 2, 5).node("Transpose", "u", "y", ints("perm", 1, 0, 2, 3))
 		}},
 		{"einsum that sums the batch", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "nchd->chd")) }},
@@ -258,7 +261,7 @@ func TestRebatchRules(t *testing.T) {
 			b.int64s("s", 0).int64s("e", 1).int64s("a", 1).node("Slice", "x s e a", "z").node("Einsum", "z", "y", text("equation", "nnhd->nhd"))
 		}},
 		{"einsum with a constant along the batch", false, opset, func(b *modelBuilder) {
-			b.weights("w", Float32, 1, 4).node("Einsum", "x w", "y", text("equation", "nchd,nd->nch"))
+			b.weights("w", graph.Float32, 1, 4).node("Einsum", "x w", "y", text("equation", "nchd,nd->nch"))
 		}},
 		{"einsum of a batch in two places", false, opset, func(b *modelBuilder) {
 			b.reshape("x", "z", 6, 4).node("Transpose", "x", "t", ints("perm", 1, 2, 0, 3)).reshape("t", "v", 6, 4).node("Einsum", "z v", "u", text("equation", "rd,rd->rd")).reshape("u", "y", 1, 24)
@@ -266,65 +269,67 @@ func TestRebatchRules(t *testing.T) {
 		{"einsum with the rest", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "a...->a...")) }},
 		{"einsum without a result", false, opset, func(b *modelBuilder) { b.node("Einsum", "x", "y", text("equation", "nchd")) }},
 		{"long short-term memory", true, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "s").hidden(3, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
+			b.sequence("x").weights("w", graph.Float32, 1, 12, 4).weights("r", graph.Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "s").hidden(3, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"the last state of both directions", true, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 2, 9, 4).weights("r", Float32, 2, 9, 3).weights("c", Float32, 2, 18).optional("GRU", "z", "w", "r", "c", "").hidden(3, 2).second("s").
+			b.sequence("x").weights("w", graph.Float32, 2, 9, 4).weights("r", graph.Float32, 2, 9, 3).weights("c", graph.Float32, 2, 18).optional("GRU", "z", "w", "r", "c", "").hidden(3, 2).second("s").
 				node("Transpose", "s", "y", ints("perm", 1, 0, 2))
 		}},
 		{"the last cells", true, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "").hidden(3, 1).second("").second("s").
+			b.sequence("x").weights("w", graph.Float32, 1, 12, 4).weights("r", graph.Float32, 1, 12, 3).optional("LSTM", "z", "w", "r", "").hidden(3, 1).second("").second("s").
 				node("Transpose", "s", "y", ints("perm", 1, 0, 2))
 		}},
 		{"states to begin with", true, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 1, 12, 4).weights("r", Float32, 1, 12, 3).weights("h", Float32, 1, 1, 3).weights("c", Float32, 1, 1, 3).
+			b.sequence("x").weights("w", graph.Float32, 1, 12, 4).weights("r", graph.Float32, 1, 12, 3).weights("h", graph.Float32, 1, 1, 3).weights("c", graph.Float32, 1, 1, 3).
 				optional("LSTM", "z", "w", "r", "", "", "h", "c", "s").hidden(3, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"a state of the samples", true, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).node("ReduceMax", "z", "h", axes(0)).
+			b.sequence("x").weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).node("ReduceMax", "z", "h", axes(0)).
 				optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"states of rows times the batch", true, 14, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("ReduceMax", "x", "m", axes(2), integer("keepdims", 0)).reshape("m", "h", 1, 2, 4).
-				weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+				weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
 		}},
 		{"states of the batch times rows", false, 14, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).node("ReduceMax", "x", "m", axes(2), integer("keepdims", 0)).node("Transpose", "m", "v", ints("perm", 1, 0, 2)).reshape("v", "h", 1, 2, 4).
-				weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
+				weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
 		}},
 		{"states for rows times the batch", false, 14, func(b *modelBuilder) {
-			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).weights("h", Float32, 1, 2, 4).
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).weights("h", graph.Float32, 1, 2, 4).
 				optional("RNN", "z", "w", "r", "", "", "h", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
 		}},
 		{"rows times the batch", true, 14, func(b *modelBuilder) {
-			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).
+			b.node("Transpose", "x", "t", ints("perm", 2, 0, 1, 3)).reshape("t", "z", 3, 2, 4).weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).
 				optional("RNN", "z", "w", "r", "s").hidden(4, 1).node("Transpose", "s", "u", ints("perm", 2, 0, 1, 3)).reshape("u", "y", 1, 24)
 		}},
 		{"the batch for time", false, 14, func(b *modelBuilder) {
-			b.node("ReduceMax", "x", "z", axes(1), integer("keepdims", 0)).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "y").hidden(4, 1)
+			b.node("ReduceMax", "x", "z", axes(1), integer("keepdims", 0)).weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "y").hidden(4, 1)
 		}},
 		{"the batch for time, of one row", false, 14, func(b *modelBuilder) {
-			b.node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).int64s("a", 1).node("Unsqueeze", "m a", "z").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).
+			b.node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).int64s("a", 1).node("Unsqueeze", "m a", "z").weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).
 				optional("RNN", "z", "w", "r", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"rows for the batch, of one time", true, 14, func(b *modelBuilder) {
-			b.reshape("x", "z", 1, 6, 4).weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "s").hidden(4, 1).reshape("s", "y", 1, 24)
+			b.reshape("x", "z", 1, 6, 4).weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).optional("RNN", "z", "w", "r", "s").hidden(4, 1).reshape("s", "y", 1, 24)
 		}},
 		{"weights of the samples", false, 14, func(b *modelBuilder) {
-			b.sequence("x").node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).reshape("m", "v", 1, 1, 4).weights("r", Float32, 1, 1, 1).
+			b.sequence("x").node("ReduceMax", "x", "m", axes(1, 2), integer("keepdims", 0)).reshape("m", "v", 1, 1, 4).weights("r", graph.Float32, 1, 1, 1).
 				optional("RNN", "z", "v", "r", "s").hidden(1, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"lengths", false, 14, func(b *modelBuilder) {
-			b.sequence("x").weights("w", Float32, 1, 4, 4).weights("r", Float32, 1, 4, 4).int64s("n", 4).node("Cast", "n", "l", integer("to", 6)).
+			b.sequence("x").weights("w", graph.Float32, 1, 4, 4).weights("r", graph.Float32, 1, 4, 4).int64s("n", 4).node("Cast", "n", "l", integer("to", 6)).
 				optional("RNN", "z", "w", "r", "", "l", "s").hidden(4, 1).node("Transpose", "s", "y", ints("perm", 2, 0, 1, 3))
 		}},
 		{"attention", true, 23, func(b *modelBuilder) { b.optional("Attention", "x", "x", "x", "y") }},
 		{"attention of heads in rows", true, 23, func(b *modelBuilder) {
-			b.reshape("x", "z", 1, 6, 4).weights("w", Float32, 4, 4).node("MatMul", "z w", "k").optional("Attention", "z", "k", "z", "y").attributes(integer("q_num_heads", 2), integer("kv_num_heads", 2), integer("is_causal", 1))
+			b.reshape("x", "z", 1, 6, 4).weights("w", graph.Float32, 4, 4).node("MatMul", "z w", "k").optional("Attention", "z", "k", "z", "y").attributes(integer("q_num_heads", 2), integer("kv_num_heads", 2), integer("is_causal", 1))
 		}},
-		{"attention with a mask", true, 23, func(b *modelBuilder) { b.weights("m", Float32, 3, 3).optional("Attention", "x", "x", "x", "m", "y") }},
+		{"attention with a mask", true, 23, func(b *modelBuilder) {
+			b.weights("m", graph.Float32, 3, 3).optional("Attention", "x", "x", "x", "m", "y")
+		}},
 		{"attention with a mask of the heads", true, 23, func(b *modelBuilder) {
-			b.weights("m", Float32, 1, 2, 3, 3).optional("Attention", "x", "x", "x", "m", "y")
+			b.weights("m", graph.Float32, 1, 2, 3, 3).optional("Attention", "x", "x", "x", "m", "y")
 		}},
 		{"attention with a mask of samples", false, 23, func(b *modelBuilder) {
 			b.node("Transpose", "x", "t", ints("perm", 0, 1, 3, 2)).node("MatMul", "x t", "m").optional("Attention", "x", "x", "x", "m", "y")
@@ -332,20 +337,24 @@ func TestRebatchRules(t *testing.T) {
 		{"attention between samples", false, 23, func(b *modelBuilder) {
 			b.node("Transpose", "x", "z", ints("perm", 1, 2, 0, 3)).optional("Attention", "z", "z", "z", "v").node("Transpose", "v", "y", ints("perm", 2, 0, 1, 3))
 		}},
-		{"attention to constants", false, 23, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 5, 4).optional("Attention", "x", "w", "w", "y") }},
-		{"attention of constants", false, 23, func(b *modelBuilder) { b.weights("w", Float32, 1, 2, 5, 4).optional("Attention", "w", "x", "x", "y") }},
+		{"attention to constants", false, 23, func(b *modelBuilder) {
+			b.weights("w", graph.Float32, 1, 2, 5, 4).optional("Attention", "x", "w", "w", "y")
+		}},
+		{"attention of constants", false, 23, func(b *modelBuilder) {
+			b.weights("w", graph.Float32, 1, 2, 5, 4).optional("Attention", "w", "x", "x", "y")
+		}},
 		{"attention with keys of before", false, 23, func(b *modelBuilder) {
-			b.weights("k", Float32, 1, 2, 5, 4).weights("v", Float32, 1, 2, 5, 4).optional("Attention", "x", "x", "x", "", "k", "v", "y").second("k2").second("v2")
+			b.weights("k", graph.Float32, 1, 2, 5, 4).weights("v", graph.Float32, 1, 2, 5, 4).optional("Attention", "x", "x", "x", "", "k", "v", "y").second("k2").second("v2")
 		}},
 		{"the largest of each", true, opset, func(b *modelBuilder) { b.int64s("k", 2).node("TopK", "x k", "y").second("i") }},
 		{"the largest of the batch", false, opset, func(b *modelBuilder) { b.int64s("k", 1).node("TopK", "x k", "y", integer("axis", 0)).second("i") }},
 		{"a rule that is missing", false, opset, func(b *modelBuilder) { b.node("MeanVarianceNormalization", "x", "y") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newModel("x", Float32, 1, 2, 3, 4)
+			b := newModel("x", graph.Float32, 1, 2, 3, 4)
 			b.OpsetImport[0].Version, b.IrVersion = proto.Int64(c.opset), proto.Int64(8+2*(c.opset/23))
 			c.build(b)
-			b.reshape("y", "row", 1, -1).output("row", Float32, 1, "m")
+			b.reshape("y", "row", 1, -1).output("row", graph.Float32, 1, "m")
 			free, err := freedByProof(t, b.bytes(t), 2, 3, 4)
 			if free != c.free {
 				t.Errorf("freed: %v (%v), want %v", free, err, c.free)
@@ -374,7 +383,7 @@ func (b *modelBuilder) second(name string) *modelBuilder {
 // optional adds a node some of whose inputs may be left out (""). The last name is the output's.
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
-	b.Graph.Node = append(b.Graph.Node, node(op, names[:last], names[last]))
+	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
 	return b
 }
 
@@ -405,7 +414,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 
 // randomGraph builds a graph of a batch of 1 by what the numbers say.
 func randomGraph(next func(n int) int) []byte {
-	b := newModel("x", Float32, 1, 2, 3, 2)
+	b := newModel("x", graph.Float32, 1, 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
 	shape, v := []int64{1, 2, 3, 2}, "x"
 	for k := range 1 + next(7) {
@@ -433,19 +442,19 @@ func randomGraph(next func(n int) int) []byte {
 				b.node("Tanh", v, y)
 				break
 			}
-			b.weights(y+"w", Float32, shape[last], 2).node("MatMul", v+" "+y+"w", y)
+			b.weights(y+"w", graph.Float32, shape[last], 2).node("MatMul", v+" "+y+"w", y)
 			shape[last] = 2
 		case 5:
 			like := slices.Clone(shape)
 			like[axis] = 1
-			b.weights(y+"w", Float32, like[next(len(like)):]...).node("Add", v+" "+y+"w", y)
+			b.weights(y+"w", graph.Float32, like[next(len(like)):]...).node("Add", v+" "+y+"w", y)
 		case 6:
 			b.node("Concat", v+" "+v, y, integer("axis", int64(axis)))
 			shape[axis] *= 2
 		case 7:
 			like := slices.Clone(shape)
 			like[axis] = 1
-			b.weights(y+"w", Float32, like...).node("Concat", v+" "+y+"w", y, integer("axis", int64(axis)))
+			b.weights(y+"w", graph.Float32, like...).node("Concat", v+" "+y+"w", y, integer("axis", int64(axis)))
 			shape[axis]++
 		case 8:
 			at := next(len(shape) + 1)
@@ -465,7 +474,7 @@ func randomGraph(next func(n int) int) []byte {
 		}
 		v = y
 	}
-	b.reshape(v, "row", 1, -1).output("row", Float32, 1, "m")
+	b.reshape(v, "row", 1, -1).output("row", graph.Float32, 1, "m")
 	model, err := proto.Marshal(b.ModelProto)
 	if err != nil {
 		panic(err)

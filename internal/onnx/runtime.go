@@ -1,6 +1,5 @@
-// Package onnx runs classifiers with ONNX Runtime: it finds and opens the
-// library, reads what a model expects, re-batches models whose batch dimension
-// is fixed, and runs batches. It is the only package that knows ONNX Runtime.
+// Package onnx runs classifiers with ONNX Runtime: it opens the library, loads models onto devices, tries them and runs
+// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the library.
 package onnx
 
 import (
@@ -10,6 +9,8 @@ import (
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // Runtime is the ONNX Runtime library, opened.
@@ -38,10 +39,10 @@ func Open(path string) (*Runtime, error) {
 		}
 		return opened.Runtime, nil
 	}
-	if err := regularFile(path); err != nil {
+	if err := ortlib.RegularFile(path); err != nil {
 		return nil, err
 	}
-	if err := checkPinned(path); err != nil {
+	if err := ortlib.CheckPinned(path); err != nil {
 		return nil, err
 	}
 	// The loader would look for a name without a slash in its own places.

@@ -13,17 +13,20 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
+	inputs    []string // the names, in ort's order
+	outputs   []string
 	provider  *provider
 	options   map[string]string // that the provider set
 	loops     bool              // the graph has loops, which may not end
-	weights   map[string]weight // that it computes with where they lie
+	weights   graph.Weights     // that it computes with where they lie
 	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
 
 	slots chan struct{} // of the calls at a time; nil: any number
@@ -32,15 +35,14 @@ type session struct {
 	free []*ort.RunOptions // not in use
 }
 
-// graph is a model ready to be opened: its input and output are float32.
-type graph struct {
+// program is a model ready to be opened.
+type program struct {
 	model   []byte
-	in, out string
-	moreIn  []string              // further inputs, of a graph that makes noise: then in is no float32 either
-	more    []string              // further outputs
-	loops   bool                  // it has loops, which may not end
-	tensors []*onnxpb.TensorProto // of the model, which point at weights
-	weights map[string]weight
+	inputs  []string            // the names
+	outputs []string            // the scores' first
+	loops   bool                // it has loops, which may not end
+	tensors []graph.Initializer // of the model, with their data in weights
+	weights graph.Weights
 }
 
 // openSession opens a graph on a device.
@@ -49,18 +51,18 @@ type graph struct {
 // is then fixed by the shapes alone, and several goroutines running samples at
 // once use the cores better than threads that wait for each other in every
 // node.
-func openSession(g graph, p *provider, s settings) (*session, error) {
+func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
 // openProfiled opens a graph that, if strict, must run on the provider as a
 // whole, and writes a profile of its runs to files of the given prefix, if any.
-func openProfiled(g graph, p *provider, s settings, strict bool, profile string) (open *session, err error) {
+func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
 }
 
-func openHere(g graph, p *provider, s settings, strict bool, profile string) (*session, error) {
+func openHere(g program, p *provider, s settings, strict bool, profile string) (*session, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -87,16 +89,15 @@ func openHere(g graph, p *provider, s settings, strict bool, profile string) (*s
 		return nil, plain(err)
 	}
 	for _, t := range g.tensors {
-		w, _ := weightOf(g.weights, t)
-		if err := addWeight(o, t.GetName(), ElemType(t.GetDataType()), t.Dims, w.data); err != nil {
-			return nil, fmt.Errorf("weight '%s': %w", printable(t.GetName()), plain(err))
+		if err := addWeight(o, t); err != nil {
+			return nil, fmt.Errorf("weight '%s': %w", quote.Name(t.Name), plain(err))
 		}
 	}
-	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, append([]string{g.in}, g.moreIn...), append([]string{g.out}, g.more...), o)
+	open, err := ort.NewDynamicAdvancedSessionWithONNXData(g.model, g.inputs, g.outputs, o)
 	if err != nil {
 		return nil, plain(err)
 	}
-	ready := &session{ort: open, provider: p, loops: g.loops, options: set, weights: g.weights}
+	ready := &session{ort: open, inputs: g.inputs, outputs: g.outputs, provider: p, loops: g.loops, options: set, weights: g.weights}
 	if p.calls > 0 {
 		ready.slots = make(chan struct{}, p.calls)
 	}
@@ -124,75 +125,39 @@ func plain(err error) error {
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// run runs the graph once. ONNX Runtime reads in and writes out in place.
-func (s *session) run(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
-	return s.call(ctx, func(options *ort.RunOptions) error {
-		var pin runtime.Pinner // C keeps both pointers until the tensors are destroyed
-		defer pin.Unpin()
-		pin.Pin(&in[0])
-		pin.Pin(&out[0])
-		x, err := ort.NewTensor(inShape, in)
-		if err != nil {
-			return err
-		}
-		defer x.Destroy()
-		y, err := ort.NewTensor(outShape, out)
-		if err != nil {
-			return err
-		}
-		defer y.Destroy()
-		return s.ort.RunWithOptions([]ort.Value{x}, []ort.Value{y}, options)
-	})
+// scores runs the graph once on its first input, in, and writes its first output to out.
+func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
+	return s.run(ctx, []tensor{&held[float32]{s.inputs[0], inShape, in}}, []tensor{&held[float32]{s.outputs[0], outShape, out}})
 }
 
-// outputShape runs the graph once to see the shape of its output.
-func (s *session) outputShape(ctx context.Context, inShape ort.Shape, in []float32) (shape ort.Shape, err error) {
-	err = s.call(ctx, func(options *ort.RunOptions) error {
-		x, err := ort.NewTensor(inShape, in)
-		if err != nil {
-			return err
-		}
-		defer x.Destroy()
-		outputs := []ort.Value{nil}
-		if err := s.ort.RunWithOptions([]ort.Value{x}, outputs, options); err != nil {
-			return err
-		}
-		defer outputs[0].Destroy()
-		shape = outputs[0].GetShape()
-		return nil
-	})
-	if err != nil {
-		return nil, err
+// run runs the graph once. in are all inputs, out the outputs that are wanted, in any order.
+func (s *session) run(ctx context.Context, in, out []tensor) error {
+	if len(in) != len(s.inputs) {
+		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))
 	}
-	return shape, nil
-}
-
-// integers runs the graph once and returns its further outputs, tensors of int64.
-func (s *session) integers(ctx context.Context, inShape ort.Shape, in []float32, outputs int) (all [][]int64, err error) {
-	err = s.call(ctx, func(options *ort.RunOptions) error {
-		x, err := ort.NewTensor(inShape, in)
+	return s.call(ctx, func(options *ort.RunOptions) error {
+		var pin runtime.Pinner // C keeps the pointers until the tensors are destroyed
+		defer pin.Unpin()
+		given, err := openTensors(s.inputs, in, &pin)
+		defer destroyTensors(given)
 		if err != nil {
 			return err
 		}
-		defer x.Destroy()
-		results := make([]ort.Value, 1+outputs)
-		if err := s.ort.RunWithOptions([]ort.Value{x}, results, options); err != nil {
+		made, err := openTensors(s.outputs, out, &pin)
+		defer destroyTensors(made) // what ONNX Runtime makes of the others, too
+		if err != nil {
 			return err
 		}
-		for k, v := range results {
-			defer v.Destroy()
-			if k == 0 {
-				continue
+		if err := s.ort.RunWithOptions(given, made, options); err != nil {
+			return err
+		}
+		for _, t := range out {
+			if err := t.take(made[slices.Index(s.outputs, t.label())]); err != nil {
+				return err
 			}
-			t, ok := v.(*ort.Tensor[int64])
-			if !ok {
-				return errors.New("an output is no tensor of int64")
-			}
-			all = append(all, slices.Clone(t.GetData()))
 		}
 		return nil
 	})
-	return all, err
 }
 
 // call runs the graph by f. Cancelling ctx stops it between two nodes.

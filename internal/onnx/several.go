@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rscert/rscert/internal/graph"
 )
 
 // LoadEach makes a model ready to run on every device that opt.Device names: of CUDA all GPUs that work, or those with
@@ -14,7 +16,7 @@ import (
 //
 // Each is checked by itself as LoadFile does, and all must be of the same sizes. Their scores are compared bit by bit:
 // GPUs of one kind agree.
-func (r *Runtime) LoadEach(ctx context.Context, file *File, opt LoadOptions) ([]*Model, error) {
+func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
 		return nil, err
@@ -70,7 +72,7 @@ func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 }
 
 // loadOther loads the model on one further device.
-func (r *Runtime) loadOther(ctx context.Context, file *File, opt LoadOptions, d Device, first *Model) (*Model, error) {
+func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptions, d Device, first *Model) (*Model, error) {
 	opt.Device = d
 	m, err := r.LoadFile(ctx, file, opt)
 	if err != nil {

@@ -12,7 +12,9 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // units is a provider for tests: ONNX Runtime's for the CPU, as several devices with names, of which some do not work.
@@ -23,7 +25,7 @@ func units(names []string, open func(unit string) error) *provider {
 	p.options = func(_ *ort.SessionOptions, s settings) (map[string]string, error) {
 		return map[string]string{"unit": s.unit}, open(s.unit)
 	}
-	p.hint = "buy another one"
+	p.hint = param.Textf("buy another one")
 	return &p
 }
 
@@ -40,7 +42,7 @@ func failOn(err error, failing ...string) func(string) error {
 // loadEach loads a test model on every device and closes all when the test ends.
 func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	t.Helper()
-	file, err := newFile(testModel(t, name), "", "")
+	file, err := graph.Parse(testModel(t, name), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,7 @@ func TestLoadEachRefuses(t *testing.T) {
 	}
 	without := &Runtime{providers: []string{"SomethingExecutionProvider"}}
 	_, err := without.devices(LoadOptions{Device: Device{p, "1,2"}})
-	if advice, _ := hint.Of(err); err == nil || !strings.Contains(err.Error(), "device units:1,2: the ONNX Runtime library has no CPU provider") || advice != p.hint {
+	if advice, _ := hint.Of(err); err == nil || !strings.Contains(err.Error(), "device units:1,2: the ONNX Runtime library has no CPU provider") || advice != p.hint.Spell(param.Plain) {
 		t.Errorf("error %v, hint %q", err, advice)
 	}
 }
@@ -232,11 +234,11 @@ func TestShortage(t *testing.T) {
 	m := &Model{device: Device{p, "0"}, batch: 1024, tile: 512}
 	advice, _ := hint.Of(m.explainRun(memory))
 	if err := m.explainRun(memory); !errors.Is(err, memory) || !strings.Contains(err.Error(), "units:0 (A) has too little memory for 512 samples a call: ") ||
-		!strings.Contains(advice, "--batch, now 1024") || strings.Contains(advice, "--noise-on") {
+		!strings.Contains(advice, "batch, now 1024") || strings.Contains(advice, "noise-on") {
 		t.Errorf("error %v, hint %q", err, advice)
 	}
 	m.noisy = &noisy{}
-	if advice, _ := hint.Of(m.explainRun(memory)); !strings.HasSuffix(advice, "; --noise-on host takes less memory, too") {
+	if advice, _ := hint.Of(m.explainRun(memory)); !strings.HasSuffix(advice, "; noise-on host takes less memory, too") {
 		t.Errorf("hint %q", advice)
 	}
 	if other := errors.New("input is out of bounds"); m.explainRun(other) != other || m.explainRun(nil) != nil {

@@ -3,17 +3,20 @@ package onnx
 import (
 	"fmt"
 	"regexp"
+	"unicode/utf8"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
 )
 
-// shortageText is how ONNX Runtime and NVIDIA's libraries say that a device has too little memory.
+// shortageText matches the messages of ONNX Runtime and NVIDIA's libraries that a device has too little memory.
 var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memory|ALLOC_FAILED|OUT_OF_MEMORY|smaller than requested bytes`)
 
 // isShortage reports whether a device had too little memory.
 func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
 
-// deviceText is how they say that a device, and not the model, is at fault.
+// deviceText matches messages that blame a device and not the model.
 var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
 
 // isDeviceTrouble reports whether another device of the same kind may do better.
@@ -27,11 +30,26 @@ func (m *Model) explainRun(err error) error {
 		return err
 	}
 	if m.batch == 0 { // it is being loaded
-		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end what else uses the device, or use another one")
+		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end other programs that use the device, or use another one")
 	}
-	advice := fmt.Sprintf("give a smaller --batch, now %d, or end what else uses the device", m.batch)
+	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
 	if m.noisy != nil { // the device has the weights twice
-		advice += "; --noise-on host takes less memory, too"
+		advice = param.Textf("%s; %s host takes less memory, too", advice, param.NoiseOn)
 	}
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
+}
+
+// printed bounds, in bytes, what is printed of an error of ONNX Runtime, which may hold names of the model.
+const printed = 400
+
+// printableText is an error of ONNX Runtime on one line.
+func printableText(text string) string {
+	if len(text) <= printed {
+		return quote.Line(text)
+	}
+	n := printed
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return quote.Line(text[:n]) + "…"
 }

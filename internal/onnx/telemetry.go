@@ -1,6 +1,8 @@
 package onnx
 
-import "os"
+import (
+	"os"
+)
 
 // noTelemetry is the variable that ONNX Runtime reads, once, when it starts. Without it the official builds from 1.29 on
 // run a shell, keep an identifier of the machine in the user's cache, and send what is run to their maker.

@@ -7,12 +7,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rscert/rscert/internal/onnx/onnxpb"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // imitateTF32 rounds both factors of the probe's convolutions and of its matrix product to 11 bits of precision, as a GPU
 // does with TF32: by Veltkamp's split, x·(2¹³+1) − (x·(2¹³+1) − x), in float32.
-func imitateTF32(t *testing.T) graph {
+func imitateTF32(t *testing.T) program {
 	t.Helper()
 	g, err := probe(probeBatch)
 	if err != nil {
@@ -23,14 +24,14 @@ func imitateTF32(t *testing.T) graph {
 		t.Fatal(err)
 	}
 	m.Graph.Initializer = append(m.Graph.Initializer,
-		&onnxpb.TensorProto{Name: proto.String("split"), DataType: proto.Int32(int32(Float32)), FloatData: []float32{1<<13 + 1}})
+		&onnxpb.TensorProto{Name: proto.String("split"), DataType: proto.Int32(int32(graph.Float32)), FloatData: []float32{1<<13 + 1}})
 	var nodes []*onnxpb.NodeProto
 	rounded := 0
 	for _, n := range m.Graph.Node {
 		if op := n.GetOpType(); op == "Conv" || op == "Gemm" {
 			for i, x := range n.Input {
-				nodes = append(nodes, node("Mul", []string{x, "split"}, x+"_m"), node("Sub", []string{x + "_m", x}, x+"_d"),
-					node("Sub", []string{x + "_m", x + "_d"}, x+"_r"))
+				nodes = append(nodes, graph.Node("Mul", []string{x, "split"}, x+"_m"), graph.Node("Sub", []string{x + "_m", x}, x+"_d"),
+					graph.Node("Sub", []string{x + "_m", x + "_d"}, x+"_r"))
 				n.Input[i] = x + "_r"
 				rounded++
 			}
@@ -50,7 +51,7 @@ func imitateTF32(t *testing.T) graph {
 // TestTF32IsTold checks that the probe tells TF32 from float32, by an imitation on the CPU, with room on both sides.
 func TestTF32IsTold(t *testing.T) {
 	openRuntime(t)
-	run := func(g graph) []float32 {
+	run := func(g program) []float32 {
 		s, scores, err := runProbeOf(context.Background(), g, CPU, F32)
 		if err != nil {
 			t.Fatal(err)

@@ -1,10 +1,9 @@
 package onnx
 
 import (
-	"fmt"
-
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 )
 
 // Tuning is how a provider chooses its kernels, of CUDA. Other kernels sum in another order, so the last bits of the
@@ -39,11 +38,11 @@ func (p *provider) checkTuning(t Tuning) error {
 	if t == (Tuning{}) || p.tunable {
 		return nil
 	}
-	flag := "--prefer-nhwc"
+	setting := param.PreferNHWC
 	if !t.PreferNHWC {
-		flag = "--conv-search"
+		setting = param.ConvSearch
 	}
-	return hint.New(fmt.Sprintf("device %s has no %s", p.device, flag), "it is of NVIDIA's GPUs: use --device cuda, or leave it away")
+	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or leave it away", param.Device)
 }
 
 // Check refuses a precision, or settings, that the device does not have. One that is still to be chosen has all.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/graph"
 )
 
 // shared reads a file of ../shared/data.
@@ -67,10 +69,10 @@ func TestVNNComp(t *testing.T) {
 		var first [][]float32
 		for _, batch := range []int{0, 1, 2, 3, 5, 15, 16, 31, 33, 64, 100, 257} {
 			m := load(t, file, LoadOptions{Batch: batch, Example: []int{len(images[0])}})
-			if m.tile != m.Batch() || len(m.Warnings()) != 0 || m.Outputs() != Logits || m.Classes() != 10 {
+			if m.tile != m.Batch() || len(m.Warnings()) != 0 || m.Outputs() != graph.Logits || m.Classes() != 10 {
 				t.Errorf("%s: batch %d, %d a call, %v outputs, %d classes, warnings %q", c.model, m.Batch(), m.tile, m.Outputs(), m.Classes(), m.Warnings())
 			}
-			a, err := m.Fit([]int{len(images[0])}, HWC)
+			a, err := m.Fit([]int{len(images[0])}, graph.HWC)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +102,7 @@ func TestVNNComp(t *testing.T) {
 				if right != c.accuracy { // as onnxruntime in Python finds
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
-				s, err := openSession(graph{model: file, in: m.contract.input.Name, out: m.contract.output.Name}, &cpuProvider, settings{workers: 1})
+				s, err := openSession(program{model: file, inputs: []string{m.contract.Input.Name}, outputs: []string{m.contract.Output.Name}}, &cpuProvider, settings{workers: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

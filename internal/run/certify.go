@@ -8,8 +8,10 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -206,8 +208,8 @@ func scoreParams(r runfolder.Run) certify.ScoreParams {
 
 // inputs are the model and the data, opened and found to fit.
 type inputs struct {
-	file     *onnx.File // of the model, with the denoiser in front
-	modelSum string     // SHA-256 of the model, in hex
+	file     *graph.File // of the model, with the denoiser in front
+	modelSum string      // SHA-256 of the model, in hex
 	denoiser *runfolder.Denoiser
 	library  *onnx.Runtime
 	model    *onnx.Model
@@ -257,7 +259,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 	if err := in.data.CheckLabels(in.model.Classes()); err != nil {
 		return BadInput(err)
 	}
-	if p.Scores && in.model.Outputs() == onnx.Probabilities && p.Temperature != 1 {
+	if p.Scores && in.model.Outputs() == graph.Probabilities && p.Temperature != 1 {
 		return badInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
 	}
 	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
@@ -270,7 +272,7 @@ func (in *inputs) open(ctx context.Context, p Plan) error {
 // OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. A file that the user names but
 // that is no such library is an InputError.
 func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
-	path, err := onnx.FindLibraryFor(device, named)
+	path, err := ortlib.FindFor(device.Build(), named)
 	var library *onnx.Runtime
 	if err == nil {
 		library, err = onnx.Open(path)

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -156,7 +156,7 @@ func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
 	r := readResults(t, p.Out)
-	if r.run.Parameters.Outputs != onnx.Logits { // as told apart
+	if r.run.Parameters.Outputs != graph.Logits { // as told apart
 		t.Errorf("the outputs are described as %v", r.run.Parameters.Outputs)
 	}
 	if len(r.votes) != 3 || len(r.certs) != 3 || r.run.Data.Examples != 3 || r.run.Data.Selected != 3 || r.run.Model.Classes != 4 {

@@ -1,10 +1,10 @@
 package run
 
-import "github.com/rscert/rscert/internal/onnx"
+import "github.com/rscert/rscert/internal/graph"
 
 // imageChannels is how many colour channels, 1 or 3, the images have that a model takes; 0 if it does not say, or takes
 // none.
-func imageChannels(model *onnx.File) int {
+func imageChannels(model *graph.File) int {
 	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {
 		return 0 // refused when it is loaded
@@ -14,7 +14,7 @@ func imageChannels(model *onnx.File) int {
 		return 0
 	}
 	shape = shape[len(shape)-3:]
-	for _, d := range []onnx.Dim{shape[0], shape[2]} {
+	for _, d := range []graph.Dim{shape[0], shape[2]} {
 		if d.Size == 1 || d.Size == 3 {
 			return d.Size
 		}

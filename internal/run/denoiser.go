@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/rscert/rscert/internal/diffusion"
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -22,7 +22,7 @@ func (p *Plan) settleDenoiser() (idle []Idle) {
 		}
 		return idle
 	case !p.DenoiserKind.Diffusion():
-		p.DenoiserKind, p.DiffusionSchedule = onnx.DenoisedImage, ""
+		p.DenoiserKind, p.DiffusionSchedule = graph.DenoisedImage, ""
 		idle = append(idle, Idle{"diffusion-schedule", "denoiser-kind epsilon or x0"})
 	default:
 		p.DiffusionSchedule = cmp.Or(p.DiffusionSchedule, "linear")
@@ -57,7 +57,7 @@ func (p Plan) validateDenoiser() error {
 
 // readModels reads the classifier and what stands in front of it.
 func (in *inputs) readModels(p Plan) error {
-	classifier, err := onnx.ReadModel(p.Model)
+	classifier, err := graph.ReadModel(p.Model)
 	if err != nil {
 		return BadInput(err)
 	}
@@ -65,7 +65,7 @@ func (in *inputs) readModels(p Plan) error {
 	if p.Denoiser == "" {
 		return nil
 	}
-	front, err := onnx.ReadModel(p.Denoiser)
+	front, err := graph.ReadModel(p.Denoiser)
 	if err != nil {
 		return BadInput(err)
 	}
@@ -73,11 +73,11 @@ func (in *inputs) readModels(p Plan) error {
 	if err := in.chooseTimestep(p); err != nil {
 		return err
 	}
-	d := onnx.Denoiser{
+	d := graph.Denoiser{
 		Kind: p.DenoiserKind, Low: p.DenoiserRange[0], High: p.DenoiserRange[1], Mean: p.Mean, Std: p.Std,
 		Timestep: in.denoiser.Timestep, AlphaBar: in.denoiser.AlphaBar,
 	}
-	if in.file, err = onnx.Denoise(front, classifier, d); err != nil {
+	if in.file, err = graph.Denoise(front, classifier, d); err != nil {
 		return BadInput(fmt.Errorf("%s and %s: %w", p.Denoiser, p.Model, err))
 	}
 	return nil

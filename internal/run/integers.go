@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 )
 
@@ -15,10 +15,10 @@ import (
 // bytes does not take them.
 func givesBytes(ctx context.Context, p Plan, in *inputs) (bool, error) {
 	intake := in.model.Intake()
-	if intake == onnx.Floats || len(p.Mean) > 0 || len(p.Std) > 0 {
+	if intake == graph.Floats || len(p.Mean) > 0 || len(p.Std) > 0 {
 		return false, nil
 	}
-	if in.data.Bytes() || intake == onnx.Integers {
+	if in.data.Bytes() || intake == graph.Integers {
 		return in.data.Bytes(), nil
 	}
 	lattice, err := in.data.Lattice(ctx)

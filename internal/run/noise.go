@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -18,7 +18,7 @@ import (
 // noise makes the noisy inputs of a run's examples, normalised and as the model wants
 // them.
 type noise struct {
-	onnx.Arrangement
+	graph.Arrangement
 	law     law.Law
 	data    dataset.Lattice
 	channel func(d int) int // whose values a coordinate of the model's input has
@@ -36,7 +36,7 @@ type noise struct {
 	bytes bool          // a model of integers gets bytes as they are, 255·x
 }
 
-func newNoise(ctx context.Context, p Plan, in *inputs, a onnx.Arrangement) (*noise, error) {
+func newNoise(ctx context.Context, p Plan, in *inputs, a graph.Arrangement) (*noise, error) {
 	n := &noise{Arrangement: a}
 	d := in.model.InputLen()
 	if p.Denoiser != "" { // which takes the data's own values; its result is normalised in the graph
@@ -184,7 +184,7 @@ func (n *noise) String() string {
 }
 
 // channels checks the values of --mean or --std: one, or one a channel.
-func channels(of param.Name, values []float64, absent float64, a onnx.Arrangement) ([]float64, error) {
+func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
 	}

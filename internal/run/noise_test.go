@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -16,7 +16,7 @@ import (
 
 // channelsLast has two channels whose values take turns, and puts the example's values in
 // the order of channels.
-var channelsLast = onnx.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: onnx.HWC}
+var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
 // arranged is a model's input [d] with example value perm[d] at d.
 func arranged(example []float32) []float32 {
@@ -158,7 +158,7 @@ func TestNormalisation(t *testing.T) {
 }
 
 func TestChannels(t *testing.T) {
-	a := onnx.Arrangement{Channels: 3}
+	a := graph.Arrangement{Channels: 3}
 	for _, tt := range []struct {
 		flag   string
 		values []float64

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/param"
 )
 
@@ -14,12 +14,12 @@ const minScale, maxScale = 1e-30, 1e30
 // normalisation is what is done to an example between noise in floats and the model:
 // (x − mean)/std, per value of the model's input. On a lattice it is a table of values.
 type normalisation struct {
-	onnx.Arrangement
+	graph.Arrangement
 	mean, std []float32
 	scale     []float32 // the noise's standard deviation at the model's input [D]
 }
 
-func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation, err error) {
+func newNormalisation(p Plan, a graph.Arrangement, inputLen int) (n normalisation, err error) {
 	n.Arrangement = a
 	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
 		return n, err
@@ -35,7 +35,7 @@ func newNormalisation(p Plan, a onnx.Arrangement, inputLen int) (n normalisation
 }
 
 // spread gives each value of the model's input its channel's value of a parameter.
-func spread(of param.Name, values []float64, absent float64, a onnx.Arrangement, inputLen int) ([]float32, error) {
+func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {
 		return nil, err

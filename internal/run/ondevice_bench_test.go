@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
@@ -30,7 +30,7 @@ func BenchmarkNoiseOn(b *testing.B) {
 	for _, m := range benchModels() {
 		b.Run(m.name, func(b *testing.B) {
 			model, _ := m.open(b, workers)
-			arrangement, err := model.Fit(m.shape, onnx.CHW)
+			arrangement, err := model.Fit(m.shape, graph.CHW)
 			if err != nil {
 				b.Fatal(err)
 			}

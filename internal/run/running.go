@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -234,7 +234,7 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 		e.probs = make([]float32, len(outputs))
 	}
 	probs := e.probs[:len(outputs)]
-	if r.inputs.model.Outputs() == onnx.Logits {
+	if r.inputs.model.Outputs() == graph.Logits {
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
 	} else {
 		copy(probs, outputs) // the votes are of what the model says, NaN among it

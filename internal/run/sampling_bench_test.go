@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -117,7 +118,7 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 	model, err := ort.Load(bytes, onnx.LoadOptions{Workers: workers, Example: m.shape})
 	check(err)
 	b.Cleanup(func() { model.Close() })
-	arrangement, err := model.Fit(m.shape, onnx.CHW)
+	arrangement, err := model.Fit(m.shape, graph.CHW)
 	check(err)
 	noise := &noise{Arrangement: arrangement, channel: func(int) int { return 0 },
 		data: dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), High: 1}}

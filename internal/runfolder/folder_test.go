@@ -14,6 +14,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 )
@@ -158,7 +159,7 @@ func TestResumeRefusals(t *testing.T) {
 			"the denoiser was none, now e.onnx with SHA-256 efefefefefef…"},
 		{"timestep", func(r *Run) { r.Model.Denoiser = &Denoiser{Timestep: 7, Timesteps: 9, AlphaBar: 0.5} },
 			"the denoiser's timestep was none, now 7 of 9, ᾱ = 0.5"},
-		{"kind", func(r *Run) { r.Parameters.DenoiserKind = onnx.PredictedNoise }, "--denoiser-kind was not given, now epsilon"},
+		{"kind", func(r *Run) { r.Parameters.DenoiserKind = graph.PredictedNoise }, "--denoiser-kind was not given, now epsilon"},
 		{"data", func(r *Run) { r.Data.SHA256 = strings.Repeat("0", 64) }, "the data set was d.csv with SHA-256 cdcdcdcdcdcd…, now"},
 		{"library", func(r *Run) { r.Runtime.Library = "1.30.0" }, "ONNX Runtime was 1.29.0, now 1.30.0"},
 		{"version", func(r *Run) { r.Version = "2.0.0" }, "rscert was 1.2.3, now 2.0.0"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
@@ -35,12 +36,12 @@ type Parameters struct {
 	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in them
 	Band            certify.Band             `json:"band"`             // band for the distribution in them
 	Temperature     float64                  `json:"temperature"`
-	Outputs         onnx.OutputKind          `json:"outputs"`       // logits or probabilities, as detected
+	Outputs         graph.OutputKind          `json:"outputs"`       // logits or probabilities, as detected
 	ScoresOutput    string                   `json:"scores-output"` // empty = the only output
 	Precision       onnx.Precision           `json:"precision"`
 	PreferNHWC      bool                     `json:"prefer-nhwc,omitempty"` // for CUDA
 	ConvSearch      onnx.ConvSearch          `json:"conv-search,omitzero"`  // for CUDA
-	Layout          onnx.Layout              `json:"layout"`
+	Layout          graph.Layout              `json:"layout"`
 	Mean            []float64                `json:"mean"`
 	Std             []float64                `json:"std"`
 	Noise           NoiseKind                `json:"noise"`
@@ -51,7 +52,7 @@ type Parameters struct {
 	Shard           Shard                    `json:"shard"`
 
 	// Settings of the denoiser before the model; absent without one.
-	DenoiserKind      onnx.DenoiserKind `json:"denoiser-kind,omitempty"`
+	DenoiserKind      graph.DenoiserKind `json:"denoiser-kind,omitempty"`
 	DenoiserRange     []float64         `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string            `json:"diffusion-schedule,omitempty"`
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 )
@@ -42,7 +42,7 @@ type Options struct {
 var errNotInstalled = errors.New("not there")
 
 // Fetch puts a published build into the cache, unless it is already there. fetched reports whether it had to.
-func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched bool, err error) {
+func Fetch(ctx context.Context, p ortlib.Published, o Options, c Console) (fetched bool, err error) {
 	if err := p.Check(); err == nil && exists(p.Library) {
 		return false, nil
 	} else if exists(p.Library) {
@@ -50,11 +50,11 @@ func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched
 	}
 	if musl() {
 		return false, hint.New("ONNX Runtime's libraries need glibc, and this system has musl",
-			"use a distribution with glibc, or build the library and name it with $"+onnx.LibraryEnv)
+			"use a distribution with glibc, or build the library and name it with $"+ortlib.Env)
 	}
 	dir, err := makeFolder(p.Folder)
 	if err != nil {
-		return false, hint.Add(err, "set XDG_CACHE_HOME to a folder that can be written (not on macOS), or name a library with $%s", onnx.LibraryEnv)
+		return false, hint.Add(err, "set XDG_CACHE_HOME to a folder that can be written (not on macOS), or name a library with $%s", ortlib.Env)
 	}
 	defer os.RemoveAll(dir)
 	f := fetcher{Published: p, console: c, dir: dir}
@@ -81,7 +81,7 @@ func Fetch(ctx context.Context, p onnx.Published, o Options, c Console) (fetched
 		what = p.Wheel.Project + " " + p.Version
 	}
 	return false, hint.Add(fmt.Errorf("no %s could be fetched: tried %s", what, strings.Join(tried, ", ")),
-		"install pip or npm, check the network or proxy, name a copy with %s, or a library with $%s", param.URL, onnx.LibraryEnv)
+		"install pip or npm, check the network or proxy, name a copy with %s, or a library with $%s", param.URL, ortlib.Env)
 }
 
 func (o Options) sources() []Source {
@@ -96,7 +96,7 @@ func (o Options) sources() []Source {
 
 // fetcher fetches one build.
 type fetcher struct {
-	onnx.Published
+	ortlib.Published
 	console Console
 	dir     string // temporary folder for downloads
 }

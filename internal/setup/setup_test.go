@@ -20,16 +20,17 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 )
 
 // content holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
 // build is a build of those libraries in a fresh cache.
-func build(t *testing.T) onnx.Published {
+func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache/rscert/onnxruntime/1.2.3/linux-amd64")
-	p := onnx.Published{Device: "cpu", Version: "1.2.3", Platform: "linux-amd64", Folder: folder,
+	p := ortlib.Published{Device: "cpu", Version: "1.2.3", Platform: "linux-amd64", Folder: folder,
 		Library: filepath.Join(folder, "libonnxruntime.so"), Files: map[string][]string{}}
 	for name, text := range content {
 		sum := sha256.Sum256([]byte(text))
@@ -105,7 +106,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 }
 
 // fetch is Fetch with only the test's servers as network; it also returns the notes.
-func fetch(t *testing.T, p onnx.Published, o Options) (fetched bool, notes string, err error) {
+func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
 	fetched, err = Fetch(t.Context(), p, o, Console{Note: func(line string) { b.WriteString(line + "\n") }})
@@ -126,7 +127,7 @@ func isolate(t *testing.T) (home string) {
 }
 
 // installed checks that the cache holds only the build, and that nobody else can write to it.
-func installed(t *testing.T, p onnx.Published) {
+func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {
 		if got, err := os.ReadFile(filepath.Join(p.Folder, name)); string(got) != text {
@@ -335,7 +336,7 @@ func TestUnwritable(t *testing.T) {
 // NVIDIA's libraries come from separate wheels; their file names give the platforms for pip.
 func TestCUDALibraries(t *testing.T) {
 	home := isolate(t)
-	builds, err := onnx.CUDALibraries()
+	builds, err := ortlib.CUDALibraries()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		if err == nil {
 			t.Error("there are libraries of CUDA for this platform")
@@ -392,7 +393,7 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := onnx.PublishedFor(d)
+		p, err := ortlib.PublishedFor(d.Build())
 		if err != nil {
 			if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
 				t.Error(err)

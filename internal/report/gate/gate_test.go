@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
@@ -381,8 +382,8 @@ func TestIncomparable(t *testing.T) {
 	}
 	this := source("this", 4, 4, 0.5)
 	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // these may differ
-	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = onnx.Probabilities, true
-	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = onnx.DenoisedImage, []float64{}
+	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = graph.Probabilities, true
+	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = graph.DenoisedImage, []float64{}
 	if _, err := Compare(sum(t, source("base", 4, 4, 0.5)), sum(t, this)); err != nil {
 		t.Error(err)
 	}

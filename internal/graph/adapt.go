@@ -1,0 +1,143 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file makes models as people have them into what the rest of the package
+// runs: one input of rows of floats, one tensor of scores. Every edit is a
+// deterministic function in front of the model or behind it, so it is part of
+// the classifier that is certified; Model.Changes names it for the record.
+
+// Intake is what a model's input takes.
+type Intake int
+
+const (
+	Floats   Intake = iota
+	Integers        // values are rounded to the nearest integers, ½ up, and clamped to the type's range
+	Bytes           // the same, to 0…255
+)
+
+// Adaptation records what adapt did to a model.
+type Adaptation struct {
+	Input   string // the input as the file declares it
+	Output  string // with the scores, the same
+	Intake  Intake
+	Changes []string // a line each, for the record
+	Notes   []string // of what the user should know
+}
+
+// adapt edits the model's graph: it takes the tensor in front of ZipMap for the
+// sequence of maps behind it, joins inputs of one column each, and rounds for
+// inputs of integers. info is what the file says of itself; columns are the
+// names of the data's values, nil if they have none.
+func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
+	a.Input = List(info.Inputs)
+	a.unwrapZipMaps(m)
+	if err = checkTokens(m, info); err != nil {
+		return a, err
+	}
+	if oneColumnEach(info.Inputs) {
+		err = a.joinColumns(m, info.Inputs, columns)
+	} else if len(info.Inputs) == 1 {
+		a.roundInput(m.Graph, info.Inputs[0])
+	}
+	return a, err
+}
+
+// Adapt returns a copy of the file's model made fit to run: with one input of rows of floats and the output with the
+// scores, the one of the given name ("" chooses). columns are the names of the data's values, nil if they have none. It
+// refuses a model that has no such form, draws random numbers or has unknown operators.
+func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
+	m := editable(f.Model)
+	sortNodes(m.Graph) // in a circle, ONNX Runtime says so
+	info, err := Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOperators(m); err != nil {
+		return nil, err
+	}
+	a, err := adapt(m, info, columns)
+	if err != nil {
+		return nil, err
+	}
+	declared := info.Outputs
+	if info, err = Describe(m); err != nil {
+		return nil, err
+	}
+	c, err := readContract(info, output)
+	if err != nil {
+		return nil, err
+	}
+	a.Output = declaredOutput(declared, c.Output.Name)
+	return &Classifier{Proto: m, Weights: f.Weights, Contract: c, Adapted: a, Outputs: info.Outputs}, nil
+}
+
+// Classifier is a model made fit to run.
+type Classifier struct {
+	Proto    *onnxpb.ModelProto
+	Weights  Weights
+	Contract Contract
+	Adapted  Adaptation
+	Outputs  []TensorInfo // all there are
+}
+
+// declaredOutput is the output of the name as the file declares it.
+func declaredOutput(outputs []TensorInfo, name string) string {
+	k := slices.IndexFunc(outputs, func(o TensorInfo) bool { return o.Name == name })
+	return outputs[k].String()
+}
+
+func (a *Adaptation) Change(format string, args ...any) {
+	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
+}
+
+// editable is a copy of the model whose graph can be edited: nodes and inputs can
+// be replaced, but nodes and tensors are the model's own.
+func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
+	g := &onnxpb.GraphProto{
+		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,
+		ValueInfo: m.Graph.ValueInfo,
+	}
+	for _, v := range m.Graph.Input {
+		g.Input = append(g.Input, proto.CloneOf(v))
+	}
+	for _, v := range m.Graph.Output {
+		g.Output = append(g.Output, proto.CloneOf(v))
+	}
+	g.ProtoReflect().SetUnknown(m.Graph.ProtoReflect().GetUnknown())
+	c := &onnxpb.ModelProto{
+		IrVersion: m.IrVersion, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, Graph: g,
+		OpsetImport: slices.Clone(m.OpsetImport), Functions: m.Functions,
+	}
+	c.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+	return c
+}
+
+// Opset is the version of ONNX's own operators in the model. A model that has
+// none of them need not import them: then the edits' are imported.
+func Opset(m *onnxpb.ModelProto) int64 {
+	for _, o := range m.OpsetImport {
+		if domainOf(o.GetDomain()) == "" {
+			return o.GetVersion()
+		}
+	}
+	const any = 13
+	m.OpsetImport = append(m.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String(""), Version: proto.Int64(any)})
+	return any
+}
+
+// setType declares the type of a graph's input or output.
+func setType(v *onnxpb.ValueInfoProto, t ElemType) {
+	v.GetType().GetTensorType().ElemType = proto.Int32(int32(t))
+}
+
+func (a *Adaptation) Note(format string, args ...any) {
+	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
+}

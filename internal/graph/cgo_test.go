@@ -1,0 +1,27 @@
+package graph_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Reading and editing models needs no C compiler: neither this package nor package ortlib may come to need one.
+func TestNeedsNoCgo(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", ".", "../ortlib")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	deps := strings.Fields(string(out))
+	if len(deps) < 20 {
+		t.Errorf("%d packages", len(deps))
+	}
+	for _, p := range deps {
+		if strings.HasSuffix(p, "/internal/onnx") || strings.HasSuffix(p, "/onnxruntime_go") {
+			t.Errorf("%s is imported", p)
+		}
+	}
+}

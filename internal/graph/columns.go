@@ -1,0 +1,157 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// oneColumnEach reports whether the inputs are columns of a table, [N] or
+// [N,1] each with the same N, as skl2onnx makes them of a data frame.
+func oneColumnEach(inputs []TensorInfo) bool {
+	if len(inputs) < 2 {
+		return false
+	}
+	first := func(t TensorInfo) int { return t.Shape[0].Size }
+	for _, t := range inputs {
+		column := t.Kind == "tensor" && t.Type.feedable() && !t.Unknown &&
+			(len(t.Shape) == 1 && t.Shape[0].Size <= 1 || len(t.Shape) == 2 && t.Shape[1].Size == 1)
+		if !column || first(t) != first(inputs[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// joinColumns makes one input [N,D] of D inputs of one column each, in the order
+// of the data's columns: by their names or, where they have none, in the order
+// of the graph. A Split in front gives each input its column, converted to its
+// type.
+func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, columns []string) error {
+	order, err := orderOf(inputs, columns)
+	if err != nil {
+		return err
+	}
+	g := m.Graph
+	e := newEditor(g)
+	joined := "columns"
+	if e.uses(joined) {
+		joined = e.unused(joined)
+	}
+	split := Node("Split", []string{joined}, "", IntAttribute("axis", 1))
+	split.Output = nil
+	for range order {
+		split.Output = append(split.Output, e.unused("column"))
+	}
+	if sizes := slices.Repeat([]int64{1}, len(order)); Opset(m) >= 13 {
+		split.Input = append(split.Input, e.Ints(sizes...))
+	} else {
+		split.Attribute = append(split.Attribute, IntsAttribute("split", sizes))
+	}
+	e.Add(split)
+	var names []string
+	for i, k := range order {
+		input := inputs[k]
+		e.feedColumn(split.Output[i], input)
+		names = append(names, quote.Name(input.Name))
+		if intakeOf(input.Type) != Floats {
+			a.Intake = Integers
+			a.rounded(input)
+		}
+	}
+	e.finish()
+	replaceInputs(g, inputs, joined)
+	a.Change("columns '%s', one input each, in this order: joined", strings.Join(names, "', '"))
+	return nil
+}
+
+// feedColumn adds nodes that make a float32 column [N,1] what the input takes.
+func (e *editor) feedColumn(column string, input TensorInfo) {
+	if len(input.Shape) == 1 {
+		flat := e.unused("flat")
+		e.Add(Node("Reshape", []string{column, e.Ints(-1)}, flat))
+		column = flat
+	}
+	switch {
+	case intakeOf(input.Type) != Floats:
+		e.round(column, input.Name, input.Type)
+	case input.Type != Float32:
+		e.Add(Cast(column, input.Name, input.Type))
+	default:
+		e.Add(Node("Identity", []string{column}, input.Name))
+	}
+}
+
+// replaceInputs declares one float32 input [N,D] in place of the columns'.
+func replaceInputs(g *onnxpb.GraphProto, inputs []TensorInfo, joined string) {
+	var batch *onnxpb.TensorShapeProto_Dimension
+	g.Input = slices.DeleteFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool {
+		if !slices.ContainsFunc(inputs, func(t TensorInfo) bool { return t.Name == v.GetName() }) {
+			return false
+		}
+		batch = v.GetType().GetTensorType().GetShape().GetDim()[0]
+		return true
+	})
+	in := FloatTensor(joined, []int64{1, int64(len(inputs))})
+	in.GetType().GetTensorType().GetShape().Dim[0] = batch
+	g.Input = slices.Insert(g.Input, 0, in)
+}
+
+// orderOf says which input each of the data's columns goes to.
+func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
+	order := make([]int, len(inputs))
+	for i := range order {
+		order[i] = i
+	}
+	if columns == nil {
+		return order, nil
+	}
+	for _, same := range []func(a, b string) bool{
+		func(a, b string) bool { return a == b },
+		func(a, b string) bool { return identifier(a) == identifier(b) },
+	} {
+		if order, ok := match(inputs, columns, same); ok {
+			return order, nil
+		}
+	}
+	problem := fmt.Sprintf("the model has %d inputs, one for each column, and the data have %d columns", len(inputs), len(columns))
+	for _, t := range inputs {
+		if !slices.ContainsFunc(columns, func(c string) bool { return identifier(c) == identifier(t.Name) }) {
+			problem = fmt.Sprintf("no column of the data is called '%s', as an input of the model is", quote.Name(t.Name))
+			break
+		}
+	}
+	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
+}
+
+// match finds for every column the one input of its name.
+func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
+	var order []int
+	for _, c := range columns {
+		k := slices.IndexFunc(inputs, func(t TensorInfo) bool { return same(t.Name, c) })
+		if k < 0 || slices.Contains(order, k) {
+			return nil, false
+		}
+		order = append(order, k)
+	}
+	return order, len(order) == len(inputs)
+}
+
+// identifier is a column's name as skl2onnx and others write it: in small
+// letters and digits, with one '_' for anything else.
+func identifier(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}), "_")
+}
+
+func IntsAttribute(name string, v []int64) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
+}

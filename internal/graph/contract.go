@@ -1,0 +1,174 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// noBatch and freeSize are the batch of an input without a batch dimension and
+// of one whose size is free.
+const (
+	NoBatch  = 0
+	FreeSize = -1
+)
+
+// Contract is what a model's file promises of its input and its scores.
+type Contract struct {
+	Input, Output TensorInfo
+	Batch         int   // size of the batch dimension, noBatch or freeSize
+	Sample        []Dim // of the input, without the batch
+}
+
+// readContract finds the model's one input and the output with the scores.
+func readContract(info *Info, output string) (Contract, error) {
+	var c Contract
+	for _, t := range info.Inputs {
+		if t.Type == String {
+			return c, hint.New(fmt.Sprintf("model input '%s' takes texts, and noise cannot be added to them", quote.Name(t.Name)),
+				"export the part of the model behind their encoding, which takes numbers")
+		}
+	}
+	if len(info.Inputs) != 1 {
+		return c, hint.New(fmt.Sprintf("the model has %d inputs, want one: %s", len(info.Inputs), List(info.Inputs)),
+			"export the model with all inputs but one fixed inside the graph")
+	}
+	c.Input = info.Inputs[0]
+	switch {
+	case c.Input.Kind != "tensor":
+		return c, fmt.Errorf("model input '%s' is a %s, want a tensor", quote.Name(c.Input.Name), c.Input.Kind)
+	case !c.Input.Type.feedable():
+		return c, hint.New(fmt.Sprintf("model input '%s' is of type %s, want floats or integers", quote.Name(c.Input.Name), c.Input.Type),
+			"export the model with an input of numbers: noise cannot be added to anything else")
+	case c.Input.Unknown || len(c.Input.Shape) == 0:
+		return c, fmt.Errorf("model input '%s' declares no shape", quote.Name(c.Input.Name))
+	}
+	var err error
+	if c.Output, err = chooseOutput(info.Outputs, output); err != nil {
+		return c, err
+	}
+	c.Batch = batchSize(c.Input, c.Output)
+	c.Sample = c.Input.Shape
+	if c.Batch != NoBatch {
+		c.Sample = c.Sample[1:]
+	}
+	return c, nil
+}
+
+// batchSize tells what the first dimension of the input is. It is the batch if
+// its size is free, or if the output has rows and begins with the same size.
+func batchSize(input, output TensorInfo) int {
+	first, rank := input.Shape[0], len(input.Shape)
+	switch {
+	case rank == 1:
+		return NoBatch
+	case first.Size < 0:
+		return FreeSize
+	case output.Unknown:
+		if first.Size == 1 || rank == 4 {
+			return first.Size
+		}
+		return NoBatch
+	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
+		return 1 // one number for a batch of one
+	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
+		return first.Size
+	}
+	return NoBatch
+}
+
+// chooseOutput returns the output of the given name or, if that is empty, the
+// only one that can hold the scores of the classes.
+func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
+	var candidates []TensorInfo
+	for _, o := range outputs {
+		if o.Name == name || name == "" && scoresLike(o) {
+			candidates = append(candidates, o)
+		}
+	}
+	if len(candidates) > 1 { // a lone number beside the scores is a value or a loss
+		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
+			candidates = more
+		}
+	}
+	switch {
+	case name != "" && len(candidates) == 0:
+		return TensorInfo{}, fmt.Errorf("the model has no output '%s'; it has %s", quote.Name(name), List(outputs))
+	case len(candidates) == 0:
+		return TensorInfo{}, hint.New("no output of the model looks like scores [N,m] of m classes: "+List(outputs), scoresHint(outputs))
+	case len(candidates) > 1:
+		return TensorInfo{}, hint.Add(errors.New("several outputs of the model look like scores [N,m]: "+List(outputs)),
+			"name the one with the scores: %s NAME", param.ScoresOutput)
+	}
+	o := candidates[0]
+	if o.Kind != "tensor" || !o.Type.IsFloat() {
+		return o, fmt.Errorf("model output %s cannot hold scores, want a tensor of float32, float64 or float16", o)
+	}
+	return o, nil
+}
+
+// scoresHint says how to get scores out of a model with these outputs.
+func scoresHint(outputs []TensorInfo) string {
+	for _, o := range outputs {
+		switch {
+		case o.Kind == "sequence" || o.Kind == "map":
+			return "export the scores as one float tensor (of scikit-learn models: with the option zipmap=False)"
+		case o.Type.IsFloat() && len(o.Shape) >= 3:
+			return "a model with scores for every pixel or token is no classifier of the whole input: export it with one row of scores a sample"
+		}
+	}
+	return "export the scores of the classes, or their probabilities, as an output of floats"
+}
+
+// maxListed bounds how many inputs or outputs an error lists.
+const maxListed = 8
+
+// List names things in a row.
+func List[T fmt.Stringer](things []T) string {
+	var names []string
+	for i, t := range things {
+		if i == maxListed {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// scoresLike reports whether the output can hold the scores of the classes: a
+// float tensor whose samples are vectors.
+func scoresLike(o TensorInfo) bool {
+	if o.Kind != "tensor" || !o.Type.IsFloat() {
+		return false
+	}
+	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
+}
+
+// lone reports whether the output is known to hold one number a sample.
+func lone(o TensorInfo) bool {
+	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
+}
+
+// rowOf returns the sizes of the output of one sample, −1 where free.
+func rowOf(o TensorInfo) []int {
+	dims := o.Shape
+	if len(dims) >= 2 {
+		dims = dims[1:]
+	}
+	sizes := make([]int, len(dims))
+	for i, d := range dims {
+		sizes[i] = d.Size
+	}
+	return sizes
+}
+
+// Mismatch says that an example does not fit the input, with both shapes.
+func (c Contract) Mismatch(example []int) error {
+	return fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
+}

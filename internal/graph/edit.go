@@ -1,0 +1,177 @@
+package graph
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file edits graphs. Each edit changes the graph it is given.
+
+// batchName is the name given to a batch dimension that was fixed.
+const batchName = "rscert_batch"
+
+// freeSizes makes the batch dimension of the graph's input and outputs free.
+func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
+	for _, v := range slices.Concat(g.Input, g.Output) {
+		if v.GetName() != input && !slices.Contains(g.Output, v) {
+			continue
+		}
+		if dims := v.GetType().GetTensorType().GetShape().GetDim(); len(dims) > 0 && dims[0].GetDimValue() == size {
+			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
+		}
+	}
+	dropValueInfo(g) // inferred with the fixed size; ONNX Runtime infers anew
+}
+
+// FixBatch fixes a free batch dimension.
+func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
+	for _, v := range slices.Concat(g.Input, g.Output) {
+		if v.GetName() != input && !slices.Contains(g.Output, v) {
+			continue
+		}
+		if dims := v.GetType().GetTensorType().GetShape().GetDim(); len(dims) > 0 {
+			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: size}
+		}
+	}
+	dropValueInfo(g)
+}
+
+// FeedFloat32 makes the graph's input and output float32, converting to and
+// from the model's own type inside the graph. Inner values keep their names.
+func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
+	e := newEditor(g)
+	in, out = input, output
+	for _, v := range g.Input {
+		if t := v.GetType().GetTensorType(); v.GetName() == input && ElemType(t.GetElemType()) != Float32 {
+			in = e.unused("input")
+			e.Add(Cast(in, input, ElemType(t.GetElemType())))
+			v.Name, t.ElemType = proto.String(in), proto.Int32(int32(Float32))
+		}
+	}
+	e.finish()
+	for _, v := range g.Output {
+		if t := v.GetType().GetTensorType(); v.GetName() == output && ElemType(t.GetElemType()) != Float32 {
+			out = e.unused("output")
+			g.Node = append(g.Node, Cast(output, out, Float32))
+			v.Name, t.ElemType = proto.String(out), proto.Int32(int32(Float32))
+		}
+	}
+	return in, out
+}
+
+func Cast(from, to string, t ElemType) *onnxpb.NodeProto {
+	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
+}
+
+func Node(op string, in []string, out string, attributes ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
+	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
+}
+
+// KeepOutput drops the graph's other outputs, so that only what the wanted one
+// needs is computed.
+func KeepOutput(g *onnxpb.GraphProto, output string) {
+	g.Output = slices.DeleteFunc(g.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() != output })
+}
+
+// editor adds nodes to a graph.
+type editor struct {
+	graph     *onnxpb.GraphProto
+	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
+	producers map[string]*onnxpb.NodeProto
+	names     int
+	*Builder  // of nodes that go before all others
+}
+
+func newEditor(g *onnxpb.GraphProto) *editor {
+	e := &editor{graph: g, constants: constantsOf(g.Initializer, g.Node), producers: make(map[string]*onnxpb.NodeProto)}
+	e.Builder = NewBuilder(func() string { return e.unused("value") })
+	for _, n := range g.Node {
+		for _, o := range n.Output {
+			e.producers[o] = n
+		}
+	}
+	return e
+}
+
+// finish puts the added nodes in front. They need only the graph's input and
+// constants; the latter go before them.
+func (e *editor) finish() {
+	var constants, others []*onnxpb.NodeProto
+	for _, n := range e.graph.Node {
+		if n.GetOpType() == "Constant" {
+			constants = append(constants, n)
+		} else {
+			others = append(others, n)
+		}
+	}
+	e.graph.Node = slices.Concat(constants, e.Nodes, others)
+	e.Nodes = nil
+}
+
+// unused returns a value name that the graph does not use.
+func (e *editor) unused(what string) string {
+	for {
+		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
+		e.names++
+		if !e.uses(name) {
+			return name
+		}
+	}
+}
+
+// uses reports whether the graph has a value of the name.
+func (e *editor) uses(name string) bool {
+	_, constant := e.constants[name]
+	return constant || e.producers[name] != nil ||
+		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
+}
+
+// int64sOf returns the elements of a tensor of int64 that the file holds.
+func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
+	if t.GetDataType() != int32(onnxpb.TensorProto_INT64) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
+		return nil, false
+	}
+	if len(t.RawData) == 0 {
+		return slices.Clone(t.Int64Data), true
+	}
+	v := make([]int64, len(t.RawData)/8)
+	for i := range v {
+		v[i] = int64(binary.LittleEndian.Uint64(t.RawData[8*i:]))
+	}
+	return v, true
+}
+
+func IntsTensor(v []int64) *onnxpb.TensorProto {
+	return &onnxpb.TensorProto{DataType: proto.Int32(int32(onnxpb.TensorProto_INT64)), Dims: []int64{int64(len(v))}, Int64Data: v}
+}
+
+func IntAttribute(name string, v int64) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
+}
+
+// dropValueInfo forgets the shapes inferred for inner values.
+func dropValueInfo(g *onnxpb.GraphProto) {
+	g.ValueInfo = nil
+	for _, n := range g.Node {
+		for _, a := range n.Attribute {
+			for _, sub := range subgraphs(a) {
+				dropValueInfo(sub)
+			}
+		}
+	}
+}
+
+// FloatTensor is a float32 input or output of the given shape.
+func FloatTensor(name string, shape []int64) *onnxpb.ValueInfoProto {
+	dims := new(onnxpb.TensorShapeProto)
+	for _, n := range shape {
+		dims.Dim = append(dims.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+	}
+	return &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: dims}}}}
+}

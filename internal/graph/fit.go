@@ -1,0 +1,193 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// Layout is the order of the values of a flat image.
+type Layout int
+
+const (
+	CHW Layout = iota // channel by channel
+	HWC               // pixel by pixel, its channels side by side
+)
+
+// Layouts are all there are.
+var Layouts = choice.Of("layout", CHW, HWC)
+
+func (l Layout) String() string {
+	if l == HWC {
+		return "hwc"
+	}
+	return "chw"
+}
+
+// Arrangement maps a data example onto a model's input.
+type Arrangement struct {
+	Perm     []int // value j of the input is value Perm[j] of the example; nil: the same order
+	Channels int   // colour channels, 1 if the input has none
+	Layout   Layout
+	size     int
+}
+
+// Arrange writes the example to in, in the model's order.
+func (a Arrangement) Arrange(in, example []float32) {
+	if a.Perm == nil {
+		copy(in, example)
+		return
+	}
+	for j, i := range a.Perm {
+		in[j] = example[i]
+	}
+}
+
+// Channel is the colour channel of value j of the input.
+func (a Arrangement) Channel(j int) int {
+	if a.Layout == HWC {
+		return j % a.Channels
+	}
+	return j / (a.size / a.Channels)
+}
+
+// Fit maps an example of the given shape onto an input whose samples have the
+// dimensions dims (sizes, or free), and returns the sizes of a sample. Images
+// are [C,H,W], [H,W,C] or [H,W]; layout is the order of the values on the flat
+// side where an image meets a flat input, or a flat example an image input.
+func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
+	size := Product(example)
+	if size == 0 {
+		return nil, a, false
+	}
+	a = Arrangement{Channels: 1, size: size}
+	if len(example) == 2 {
+		example = []int{1, example[0], example[1]}
+	}
+	sizes := SizesOf(dims)
+	flat := Product(sizes) == size && len(WithoutOnes(sizes)) <= 1 || len(dims) == 1 && dims[0].Size < 0
+	if flat && sizes == nil {
+		sizes = []int{size}
+	}
+	switch {
+	case len(example) == 3:
+		from := layoutOf(example)
+		c, h, w := example[0], example[1], example[2]
+		if from == HWC {
+			h, w, c = example[0], example[1], example[2]
+		}
+		a.Channels = c
+		shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
+		for _, to := range []Layout{from, 1 - from} {
+			if sample, ok := fill(dims, shapes[to]); ok {
+				a.Layout, a.Perm = to, reorder(from, to, c, h*w)
+				return sample, a, true
+			}
+		}
+		if flat {
+			a.Layout, a.Perm = layout, reorder(from, layout, c, h*w)
+			return sizes, a, true
+		}
+	case len(example) == 1 && len(sizes) == 3 && !flat && Product(sizes) == size:
+		a.Layout = layoutOf(sizes)
+		a.Channels = sizes[0]
+		if a.Layout == HWC {
+			a.Channels = sizes[2]
+		}
+		a.Perm = reorder(layout, a.Layout, a.Channels, size/a.Channels)
+		return sizes, a, true
+	case len(example) == 1 && (flat || Product(sizes) == size):
+		return sizes, a, true
+	default:
+		if sample, ok := fill(dims, example); ok {
+			return sample, a, true
+		}
+	}
+	// The same sizes up to dimensions of 1: [1,28,28] and [28,28].
+	if sizes != nil && slices.Equal(WithoutOnes(sizes), WithoutOnes(example)) {
+		return sizes, a, true
+	}
+	return nil, a, false
+}
+
+// layoutOf tells the layout of an image's shape: [H,W,C] where only the last
+// size is a number of colours (1, 3 or 4), [C,H,W] otherwise.
+func layoutOf(sizes []int) Layout {
+	colours := func(n int) bool { return n == 1 || n == 3 || n == 4 }
+	if !colours(sizes[0]) && colours(sizes[2]) {
+		return HWC
+	}
+	return CHW
+}
+
+// reorder is the permutation that takes n pixels of c channels from one layout
+// to the other; nil: none is needed.
+func reorder(from, to Layout, c, n int) []int {
+	if from == to || c == 1 {
+		return nil
+	}
+	if from == HWC {
+		c, n = n, c
+	}
+	perm := make([]int, 0, c*n)
+	for i := range n {
+		for j := range c {
+			perm = append(perm, j*n+i)
+		}
+	}
+	return perm
+}
+
+// fill gives the dimensions the sizes, if every fixed one has its size already.
+func fill(dims []Dim, sizes []int) ([]int, bool) {
+	if len(dims) != len(sizes) {
+		return nil, false
+	}
+	for i, d := range dims {
+		if d.Size >= 0 && d.Size != sizes[i] {
+			return nil, false
+		}
+	}
+	return slices.Clone(sizes), true
+}
+
+// SizesOf returns the sizes of the dimensions, or nil if one is free.
+func SizesOf(dims []Dim) []int {
+	sizes := make([]int, len(dims))
+	for i, d := range dims {
+		if d.Size < 0 {
+			return nil
+		}
+		sizes[i] = d.Size
+	}
+	return sizes
+}
+
+func WithoutOnes(sizes []int) []int {
+	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
+}
+
+// maxSample bounds the values of one sample: above it a shape is a mistake.
+const maxSample = 1 << 28
+
+// Product is the number of values of a tensor, 0 if it is out of bounds or not
+// known.
+func Product(sizes []int) int {
+	if sizes == nil {
+		return 0
+	}
+	n := 1
+	for _, s := range sizes {
+		if s < 1 || s > maxSample/n {
+			return 0
+		}
+		n *= s
+	}
+	return n
+}
+
+func shapeString(sizes []int) string {
+	return "[" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(sizes)), ","), "[]") + "]"
+}

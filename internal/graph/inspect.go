@@ -1,0 +1,197 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// ElemType is the element type of a tensor, numbered as in ONNX.
+type ElemType int32
+
+// The element types that a model's input and scores may have.
+const (
+	Float32 = ElemType(onnxpb.TensorProto_FLOAT)
+	Float64 = ElemType(onnxpb.TensorProto_DOUBLE)
+	Float16 = ElemType(onnxpb.TensorProto_FLOAT16)
+)
+
+// Other element types.
+const (
+	BFloat16 = ElemType(onnxpb.TensorProto_BFLOAT16)
+	Bool     = ElemType(onnxpb.TensorProto_BOOL)
+	Int32    = ElemType(onnxpb.TensorProto_INT32)
+	Int64    = ElemType(onnxpb.TensorProto_INT64)
+	Uint64   = ElemType(onnxpb.TensorProto_UINT64)
+	String   = ElemType(onnxpb.TensorProto_STRING)
+)
+
+func (t ElemType) String() string {
+	switch t {
+	case Float32:
+		return "float32"
+	case Float64:
+		return "float64"
+	case Float16:
+		return "float16"
+	}
+	if name, ok := onnxpb.TensorProto_DataType_name[int32(t)]; ok {
+		return strings.ToLower(name)
+	}
+	return "type " + strconv.Itoa(int(t))
+}
+
+// IsFloat reports whether rscert can feed and read tensors of this type.
+func (t ElemType) IsFloat() bool { return t == Float32 || t == Float64 || t == Float16 }
+
+// Dim is one dimension of a tensor: a size, or a name for what is only known
+// when the model runs.
+type Dim struct {
+	Size int    // −1: symbolic
+	Name string // of a symbolic dimension; may be empty
+}
+
+func (d Dim) String() string {
+	switch {
+	case d.Size >= 0:
+		return strconv.Itoa(d.Size)
+	case d.Name != "":
+		return quote.Name(d.Name)
+	}
+	return "?"
+}
+
+// TensorInfo is an input or output of a model as its graph declares it.
+type TensorInfo struct {
+	Name    string
+	Type    ElemType
+	Shape   []Dim
+	Unknown bool   // the graph declares no shape
+	Kind    string // "tensor", or what else it is: "sequence", "map", …
+}
+
+func (t TensorInfo) String() string {
+	if t.Kind != "tensor" {
+		return fmt.Sprintf("'%s' (a %s)", quote.Name(t.Name), t.Kind)
+	}
+	return fmt.Sprintf("'%s' %s %s", quote.Name(t.Name), t.Type, t.shape())
+}
+
+func (t TensorInfo) shape() string {
+	if t.Unknown {
+		return "[…]"
+	}
+	var dims []string
+	for i, d := range t.Shape {
+		if i == maxPrintedDims {
+			dims = append(dims, "…")
+			break
+		}
+		dims = append(dims, d.String())
+	}
+	return "[" + strings.Join(dims, ",") + "]"
+}
+
+// Info is what a model's file says of itself.
+type Info struct {
+	Inputs  []TensorInfo // without those that initializers fill
+	Outputs []TensorInfo
+	Opset   int64 // of the default operator domain
+	// Producer is the program that wrote the file, e.g. "pytorch 2.4.0".
+	Producer string
+}
+
+// maxPrintedDims bounds what is printed of a shape.
+const maxPrintedDims = 8
+
+// maxDim bounds the dimensions that are believed: above it a file is damaged.
+const maxDim = 1<<31 - 1
+
+func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
+	if len(model) > maxModel {
+		return nil, errTooLarge
+	}
+	if err := checkFields(model); err != nil {
+		return nil, err
+	}
+	m := new(onnxpb.ModelProto)
+	if err := proto.Unmarshal(model, m); err != nil {
+		return nil, errDamaged
+	}
+	if m.Graph == nil || len(m.Graph.Node) == 0 || len(m.Graph.Output) == 0 {
+		return nil, errors.New("not an ONNX model: it holds no graph")
+	}
+	return m, nil
+}
+
+func Describe(m *onnxpb.ModelProto) (*Info, error) {
+	info := &Info{Producer: quote.Name(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
+	for _, o := range m.OpsetImport {
+		if o.GetDomain() == "" || o.GetDomain() == "ai.onnx" {
+			info.Opset = o.GetVersion()
+		}
+	}
+	filled := make(map[string]bool)
+	for _, t := range m.Graph.Initializer {
+		filled[t.GetName()] = true
+	}
+	for _, v := range m.Graph.Input {
+		if filled[v.GetName()] {
+			continue // before IR version 4 weights are inputs too
+		}
+		t, err := tensorInfo(v)
+		if err != nil {
+			return nil, fmt.Errorf("input %w", err)
+		}
+		info.Inputs = append(info.Inputs, t)
+	}
+	for _, v := range m.Graph.Output {
+		t, err := tensorInfo(v)
+		if err != nil {
+			return nil, fmt.Errorf("output %w", err)
+		}
+		info.Outputs = append(info.Outputs, t)
+	}
+	return info, nil
+}
+
+func tensorInfo(v *onnxpb.ValueInfoProto) (TensorInfo, error) {
+	info := TensorInfo{Name: v.GetName(), Kind: "tensor", Unknown: true}
+	t := v.GetType().GetTensorType()
+	if t == nil {
+		switch {
+		case v.GetType().GetSequenceType() != nil:
+			info.Kind = "sequence"
+		case v.GetType().GetMapType() != nil:
+			info.Kind = "map"
+		default:
+			info.Kind = "value of unknown type"
+		}
+		return info, nil
+	}
+	info.Type = ElemType(t.GetElemType())
+	if t.Shape == nil {
+		return info, nil
+	}
+	info.Unknown = false
+	info.Shape = make([]Dim, len(t.Shape.Dim))
+	for i, d := range t.Shape.Dim {
+		info.Shape[i] = Dim{Size: -1, Name: d.GetDimParam()}
+		if _, fixed := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue); fixed {
+			size := d.GetDimValue()
+			if size > maxDim {
+				return info, fmt.Errorf("'%s': dimension %d is %d", quote.Name(info.Name), i, size)
+			}
+			if size > 0 { // some exporters write 0 or −1 for a free dimension
+				info.Shape[i] = Dim{Size: int(size)}
+			}
+		}
+	}
+	return info, nil
+}

@@ -1,0 +1,112 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// IntegerRanges are the types of integers that an input may have, with the least and
+// the greatest float32 that is one of the type.
+var IntegerRanges = map[ElemType][2]float32{
+	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},
+	ElemType(onnxpb.TensorProto_INT8):   {math.MinInt8, math.MaxInt8},
+	ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16},
+	ElemType(onnxpb.TensorProto_INT16):  {math.MinInt16, math.MaxInt16},
+	ElemType(onnxpb.TensorProto_INT32):  {math.MinInt32, 1<<31 - 1<<7},
+	ElemType(onnxpb.TensorProto_INT64):  {math.MinInt64, 1<<63 - 1<<39},
+}
+
+// feedable reports whether rscert can feed an input of this type.
+func (t ElemType) feedable() bool {
+	_, integer := IntegerRanges[t]
+	return integer || t.IsFloat()
+}
+
+// intakeOf is what an input of the type takes.
+func intakeOf(t ElemType) Intake {
+	switch _, integer := IntegerRanges[t]; {
+	case t == ElemType(onnxpb.TensorProto_UINT8):
+		return Bytes
+	case integer:
+		return Integers
+	}
+	return Floats
+}
+
+// roundInput makes an input of integers one of float32: v becomes
+// min(max(⌊v + ½⌋, least), greatest) of the type, the sum rounded to float32: all
+// of it is defined to the bit. Of bytes k/255 the sum is exact.
+func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
+	if a.Intake = intakeOf(input.Type); a.Intake == Floats {
+		return
+	}
+	e := newEditor(g)
+	for _, v := range g.Input {
+		if v.GetName() != input.Name {
+			continue
+		}
+		name := e.unused("values")
+		e.round(name, input.Name, input.Type)
+		v.Name = proto.String(name)
+		setType(v, Float32)
+	}
+	e.finish()
+	a.rounded(input)
+}
+
+func (a *Adaptation) rounded(input TensorInfo) {
+	r := IntegerRanges[input.Type]
+	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
+}
+
+// round adds nodes that round and clamp the float32 value from to the type.
+func (e *editor) round(from, to string, t ElemType) {
+	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
+	r := IntegerRanges[t]
+	e.Add(
+		Node("Add", []string{from, e.Floats(nil, .5)}, half),
+		Node("Floor", []string{half}, floor),
+		Node("Max", []string{floor, e.Floats(nil, r[0])}, atLeast),
+		Node("Min", []string{atLeast, e.Floats(nil, r[1])}, atMost),
+		Cast(atMost, to, t))
+}
+
+// checkTokens refuses models of text: an input of integers that a table is
+// looked up with holds numbers of tokens, and the noise would make others.
+func checkTokens(m *onnxpb.ModelProto, info *Info) error {
+	for _, input := range info.Inputs {
+		if intakeOf(input.Type) == Floats {
+			continue
+		}
+		if table := lookedUp(m.Graph, input.Name); table != "" {
+			return hint.New(fmt.Sprintf("model input '%s' holds token numbers: '%s' is looked up with them, so noise has no meaning there",
+				quote.Name(input.Name), quote.Name(table)),
+				"export the part of the model behind its embedding, with input [N,T,D], and give it embeddings as data: what is certified are changes of these")
+		}
+	}
+	return nil
+}
+
+// lookedUp names the constant table that Gather looks up with the input, "" if
+// there is none. It looks through nodes that change shape or type only.
+func lookedUp(g *onnxpb.GraphProto, input string) string {
+	constants := constantsOf(g.Initializer, g.Node)
+	same := map[string]bool{input: true}
+	for _, n := range g.Node {
+		switch {
+		case len(n.Input) == 0 || len(n.Output) == 0:
+		case n.GetOpType() == "Gather" && len(n.Input) == 2 && same[n.Input[1]] && len(constants[n.Input[0]].GetDims()) >= 2:
+			return n.Input[0]
+		case slices.Contains(passThrough, n.GetOpType()) && same[n.Input[0]]:
+			same[n.Output[0]] = true
+		}
+	}
+	return ""
+}

@@ -1,0 +1,42 @@
+package graph
+
+import (
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file gives binary classifiers of one number a sample two scores.
+
+// SplitLone appends to the graph what makes two scores of one number: the logits
+// [0, z], or the probabilities [1−p, p]. One multiplication by constants and one
+// sum, in float32: 0·z + 0 and 1·z + 0, −p + 1 and p + 0. Rounding keeps the
+// order of 1−p and p, and no difference of p and ½ is lost: 1−p is exact for
+// p ≥ ½, and not below ½ for p < ½. Equal scores are class 0. Infinite logits
+// give NaN, which is no class.
+func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores string) {
+	e := newEditor(g)
+	slope, offset := []float32{0, 1}, []float32{0, 0}
+	if kind == Probabilities {
+		slope, offset = []float32{-1, 1}, []float32{1, 0}
+	}
+	float, column, product, scores := e.unused("float"), e.unused("column"), e.unused("product"), e.unused("scores")
+	nodes := []*onnxpb.NodeProto{
+		Cast(output, float, Float32),
+		Node("Reshape", []string{float, e.Ints(-1, 1)}, column),
+		Node("Mul", []string{column, e.Floats(nil, slope...)}, product),
+		Node("Add", []string{product, e.Floats(nil, offset...)}, scores),
+	}
+	e.finish()
+	g.Node = append(g.Node, nodes...)
+	for k, v := range g.Output {
+		if v.GetName() != output {
+			continue
+		}
+		dims := v.GetType().GetTensorType().GetShape().GetDim()
+		g.Output[k] = FloatTensor(scores, []int64{1, 2})
+		first := g.Output[k].GetType().GetTensorType().GetShape().Dim[0]
+		if first.Value = nil; len(dims) > 0 {
+			first.Value = dims[0].Value
+		}
+	}
+	return scores
+}

@@ -1,0 +1,141 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// This file refuses models whose scores are no function of their input alone.
+//
+// Certificates allow a random classifier if its randomness is independent over
+// samples. ONNX Runtime's is not: its generators are seeded once a session and
+// go on from run to run, so that a result would depend on the order of the
+// runs, on the batch and on where a run was resumed. Comparing two runs cannot
+// show it: a model may draw only once in a thousand inputs.
+
+// opKey names an operator.
+type opKey struct{ domain, op string }
+
+const Microsoft = "com.microsoft"
+
+// draws are the operators that always draw random numbers.
+var draws = []opKey{
+	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
+	{"", "Multinomial"}, {"", "Bernoulli"}, {Microsoft, "Sampling"},
+}
+
+// drops are the operators that draw random numbers in training, by the position
+// of the input that says so. Without it they are for inference.
+var drops = map[opKey]int{
+	{"", "Dropout"}: 2, {Microsoft, "BitmaskDropout"}: 2, {Microsoft, "BiasDropout"}: 4, {Microsoft, "BitmaskBiasDropout"}: 4,
+}
+
+// foreign are operators of ONNX Runtime that keep a state, change weights in
+// place, or run code or a compiled graph that is not in the model's nodes.
+var foreign = []opKey{
+	{"org.pytorch.aten", "ATen"}, {Microsoft, "ATen"}, {Microsoft, "PythonOp"}, {Microsoft, "PythonOpGrad"}, {Microsoft, "EPContext"},
+	{Microsoft, "Snpe"}, {Microsoft, "YieldOp"}, {Microsoft, "Send"}, {Microsoft, "Recv"}, {Microsoft, "InPlaceAccumulator"},
+	{Microsoft, "InPlaceAccumulatorV2"}, {Microsoft, "ZeroGradient"}, {Microsoft, "SGDOptimizer"}, {Microsoft, "SGDOptimizerV2"},
+	{Microsoft, "AdamOptimizer"}, {Microsoft, "AdamWOptimizer"}, {Microsoft, "LambOptimizer"},
+}
+
+// knownDomains are the domains of the operators that come with ONNX Runtime.
+// One of another domain is code of a library that is not ours: what it
+// computes, and whether it draws, cannot be known. ONNX Runtime would not have
+// it either (no custom library is registered with it), so that nothing is lost
+// by refusing it here, by name.
+var knownDomains = []string{"", "ai.onnx.ml", Microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
+
+// checkOperators refuses a model with operators that draw random numbers, keep
+// a state, or are not known.
+func checkOperators(m *onnxpb.ModelProto) error {
+	local := localFunctions(m)
+	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
+		key := opKey{domainOf(n.GetDomain()), n.GetOpType()}
+		training, drop := drops[key]
+		switch {
+		case slices.Contains(draws, key):
+			return refuse("the model draws random numbers", s, n, InferenceHint)
+		case drop && len(n.Input) > training && n.Input[training] != "":
+			switch on, known := boolOf(s.constant(n.Input[training])); {
+			case !known:
+				return refuse("the model may draw random numbers (its training mode is no constant)", s, n, InferenceHint)
+			case on:
+				return refuse("the model draws random numbers (it is in training mode)", s, n, InferenceHint)
+			}
+		case slices.Contains(foreign, key):
+			return refuse("the model keeps a state or runs code beside its graph", s, n, InferenceHint)
+		case !slices.Contains(knownDomains, key.domain) && !local[key]:
+			return refuse(fmt.Sprintf("the model has an operator of the unknown domain '%s'", quote.Name(key.domain)), s, n,
+				"export it with ONNX's own operators: what others compute, and whether they draw random numbers, is not known")
+		}
+		return nil
+	})
+}
+
+// HasLoops reports whether the model has loops, which need not end.
+func HasLoops(m *onnxpb.ModelProto) bool {
+	loop := errors.New("a loop")
+	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {
+		if n.GetOpType() == "Loop" {
+			return loop
+		}
+		return nil
+	}) != nil
+}
+
+const InferenceHint = "export it for inference (in PyTorch after model.eval())"
+
+// refuse names the node that stands against the model.
+func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error {
+	where := ""
+	switch {
+	case n.GetName() != "":
+		where = fmt.Sprintf("node '%s'", quote.Name(n.GetName()))
+	case len(n.Output) > 0:
+		where = fmt.Sprintf("node of '%s'", quote.Name(n.Output[0]))
+	default:
+		where = "a node without a name"
+	}
+	if s.function != "" {
+		where += fmt.Sprintf(" of function '%s'", quote.Name(s.function))
+	}
+	return hint.New(fmt.Sprintf("%s: %s, %s", problem, quote.Name(n.GetOpType()), where), advice)
+}
+
+// domainOf is the domain under its one name.
+func domainOf(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+// boolOf reads a constant of one truth value.
+func boolOf(t *onnxpb.TensorProto) (value, known bool) {
+	switch {
+	case t.GetDataType() != int32(onnxpb.TensorProto_BOOL) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL:
+		return false, false
+	case len(t.RawData) == 1:
+		return t.RawData[0] != 0, true
+	case len(t.Int32Data) == 1:
+		return t.Int32Data[0] != 0, true
+	}
+	return false, false
+}
+
+// Has reports whether the model has an operator.
+func Has(m *onnxpb.ModelProto, op string) bool {
+	found := errors.New("found")
+	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {
+		if n.GetOpType() == op {
+			return found
+		}
+		return nil
+	}) != nil
+}

@@ -1,0 +1,133 @@
+package graph
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file joins the operator sets of two models.
+
+//go:embed opsets.txt
+var opsetList string
+
+// opsetChanges are the versions of ONNX's operators that changed more than types, by operator (see scripts/opsets.py), and
+// the newest version that they are known of.
+var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
+	changes := make(map[string][]int64)
+	for line := range strings.Lines(opsetList) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] == "#" {
+			continue
+		}
+		for _, field := range fields[1:] {
+			version, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				panic(err)
+			}
+			changes[fields[0]] = append(changes[fields[0]], version)
+		}
+	}
+	newest := changes["newest"][0]
+	delete(changes, "newest")
+	return changes, newest
+})
+
+const opsetHint = "export both models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
+
+// checkRaise refuses a node of version from of ONNX's operators that may not mean the same in version to.
+func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
+	changes, newest := opsetChanges()
+	known, ok := changes[n.GetOpType()]
+	if ok && to <= newest && !slices.ContainsFunc(known, func(v int64) bool { return v > from && v <= to }) {
+		return nil
+	}
+	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
+}
+
+// raiseOpset makes a model of an older operator set of ONNX count as one of version to, if every node means the same there.
+func raiseOpset(m *onnxpb.ModelProto, to int64) error {
+	local := localFunctions(m)
+	of := make(map[string]int64) // version by function; "": the graph
+	of[""] = raiseImport(m.OpsetImport, to)
+	for _, f := range m.Functions { // of one name in two domains the older
+		from := raiseImport(f.OpsetImport, to)
+		if known, again := of[f.GetName()]; again {
+			from = min(from, known)
+		}
+		of[f.GetName()] = from
+	}
+	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
+		from := of[s.function]
+		if from == to || domainOf(n.GetDomain()) != "" || local[opKey{"", n.GetOpType()}] {
+			return nil
+		}
+		return checkRaise(n, from, to)
+	})
+}
+
+// raiseImport sets the version of ONNX's own operators and returns what it was.
+func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
+	from := to
+	for _, o := range imports {
+		if domainOf(o.GetDomain()) == "" {
+			from, o.Version = o.GetVersion(), proto.Int64(to)
+		}
+	}
+	return from
+}
+
+// joinOpsets makes two models be of the same operator sets, of at least the given version of ONNX's own, and returns these.
+func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdProto, error) {
+	va, vb := importsOf(a), importsOf(b)
+	to := max(va[""], vb[""], least)
+	for _, m := range []*onnxpb.ModelProto{a, b} {
+		if importsOf(m)[""] == 0 {
+			return nil, hint.New("a model does not say of which version ONNX's operators are", opsetHint)
+		}
+		if importsOf(m)[""] == to {
+			continue
+		}
+		if err := raiseOpset(m, to); err != nil {
+			return nil, err
+		}
+	}
+	all := slices.Clone(a.OpsetImport)
+	for _, o := range b.OpsetImport {
+		domain := domainOf(o.GetDomain())
+		version, both := va[domain]
+		switch {
+		case !both:
+			all = append(all, o)
+		case domain != "" && version != vb[domain]:
+			return nil, hint.New(fmt.Sprintf("operators of '%s' are of version %d in one model and %d in the other", quote.Name(domain), version, vb[domain]), opsetHint)
+		}
+	}
+	return all, nil
+}
+
+// importsOf are the versions of the operator sets that a model's graph is written for, by domain.
+func importsOf(m *onnxpb.ModelProto) map[string]int64 {
+	versions := make(map[string]int64)
+	for _, o := range m.OpsetImport {
+		versions[domainOf(o.GetDomain())] = o.GetVersion()
+	}
+	return versions
+}
+
+// localFunctions are the functions that a model brings along.
+func localFunctions(m *onnxpb.ModelProto) map[opKey]bool {
+	local := make(map[opKey]bool)
+	for _, f := range m.Functions {
+		local[opKey{domainOf(f.GetDomain()), f.GetName()}] = true
+	}
+	return local
+}

@@ -1,0 +1,461 @@
+package graph
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// This file proves that a model treats the samples of a batch independently, and frees its batch dimension on the way.
+//
+// A certificate is about a function of one input, so no sample may see the samples beside it. The proof follows the
+// batch through the graph, from the input to the scores, on the shapes of a run of one sample (or of the batch that the
+// file fixes). The values of a tensor lie in a row; if it holds the batch, then as
+//
+//	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
+//
+// indices of outer running slowest: an exported graph has shapes in which the batch is hidden, such as [197, 3, 64] where
+// 3 is batch·heads. Every operator has a rule that says where the batch is in its result if it treats all samples alike
+// and each by itself. A rule gives no place where it does not: a softmax over the batch, a sum of it, a matrix product
+// that contracts it, one scale for the whole tensor. An operator without a rule gives none either. A Reshape may leave a
+// choice (3 of [197, 3, 64] may hold the batch, and so may 197): the search tries all, and gives up those that a later
+// rule refuses. If the graph's output is [batch, m] at the end, then every node computes of a batch what it computes of
+// its samples one by one, once the sizes that hold the batch are free and sizes read off a tensor (Shape) are those of
+// the run that the proof is about. The edits say so. What cannot be proved runs one input a call.
+
+// position is where the batch is in a tensor.
+type position struct {
+	dim          int
+	outer, inner int64
+}
+
+// maxVisits bounds the search, in visits of nodes for each there is. A choice that
+// is wrong is refused a few nodes later, in all graphs seen.
+const maxVisits = 20
+
+// rebatching is the search.
+type rebatching struct {
+	graph   *onnxpb.GraphProto
+	opset   int64
+	batch   int64 // n
+	output  string
+	local   map[opKey]bool      // operators that the model defines itself
+	shapes  map[string][]int64  // of all values, with a batch of n
+	ints    map[string][]int64  // of vectors that are parameters of nodes, and do not depend on the input
+	scales  map[string]float32  // of vectors of floats that the file holds: their first element
+	needed  []bool              // by node: the output needs it
+	places  map[string]position // of values that depend on the input
+	edits   Edits
+	visits  int
+	blocked int // the last node that the search came to
+}
+
+// Edits free the batch of a graph that was proved: what is done to its nodes, by their places.
+type Edits map[int]edit
+
+// FixSizes reports whether sizes that the graph reads off its values become constants.
+func (e Edits) FixSizes() bool {
+	for _, edit := range e {
+		if edit.sizes != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// edit is what is done to a node.
+type edit struct {
+	reshape   bool    // the node becomes a Reshape
+	target    []int64 // new constant input 1 (Reshape, Expand), or 3 (Resize, the first size being the batch's)
+	repeats   []int   // inputs, of the given rank, that are repeated along dimension dim, as often as the batch has samples
+	dim, rank int
+	sizes     *onnxpb.TensorProto // the node (Shape, Size) becomes this constant
+}
+
+// learnt is what a run of the model tells of its values.
+type learnt struct {
+	shapes map[string][]int64 // of all values
+	ints   map[string][]int64 // of vectors that are parameters of nodes
+}
+
+// rebatch proves that the samples of a batch are independent, and finds the edits that free the batch of the graph,
+// whose input has it in front. known is of a run with a batch of n. The error names the node that ends the proof.
+func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (Edits, error) {
+	if name, sorted := sortNodes(m.Graph); !sorted {
+		return nil, fmt.Errorf("%s needs its own result", name)
+	}
+	r := &rebatching{
+		graph: m.Graph, opset: Opset(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
+		scales: firstFloats(m.Graph), needed: neededFor(m.Graph, output),
+		places: map[string]position{input: {0, 1, 1}}, edits: make(Edits),
+	}
+	if r.from(0) {
+		return r.edits, nil
+	}
+	node := r.graph.Node[min(r.blocked, len(r.graph.Node)-1)]
+	return nil, fmt.Errorf("%s may let inputs of a batch see each other", nodeName(node))
+}
+
+// nodeName names a node in an error.
+func nodeName(n *onnxpb.NodeProto) string {
+	name := n.GetName()
+	if name == "" && len(n.Output) > 0 {
+		name = n.Output[0]
+	}
+	return fmt.Sprintf("%s '%s'", quote.Name(n.GetOpType()), quote.Name(name))
+}
+
+// sortNodes puts every node behind those that compute its inputs. ONNX demands that order, but ONNX Runtime makes its own,
+// and converters to float16 break it. It names a node that this is impossible for.
+func sortNodes(g *onnxpb.GraphProto) (string, bool) {
+	makers, users := make(map[string]bool), make(map[string][]int)
+	for _, n := range g.Node {
+		for _, v := range n.Output {
+			makers[v] = v != ""
+		}
+	}
+	missing := make([]int, len(g.Node)) // inputs that nodes compute which are not sorted yet
+	order := &nodeHeap{}
+	for i, n := range g.Node {
+		for _, v := range inputsOf(n) {
+			if makers[v] {
+				users[v] = append(users[v], i)
+				missing[i]++
+			}
+		}
+		if missing[i] == 0 {
+			heap.Push(order, i)
+		}
+	}
+	sorted := make([]*onnxpb.NodeProto, 0, len(g.Node))
+	for order.Len() > 0 {
+		n := g.Node[heap.Pop(order).(int)]
+		sorted = append(sorted, n)
+		for _, v := range n.Output {
+			for _, i := range users[v] {
+				if missing[i]--; missing[i] == 0 {
+					heap.Push(order, i)
+				}
+			}
+			delete(users, v)
+		}
+	}
+	if len(sorted) < len(g.Node) {
+		i := slices.IndexFunc(missing, func(n int) bool { return n > 0 })
+		return nodeName(g.Node[i]), false
+	}
+	g.Node = sorted
+	return "", true
+}
+
+// nodeHeap holds the places of nodes, the first on top: a graph in order stays as it is.
+type nodeHeap struct{ sort.IntSlice }
+
+func (h *nodeHeap) Push(i any) { h.IntSlice = append(h.IntSlice, i.(int)) }
+
+func (h *nodeHeap) Pop() any {
+	last := len(h.IntSlice) - 1
+	i := h.IntSlice[last]
+	h.IntSlice = h.IntSlice[:last]
+	return i
+}
+
+// inputsOf are the values that a node uses: its inputs, and all that the nodes of its subgraphs name, which may be
+// values of the graph around them.
+func inputsOf(n *onnxpb.NodeProto) []string {
+	if !hasSubgraph(n) {
+		return n.Input
+	}
+	all := slices.Clone(n.Input)
+	for _, a := range n.Attribute {
+		for _, g := range subgraphs(a) {
+			for _, inner := range g.Node {
+				all = append(all, inputsOf(inner)...)
+			}
+			for _, o := range g.Output {
+				all = append(all, o.GetName())
+			}
+		}
+	}
+	return all
+}
+
+// neededFor says which nodes the value is computed of.
+func neededFor(g *onnxpb.GraphProto, value string) []bool {
+	values := map[string]bool{value: true}
+	needed := make([]bool, len(g.Node))
+	for i := len(g.Node) - 1; i >= 0; i-- {
+		n := g.Node[i]
+		if !slices.ContainsFunc(n.Output, func(v string) bool { return values[v] }) {
+			continue
+		}
+		needed[i] = true
+		for _, v := range inputsOf(n) {
+			values[v] = true
+		}
+	}
+	return needed
+}
+
+// firstFloats are the first elements of the float32 vectors that the file holds.
+func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
+	first := make(map[string]float32)
+	for name, t := range constantsOf(g.Initializer, g.Node) {
+		if t.GetDataType() != int32(Float32) || len(t.Dims) != 1 || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
+			continue
+		}
+		switch {
+		case len(t.FloatData) > 0:
+			first[name] = t.FloatData[0]
+		case len(t.RawData) >= 4:
+			first[name] = math.Float32frombits(binary.LittleEndian.Uint32(t.RawData))
+		}
+	}
+	return first
+}
+
+// from follows the batch through the nodes from i on.
+func (r *rebatching) from(i int) bool {
+	for ; i < len(r.graph.Node); i++ {
+		n := r.graph.Node[i]
+		if !r.needed[i] || !r.depends(n) {
+			r.forget(n)
+			continue
+		}
+		r.visits++
+		r.blocked = max(r.blocked, i)
+		if r.visits > maxVisits*len(r.graph.Node) || !r.known(n) {
+			return false
+		}
+		if sizes := r.sizes(n); sizes != nil {
+			r.edits[i] = edit{sizes: sizes}
+			r.forget(n)
+			continue
+		}
+		return r.choose(i, n)
+	}
+	at, ok := r.places[r.output]
+	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
+}
+
+// forget notes that the node's results are the same for every input.
+func (r *rebatching) forget(n *onnxpb.NodeProto) {
+	for _, v := range n.Output {
+		delete(r.places, v)
+	}
+}
+
+// sizes is the constant in place of a node that reads the sizes of a tensor; nil: it is another node.
+func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
+	shape := r.shape(n, 0)
+	switch n.GetOpType() {
+	case "Shape":
+		from, to := int64(0), int64(len(shape))
+		if a := attribute(n, "start"); a != nil {
+			from = clampIndex(a.GetI(), to)
+		}
+		if a := attribute(n, "end"); a != nil {
+			to = clampIndex(a.GetI(), to)
+		}
+		return IntsTensor(slices.Clone(shape[from:max(from, to)]))
+	case "Size":
+		size := int64(1)
+		for _, s := range shape {
+			size *= s
+		}
+		t := IntsTensor([]int64{size})
+		t.Dims = nil // a scalar
+		return t
+	}
+	return nil
+}
+
+// choose tries what the node's rule allows, one after the other.
+func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
+	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
+	if rule == nil {
+		return false
+	}
+	for _, option := range rule(r, n) {
+		if !r.place(n, option.places) {
+			continue
+		}
+		if option.edit != nil {
+			r.edits[i] = *option.edit
+		}
+		if r.from(i + 1) {
+			return true
+		}
+	}
+	delete(r.edits, i)
+	return false
+}
+
+// known reports whether there is a rule to ask: the node is an operator of ONNX's and not a function of the model's own,
+// it has no subgraphs, and the shapes of its inputs are known.
+func (r *rebatching) known(n *onnxpb.NodeProto) bool {
+	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
+		return false
+	}
+	return !slices.ContainsFunc(n.Input, func(v string) bool { _, known := r.shapes[v]; return v != "" && !known })
+}
+
+// option is a possible place of the batch in a node's results, and what is to be
+// done to the node for it.
+type option struct {
+	places []position // in each result; one: the same in all
+	edit   *edit
+}
+
+// place notes the positions of the batch in the node's results. It is false if
+// their sizes do not admit it.
+func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
+	for k, v := range n.Output {
+		if v == "" {
+			continue
+		}
+		at := places[min(k, len(places)-1)]
+		if !r.fits(v, at) {
+			return false
+		}
+		r.places[v] = at
+	}
+	return true
+}
+
+func (r *rebatching) fits(v string, at position) bool {
+	sizes, known := r.shapes[v]
+	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
+}
+
+// depends reports whether the node uses a value that depends on the model's input.
+func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
+	return slices.ContainsFunc(inputsOf(n), r.fed)
+}
+
+// fed reports whether the value depends on the model's input.
+func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
+
+// at is the position of the batch in input k of the node, if that depends on the model's.
+func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
+	if k >= len(n.Input) {
+		return position{}, false
+	}
+	at, fed := r.places[n.Input[k]]
+	return at, fed
+}
+
+// alone returns the position of the batch in the node's first input, if no other
+// input depends on the model's.
+func (r *rebatching) alone(n *onnxpb.NodeProto) (position, bool) {
+	if slices.ContainsFunc(n.Input[1:], r.fed) {
+		return position{}, false
+	}
+	return r.at(n, 0)
+}
+
+func (r *rebatching) shape(n *onnxpb.NodeProto, k int) []int64 {
+	if k >= len(n.Input) {
+		return nil
+	}
+	return r.shapes[n.Input[k]]
+}
+
+func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n, k)) }
+
+func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
+
+// constant is the vector of integers in input k, if it does not depend on the model's.
+func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
+	if k >= len(n.Input) || n.Input[k] == "" {
+		return nil, false
+	}
+	if r.fed(n.Input[k]) {
+		return nil, false
+	}
+	v, ok := r.ints[n.Input[k]]
+	return v, ok
+}
+
+func hasSubgraph(n *onnxpb.NodeProto) bool {
+	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return len(subgraphs(a)) > 0 })
+}
+
+// clampIndex is an index as Slice reads it: from the end if negative.
+func clampIndex(i, size int64) int64 {
+	if i < 0 {
+		i = max(i, -size) + size // i+size could overflow
+	}
+	return min(max(i, 0), size)
+}
+
+func attribute(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
+	for _, a := range n.Attribute {
+		if a.GetName() == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// Apply edits the graph, whose nodes are in the places that the edits were found for, and whose batch dimension has the
+// given size.
+func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
+	freeSizes(g, input, size)
+	e := newEditor(g)
+	var nodes []*onnxpb.NodeProto
+	for i, n := range g.Node {
+		edit := edits[i]
+		switch op := n.GetOpType(); {
+		case edit.sizes != nil:
+			n.OpType, n.Input = proto.String("Constant"), nil
+			n.Attribute = []*onnxpb.AttributeProto{constantValue(edit.sizes)}
+		case len(edit.target) == 0:
+		case op == "Reshape", edit.reshape:
+			if edit.reshape {
+				n.OpType, n.Attribute = proto.String("Reshape"), nil
+			}
+			n.Input = []string{n.Input[0], e.Ints(edit.target...)}
+			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.GetName() == "allowzero" })
+		case op == "Expand":
+			n.Input[1] = e.Ints(edit.target...)
+		default: // Resize
+			n.Input[3] = e.batchAnd(input, nil, edit.target[1:])
+		}
+		for _, k := range edit.repeats {
+			v, out := n.Input[k], e.unused("repeated")
+			ones := slices.Repeat([]int64{1}, edit.rank)
+			nodes = append(nodes, Node("Expand", []string{v, e.batchAnd(input, ones[:edit.dim], ones[edit.dim+1:])}, out))
+			n.Input[k] = out
+		}
+		nodes = append(nodes, n)
+	}
+	g.Node = nodes
+	e.finish()
+}
+
+// batchAnd is the vector of sizes [before…, number of samples of the input, after…].
+func (e *editor) batchAnd(input string, before, after []int64) string {
+	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
+	first := e.Ints(0)
+	parts := []string{batch}
+	if len(before) > 0 {
+		parts = append([]string{e.Ints(before...)}, parts...)
+	}
+	if len(after) > 0 {
+		parts = append(parts, e.Ints(after...))
+	}
+	e.Add(
+		Node("Shape", []string{input}, shape),
+		Node("Gather", []string{shape, first}, batch),
+		Node("Concat", parts, sizes, IntAttribute("axis", 0)))
+	return sizes
+}

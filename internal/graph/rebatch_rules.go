@@ -1,0 +1,727 @@
+package graph
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// rule says where the batch may be in a node's results, if the node treats all
+// samples alike and each by itself; nothing where it does not.
+type rule func(*rebatching, *onnxpb.NodeProto) []option
+
+var rules = make(map[opKey]rule)
+
+func init() { // the rules of Reshape and others would refer to themselves
+	add := func(domain, names string, rule rule) {
+		for _, name := range strings.Fields(names) {
+			rules[opKey{domain, name}] = rule
+		}
+	}
+	add("", `Identity Cast Dropout Relu LeakyRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Tanh Gelu Erf Exp Log Sqrt Neg Abs
+		Reciprocal Floor Ceil Round Sign Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Softplus Softsign Mish Swish
+		Shrink ThresholdedRelu Clip Not IsNaN IsInf`, (*rebatching).same)
+	add("", "Add Sub Mul Div Pow Max Min Sum Mean Mod PRelu Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor", (*rebatching).broadcast)
+	add("", `Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool BatchNormalization
+		InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth ConvInteger QLinearConv`, (*rebatching).images)
+	add("", "QuantizeLinear DequantizeLinear", (*rebatching).quantize)
+	add("", "MatMul", (*rebatching).matMul)
+	add("", "MatMulInteger", (*rebatching).matMulInteger)
+	add("", "QLinearMatMul", (*rebatching).qLinearMatMul)
+	add("", "Gemm", (*rebatching).gemm)
+	add("", "Softmax LogSoftmax Hardmax", (*rebatching).softmax)
+	add("", "LayerNormalization RMSNormalization", (*rebatching).layerNorm)
+	add("", "Transpose", (*rebatching).transpose)
+	add("", "Reshape", (*rebatching).reshape)
+	add("", "Flatten", (*rebatching).flatten)
+	add("", "Squeeze", (*rebatching).squeeze)
+	add("", "Unsqueeze", (*rebatching).unsqueeze)
+	add("", "Concat", (*rebatching).concat)
+	add("", "Split LpNormalization CumSum TopK", (*rebatching).split)
+	add("", "Slice", (*rebatching).slice)
+	add("", "Gather", (*rebatching).gather)
+	add("", "Pad", (*rebatching).pad)
+	add("", `ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare`,
+		(*rebatching).reduce)
+	add("", "ArgMax ArgMin", (*rebatching).argMax)
+	add("", "Expand", (*rebatching).expand)
+	add("", "Resize", (*rebatching).resize)
+	add("", "Einsum", (*rebatching).einsum)
+	add("", "LSTM GRU RNN", (*rebatching).recurrent)
+	add("", "Attention", (*rebatching).attention)
+	add(machineLearning, `TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble LinearClassifier LinearRegressor SVMClassifier
+		SVMRegressor Scaler Normalizer Imputer Binarizer ArrayFeatureExtractor FeatureVectorizer`, (*rebatching).tableRows)
+	add(machineLearning, "LabelEncoder", (*rebatching).same)
+	add(Microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).same)
+	add(Microsoft, "BiasGelu", (*rebatching).broadcast)
+	add(Microsoft, "QLinearAdd QLinearMul", (*rebatching).qLinearBinary)
+	add(Microsoft, "QLinearAveragePool QLinearGlobalAveragePool", (*rebatching).images)
+	add(Microsoft, "QLinearConcat", (*rebatching).qLinearConcat)
+	add(Microsoft, "QGemm", (*rebatching).qGemm)
+}
+
+func to(at position) []option { return []option{{places: []position{at}}} }
+
+// moved is the position in another dimension.
+func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
+
+// own reports whether the batch has its dimension for itself.
+func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
+
+// axisOf is the node's attribute axis, 0 ≤ axis < rank for axes from the end too.
+func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
+	axis := absent
+	if a := attribute(n, "axis"); a != nil {
+		axis = a.GetI()
+	}
+	if axis < 0 {
+		axis += int64(rank)
+	}
+	return int(min(max(axis, -1), int64(rank)))
+}
+
+// same: elementwise in the first input, with constants that have no dimension of
+// their own.
+func (r *rebatching) same(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	return to(at)
+}
+
+// broadcast: elementwise in all inputs, aligned at the last dimension.
+func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
+	rank := len(r.result(n))
+	var found *position
+	for k := range n.Input {
+		at, fed := r.at(n, k)
+		if !fed {
+			continue
+		}
+		at = at.moved(at.dim + rank - r.rank(n, k))
+		if found != nil && *found != at {
+			return nil
+		}
+		found = &at
+	}
+	for k := range n.Input {
+		if !r.sameForAll(n, k, found.dim, rank) {
+			return nil
+		}
+	}
+	return to(*found)
+}
+
+// sameForAll reports whether input k, aligned at the last of rank dimensions, is
+// the same for all samples of a batch in dimension dim: if it is not the batch's
+// itself, a constant of size 1 there.
+func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
+	if r.fed(n.Input[k]) {
+		return true
+	}
+	sizes, known := r.shapes[n.Input[k]]
+	d := dim - (rank - len(sizes))
+	return known && (d < 0 || sizes[d] == 1)
+}
+
+// images: operators of [N, C, …] whose N may be anything.
+func (r *rebatching) images(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	training := attribute(n, "training_mode")
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // indices of MaxPool count through the batch
+		return nil
+	}
+	return to(at)
+}
+
+func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok || r.rank(n, 1) > 1 || r.rank(n, 1) == 1 && axisOf(n, 1, r.rank(n, 0)) == at.dim && !slices.Equal(r.shape(n, 1), []int64{1}) {
+		return nil
+	}
+	return to(at)
+}
+
+// matMul: rows of A, columns of B, or the leading dimensions of both.
+func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
+
+// matMulInteger: a product with constant zero points, one for a whole tensor.
+func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
+	if !r.wholeTensor(n, 2, 3) {
+		return nil
+	}
+	return r.product(n, 0, 1)
+}
+
+// qLinearMatMul: a product of inputs 0 and 3, with constant scales and zero points.
+func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
+	if !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
+		return nil
+	}
+	return r.product(n, 0, 3)
+}
+
+// wholeTensor reports whether the inputs, where there are such, are constants of one number.
+func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
+	for _, k := range inputs {
+		if !present(n, k) {
+			continue
+		}
+		if r.fed(n.Input[k]) || len(r.shape(n, k)) > 1 || len(r.shape(n, k)) == 1 && r.shape(n, k)[0] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// product is the rule of a matrix product of inputs i and j.
+func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
+	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
+	if ra < 2 || rb < 2 {
+		return nil
+	}
+	a, inA := r.at(n, i)
+	b, inB := r.at(n, j)
+	a, b = a.moved(a.dim+rank-ra), b.moved(b.dim+rank-rb)
+	leading := func(p position) bool { return p.dim < rank-2 }
+	var free bool
+	switch {
+	case inA && inB:
+		free = a == b && leading(a)
+	case inA:
+		free = a.dim == rank-2 || leading(a) && r.sameForAll(n, j, a.dim, rank)
+	default:
+		a = b
+		free = b.dim == rank-1 || leading(b) && r.sameForAll(n, i, b.dim, rank)
+	}
+	if !free {
+		return nil
+	}
+	return to(a)
+}
+
+func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	rows := 0
+	if attribute(n, "transA").GetI() != 0 {
+		rows = 1
+	}
+	if !ok || at.dim != rows || len(n.Input) > 2 && n.Input[2] != "" && !r.sameForAll(n, 2, 0, 2) {
+		return nil
+	}
+	return to(at.moved(0))
+}
+
+// softmax: over one axis; before version 13 over all from the axis on.
+func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	last := r.rank(n, 0)
+	switch {
+	case !ok:
+		return nil
+	case r.opset >= 13 && at.dim != axisOf(n, -1, last), r.opset < 13 && at.dim < axisOf(n, 1, last):
+		return to(at)
+	}
+	return nil
+}
+
+func (r *rebatching) layerNorm(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	rank := r.rank(n, 0)
+	if !ok || at.dim >= axisOf(n, -1, rank) {
+		return nil
+	}
+	for k := 1; k < len(n.Input); k++ {
+		if !r.sameForAll(n, k, at.dim, rank) {
+			return nil
+		}
+	}
+	return to(at)
+}
+
+func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	dim := r.rank(n, 0) - 1 - at.dim
+	if perm := attribute(n, "perm"); perm != nil {
+		dim = slices.Index(perm.Ints, int64(at.dim))
+	}
+	return to(at.moved(dim))
+}
+
+// before is the number of values that come before the batch's in a row: indices
+// that run slower than it.
+func before(sizes []int64, at position) int64 {
+	p := at.outer
+	for _, s := range sizes[:at.dim] {
+		p *= s
+	}
+	return p
+}
+
+// reshape cuts the row of values anew. The batch goes into a dimension that
+// begins at or before its place in the row and ends behind it; where there are
+// several, those of the batch's own size come first, and the last dimension,
+// which most operators contract, comes last.
+func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n) // sizes that depend on the values of the input are no sizes of the graph
+	if !ok {
+		return nil
+	}
+	return r.cut(n, at)
+}
+
+func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
+	p := before(r.shape(n, 0), at)
+	sizes := r.result(n)
+	var own, inside, last []option
+	q := int64(1) // values before dimension j
+	for j, s := range sizes {
+		if outer := p / q; p%q == 0 && s%(outer*r.batch) == 0 && outer > 0 {
+			target := slices.Clone(sizes)
+			target[j] = -1
+			place := position{j, outer, s / (outer * r.batch)}
+			o := option{[]position{place}, &edit{target: target, reshape: n.GetOpType() != "Reshape"}}
+			switch {
+			case place.own():
+				own = append(own, o)
+			case j == len(sizes)-1:
+				last = append(last, o)
+			default:
+				inside = append(inside, o)
+			}
+		}
+		q *= s
+		if q == 0 {
+			return nil
+		}
+	}
+	slices.Reverse(inside)
+	return slices.Concat(own, inside, last)
+}
+
+func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	axis := axisOf(n, 1, r.rank(n, 0))
+	sizes, result := r.shape(n, 0), r.result(n)
+	p := before(sizes, at)
+	switch {
+	case axis < 0 || len(result) != 2 || p == 0 || result[0] == 0:
+		return nil
+	case at.dim < axis:
+		return to(position{0, p, result[0] / (p * r.batch)})
+	}
+	p /= result[0]
+	if p == 0 {
+		return nil
+	}
+	return to(position{1, p, result[1] / (p * r.batch)})
+}
+
+// axesOf are the node's axes, an attribute or input k, from 0 up.
+func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
+	values, ok := r.parameter(n, k, "axes")
+	var axes []int
+	for _, v := range values {
+		if v < 0 {
+			v += int64(rank)
+		}
+		if v < 0 || v >= int64(rank) {
+			return nil, false
+		}
+		axes = append(axes, int(v))
+	}
+	return axes, ok
+}
+
+// without is the position once the axes are gone.
+func (p position) without(axes []int) position {
+	dim := p.dim
+	for _, a := range axes {
+		if a < p.dim {
+			dim--
+		}
+	}
+	return p.moved(dim)
+}
+
+func (r *rebatching) squeeze(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	axes, known := r.axesOf(n, 1, r.rank(n, 0))
+	if !ok || !known || slices.Contains(axes, at.dim) {
+		return nil
+	}
+	return to(at.without(axes))
+}
+
+func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	axes, known := r.axesOf(n, 1, len(r.result(n)))
+	if !ok || !known {
+		return nil
+	}
+	dim := at.dim
+	slices.Sort(axes)
+	for _, a := range axes {
+		if a <= dim {
+			dim++
+		}
+	}
+	return to(at.moved(dim))
+}
+
+// concat: along another dimension. A constant part is repeated for every sample.
+func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
+	var found *position
+	rank := len(r.result(n))
+	e := edit{rank: rank}
+	for k := range n.Input {
+		at, fed := r.at(n, k)
+		switch {
+		case fed && found != nil && *found != at:
+			return nil
+		case fed:
+			found = &at
+		default:
+			e.repeats = append(e.repeats, k)
+		}
+	}
+	if axisOf(n, 0, rank) == found.dim {
+		return nil
+	}
+	if len(e.repeats) == 0 {
+		return to(*found)
+	}
+	e.dim = found.dim
+	if !found.own() || r.batch != 1 {
+		return nil
+	}
+	for _, k := range e.repeats {
+		if sizes := r.shape(n, k); len(sizes) != rank || sizes[e.dim] != 1 {
+			return nil
+		}
+	}
+	return []option{{[]position{*found}, &e}}
+}
+
+// split: operators along one axis, 0 unless it is given or the operator's own is another.
+func (r *rebatching) split(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	absent := int64(0)
+	if op := n.GetOpType(); op == "LpNormalization" || op == "TopK" {
+		absent = -1
+	}
+	axis := axisOf(n, absent, r.rank(n, 0))
+	if n.GetOpType() == "CumSum" {
+		axes, known := r.constant(n, 1)
+		if !known || len(axes) != 1 {
+			return nil
+		}
+		if axis = int(axes[0]); axis < 0 {
+			axis += r.rank(n, 0)
+		}
+	}
+	if !ok || axis == at.dim {
+		return nil
+	}
+	return to(at)
+}
+
+// slice: along other dimensions, or all of the batch's.
+func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
+	at, fed := r.at(n, 0)
+	axes, whole, ok := r.sliced(n)
+	if k := slices.Index(axes, at.dim); !fed || !ok || k >= 0 && !whole[k] {
+		return nil
+	}
+	return to(at)
+}
+
+// sliced are the axes of Slice and whether all of each is taken, whatever its size.
+func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
+	starts, ok1 := r.parameter(n, 1, "starts")
+	ends, ok2 := r.parameter(n, 2, "ends")
+	axes, given := r.axesOf(n, 3, r.rank(n, 0))
+	steps, stepped := r.constant(n, 4)
+	if !given {
+		for k := range starts {
+			axes = append(axes, k)
+		}
+	}
+	if !stepped {
+		steps = slices.Repeat([]int64{1}, len(axes))
+	}
+	known := ok1 && ok2 && (given || !present(n, 3)) && (stepped || !present(n, 4))
+	if !known || len(starts) != len(ends) || len(axes) != len(starts) || len(steps) != len(axes) {
+		return nil, nil, false
+	}
+	const huge = 1<<31 - 1 // and more: to the end
+	for k := range axes {
+		whole = append(whole, starts[k] == 0 && ends[k] >= huge && steps[k] == 1)
+	}
+	return axes, whole, true
+}
+
+// present reports whether the node has an input k.
+func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
+
+// parameter is an attribute of the node or, in later versions, its input k.
+func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
+	if a := attribute(n, name); a != nil {
+		return a.Ints, true
+	}
+	return r.constant(n, k)
+}
+
+// gather: constant places along another dimension, or the batch's places in a
+// constant table.
+func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
+	axis := axisOf(n, 0, r.rank(n, 0))
+	at, data := r.at(n, 0)
+	places, indices := r.at(n, 1)
+	switch {
+	case data && indices, axis < 0:
+		return nil
+	case indices:
+		return to(places.moved(axis + places.dim))
+	case at.dim < axis:
+		return to(at)
+	case at.dim > axis:
+		return to(at.moved(at.dim + r.rank(n, 1) - 1))
+	case r.takesAll(n):
+		return r.cut(n, at)
+	}
+	return nil
+}
+
+// takesAll reports whether Gather takes all values of a vector in their order,
+// as PyTorch's as_strided does of values that are side by side: a Reshape.
+func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
+	places, ok := r.constant(n, 1)
+	sizes := r.shape(n, 0)
+	if !ok || len(sizes) != 1 || int64(len(places)) != sizes[0] {
+		return false
+	}
+	for i, p := range places {
+		if p != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rebatching) pad(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	pads, ok := r.parameter(n, 1, "pads")
+	rank := r.rank(n, 0)
+	if !fed || !ok || present(n, 3) || len(pads) != 2*rank || pads[at.dim] != 0 || pads[at.dim+rank] != 0 {
+		return nil
+	}
+	return to(at)
+}
+
+func (r *rebatching) reduce(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	axes, ok := r.axesOf(n, 1, r.rank(n, 0))
+	if !fed || !ok || len(axes) == 0 || slices.Contains(axes, at.dim) {
+		return nil
+	}
+	return to(at.reduced(n, axes))
+}
+
+func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
+	at, fed := r.alone(n)
+	axis := axisOf(n, 0, r.rank(n, 0))
+	if !fed || axis == at.dim {
+		return nil
+	}
+	return to(at.reduced(n, []int{axis}))
+}
+
+// reduced is the position once the axes are reduced.
+func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
+	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
+		return p
+	}
+	return p.without(axes)
+}
+
+// expand: a target of 1 keeps the size that the value has.
+func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	if !ok {
+		return nil
+	}
+	target := slices.Clone(r.result(n))
+	at = at.moved(at.dim + len(target) - r.rank(n, 0))
+	target[at.dim] = 1
+	return []option{{[]position{at}, &edit{target: target}}}
+}
+
+// resize: constant sizes of images, or scales, which leave the batch as it is.
+func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
+	at, ok := r.alone(n)
+	sizes := r.result(n)
+	if !ok || at.dim != 0 || len(sizes) != r.rank(n, 0) || sizes[0] != r.shape(n, 0)[0] || !plainResize(n) {
+		return nil
+	}
+	if attribute(n, "axes") != nil {
+		axes, ok := r.axesOf(n, len(n.Input), len(sizes))
+		if !ok || slices.Contains(axes, 0) {
+			return nil
+		}
+		return to(at)
+	}
+	if !present(n, 3) { // by scales; of one sample, a scale of 1.5 leaves the batch's size as it is, too
+		scales := 2
+		if r.opset < 11 {
+			scales = 1
+		}
+		if !present(n, scales) || r.scales[n.Input[scales]] != 1 {
+			return nil
+		}
+		return to(at)
+	}
+	if !at.own() {
+		return nil
+	}
+	return []option{{[]position{at}, &edit{target: slices.Clone(sizes)}}}
+}
+
+// plainResize reports whether each dimension is resized by itself.
+func plainResize(n *onnxpb.NodeProto) bool {
+	policy, mode := attribute(n, "keep_aspect_ratio_policy"), attribute(n, "coordinate_transformation_mode")
+	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
+}
+
+// einsum: a letter of its own for the batch, the same in all inputs that hold it, in no other, and not summed.
+func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
+	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
+	left, result, explicit := strings.Cut(equation, "->")
+	terms := strings.Split(left, ",")
+	if !explicit || strings.Contains(equation, ".") || len(terms) != len(n.Input) {
+		return nil
+	}
+	var found *position
+	letter := ""
+	for k, term := range terms {
+		at, fed := r.at(n, k)
+		switch {
+		case !fed:
+			continue
+		case len(term) != r.rank(n, k), letter != "" && term[at.dim:at.dim+1] != letter:
+			return nil
+		}
+		at, letter = at.moved(strings.Index(result, term[at.dim:at.dim+1])), term[at.dim:at.dim+1]
+		if found != nil && *found != at {
+			return nil
+		}
+		found = &at
+	}
+	for k, term := range terms {
+		_, fed := r.at(n, k)
+		if times := strings.Count(term, letter); fed && times != 1 || !fed && times != 0 {
+			return nil
+		}
+	}
+	return to(*found)
+}
+
+// recurrent: sequences [time, batch, …], without lengths of their own. A constant state in which they begin is repeated
+// for every sample.
+func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
+	const lengths, firstState, lastState = 4, 5, 6 // inputs
+	at, fed := r.at(n, 0)
+	if !fed || at.dim != 1 || attribute(n, "layout").GetI() != 0 || present(n, lengths) {
+		return nil
+	}
+	e := edit{rank: 3, dim: 1}
+	for k := 1; k < len(n.Input); k++ {
+		state, depends := r.at(n, k)
+		switch isState := k == firstState || k == lastState; {
+		case n.Input[k] == "", !isState && !depends, isState && depends && state == at:
+		case isState && !depends && at.own() && r.batch == 1:
+			e.repeats = append(e.repeats, k)
+		default:
+			return nil
+		}
+	}
+	o := option{places: []position{at.moved(2), at.moved(1)}} // [time, directions, batch, …]; [directions, batch, …]
+	if len(e.repeats) > 0 {
+		o.edit = &e
+	}
+	return []option{o}
+}
+
+// attention: queries, keys and values [batch, …], with a constant mask or none.
+func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
+	const mask = 3
+	at, _ := r.at(n, 0)
+	for k := range n.Input {
+		other, fed := r.at(n, k)
+		switch {
+		case k < mask && (other != at || at.dim != 0):
+			return nil
+		case k == mask && n.Input[k] != "" && (fed || !r.sameForAll(n, k, 0, 4)):
+			return nil
+		case k > mask && n.Input[k] != "": // keys and values of before
+			return nil
+		}
+	}
+	return to(at)
+}
+
+// tableRows: operators of tables [N, columns], row by row.
+func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
+	for k := range n.Input {
+		at, fed := r.at(n, k)
+		switch op := n.GetOpType(); {
+		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns that it takes
+		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:
+			return nil
+		}
+	}
+	return to(position{0, 1, 1})
+}
+
+// qLinearBinary: inputs 0 and 3, elementwise, with constant scales and zero points.
+func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
+	if !present(n, 3) || !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
+		return nil
+	}
+	return r.broadcast(&onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output})
+}
+
+// qLinearConcat: inputs 2, 5, … side by side, each with its constant scale and zero point behind it.
+func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
+	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
+	for k := 2; k < len(n.Input); k += 3 {
+		if !r.fed(n.Input[k]) || !r.wholeTensor(n, k+1, k+2) { // a constant part would have to be repeated
+			return nil
+		}
+		parts.Input = append(parts.Input, n.Input[k])
+	}
+	if !r.wholeTensor(n, 0, 1) || len(parts.Input) == 0 {
+		return nil
+	}
+	return r.concat(parts)
+}
+
+// qGemm: Gemm of inputs 0 and 3, its bias input 6.
+func (r *rebatching) qGemm(n *onnxpb.NodeProto) []option {
+	if len(n.Input) < 6 || slices.ContainsFunc(n.Input[3:6], r.fed) || !r.wholeTensor(n, 1, 2, 7, 8) {
+		return nil
+	}
+	g := &onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output, Attribute: n.Attribute}
+	if present(n, 6) {
+		g.Input = append(g.Input, n.Input[6])
+	}
+	return r.gemm(g)
+}

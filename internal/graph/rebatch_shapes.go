@@ -1,0 +1,104 @@
+package graph
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file learns the shapes of all values of a graph from one run of it, with one sample or the batch that its file
+// fixes. The caller runs it.
+
+// Prove proves that a model's scores of one input of a batch do not depend on the others (see rebatch.go), and returns
+// the edits that free its batch dimension. shape is the shape of its input for a batch of n; run runs a model that has
+// more outputs, all of int64, on an input of this shape and returns these outputs, one vector each.
+func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
+	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
+) (Edits, error) {
+	known, err := learnShapes(m, input, output, shape, run)
+	if err != nil {
+		return nil, err
+	}
+	return rebatch(m, input, output, n, known)
+}
+
+// learnShapes has the graph run with Shape nodes behind all values that its output needs, and returns their shapes and
+// the parameters of nodes that are vectors.
+func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
+	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
+) (known learnt, err error) {
+	edited := proto.CloneOf(m)
+	g := edited.Graph
+	constants := constantsOf(g.Initializer, g.Node)
+	values, asked := unknowns(g, output, constants)
+	KeepOutput(g, output)
+	more := addOutputs(g, values, asked)
+	dropValueInfo(g)
+	found, err := run(edited, more)
+	if err != nil {
+		return known, err
+	}
+	shapes, ints := map[string][]int64{input: shape}, make(map[string][]int64)
+	for name, t := range constants {
+		shapes[name] = t.Dims
+		if v, ok := int64sOf(t); ok {
+			ints[name] = v
+		}
+	}
+	for i, v := range values {
+		shapes[v] = found[i]
+	}
+	for i, v := range asked {
+		ints[v] = found[len(values)+i]
+	}
+	return learnt{shapes, ints}, nil
+}
+
+// parameters are the inputs of nodes, by operator, that hold axes or places.
+var parameters = map[string][]int{
+	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Gather": {1}, "Pad": {1}, "CumSum": {1},
+	"ReduceMean": {1}, "ReduceSum": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1},
+	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
+}
+
+// unknowns are the values whose shapes, and the parameters of nodes which
+// themselves, are known only when the graph runs.
+func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
+	needed := neededFor(g, output)
+	for i, n := range g.Node {
+		if !needed[i] {
+			continue
+		}
+		for _, k := range parameters[n.GetOpType()] {
+			if present(n, k) && constants[n.Input[k]] == nil && !slices.Contains(asked, n.Input[k]) {
+				asked = append(asked, n.Input[k])
+			}
+		}
+		for _, v := range n.Output {
+			if v != "" && constants[v] == nil {
+				values = append(values, v)
+			}
+		}
+	}
+	return values, asked
+}
+
+// addOutputs makes the shapes of values, and the vectors asked for as int64,
+// outputs of the graph.
+func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
+	e := newEditor(g)
+	for i, v := range slices.Concat(values, asked) {
+		name := e.unused("learnt")
+		n := Node("Shape", []string{v}, name)
+		if i >= len(values) {
+			n = Cast(v, name, ElemType(onnxpb.TensorProto_INT64))
+		}
+		g.Node = append(g.Node, n)
+		g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(onnxpb.TensorProto_INT64))}}}})
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,206 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file walks models: their graph, its subgraphs (the bodies of If, Loop
+// and Scan), and their local functions.
+
+// scope is a graph or the body of a function, inside the scopes around it.
+type scope struct {
+	function  string // the local function it belongs to; "" in the model's graph
+	outer     *scope
+	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
+}
+
+// constant returns the constant of that name that a node of the scope sees.
+func (s *scope) constant(name string) *onnxpb.TensorProto {
+	for ; s != nil; s = s.outer {
+		if t := s.constants[name]; t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// eachNode calls visit for every node of the model, and returns its first error.
+func eachNode(m *onnxpb.ModelProto, visit func(*scope, *onnxpb.NodeProto) error) error {
+	if err := visitGraph(m.Graph, nil, visit); err != nil {
+		return err
+	}
+	for _, f := range m.Functions {
+		s := &scope{function: f.GetName(), constants: constantsOf(nil, f.Node)}
+		if err := visitNodes(f.Node, s, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func visitGraph(g *onnxpb.GraphProto, outer *scope, visit func(*scope, *onnxpb.NodeProto) error) error {
+	s := &scope{outer: outer, constants: constantsOf(g.Initializer, g.Node)}
+	if outer != nil {
+		s.function = outer.function
+	}
+	return visitNodes(g.Node, s, visit)
+}
+
+func visitNodes(nodes []*onnxpb.NodeProto, s *scope, visit func(*scope, *onnxpb.NodeProto) error) error {
+	for _, n := range nodes {
+		if err := visit(s, n); err != nil {
+			return err
+		}
+		for _, a := range n.Attribute {
+			for _, g := range subgraphs(a) {
+				if err := visitGraph(g, s, visit); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func subgraphs(a *onnxpb.AttributeProto) []*onnxpb.GraphProto {
+	if a.G == nil {
+		return a.Graphs
+	}
+	return append([]*onnxpb.GraphProto{a.G}, a.Graphs...)
+}
+
+// constantsOf finds the constants of a graph by the names of their values.
+func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) map[string]*onnxpb.TensorProto {
+	constants := make(map[string]*onnxpb.TensorProto)
+	for _, t := range initializers {
+		constants[t.GetName()] = t
+	}
+	for _, n := range nodes {
+		if n.GetOpType() != "Constant" || len(n.Output) != 1 {
+			continue
+		}
+		for _, a := range n.Attribute {
+			switch {
+			case a.GetName() == "value" && a.T != nil:
+				constants[n.Output[0]] = a.T
+			case a.GetName() == "value_ints":
+				constants[n.Output[0]] = IntsTensor(a.Ints)
+			}
+		}
+	}
+	return constants
+}
+
+// EachTensor calls f for every tensor that the model's file holds: weights,
+// sparse weights, and tensors in attributes.
+func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
+	v := tensorVisit(f)
+	v.graph(m.Graph)
+	for _, function := range m.Functions {
+		v.attributes(function.AttributeProto)
+		v.nodes(function.Node)
+	}
+}
+
+// tensorVisit is called for tensors.
+type tensorVisit func(*onnxpb.TensorProto)
+
+func (v tensorVisit) graph(g *onnxpb.GraphProto) {
+	v.all(g.Initializer)
+	for _, t := range g.SparseInitializer {
+		v.sparse(t)
+	}
+	v.nodes(g.Node)
+}
+
+func (v tensorVisit) nodes(all []*onnxpb.NodeProto) {
+	for _, n := range all {
+		v.attributes(n.Attribute)
+	}
+}
+
+func (v tensorVisit) attributes(all []*onnxpb.AttributeProto) {
+	for _, a := range all {
+		v.all([]*onnxpb.TensorProto{a.T})
+		v.all(a.Tensors)
+		v.sparse(a.SparseTensor)
+		for _, t := range a.SparseTensors {
+			v.sparse(t)
+		}
+		for _, g := range subgraphs(a) {
+			v.graph(g)
+		}
+	}
+}
+
+func (v tensorVisit) sparse(t *onnxpb.SparseTensorProto) {
+	v.all([]*onnxpb.TensorProto{t.GetValues(), t.GetIndices()})
+}
+
+func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
+	for _, t := range tensors {
+		if t != nil {
+			v(t)
+		}
+	}
+}
+
+// What a model's messages may come to. Parsed, a message takes up to 250 bytes
+// of memory where its file takes two, and a packed number eight where its file
+// takes one: both bounds stand for a gigabyte. The largest models in use have
+// some 10⁵ nodes, of about ten messages and fields each.
+const (
+	maxFields     = 1 << 22
+	packedPerUnit = 32 // packed bytes that count as one field
+	maxNesting    = 100
+)
+
+// checkFields refuses a model whose few bytes would take much memory when
+// parsed, or that is nested deeper than ONNX Runtime reads (its protobuf
+// library stops at 100 messages).
+func checkFields(model []byte) error {
+	left := maxFields
+	return countFields(model, (*onnxpb.ModelProto)(nil).ProtoReflect().Descriptor(), maxNesting, &left)
+}
+
+var errDamaged = errors.New("not an ONNX model: damaged or of another format")
+
+func countFields(message []byte, d protoreflect.MessageDescriptor, nesting int, left *int) error {
+	if nesting == 0 {
+		return fmt.Errorf("not an ONNX model: its graphs are nested more than %d messages deep", maxNesting)
+	}
+	for len(message) > 0 {
+		number, wire, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errDamaged
+		}
+		message = message[n:]
+		size := protowire.ConsumeFieldValue(number, wire, message)
+		if size < 0 {
+			return errDamaged
+		}
+		*left--
+		if f := d.Fields().ByNumber(number); f != nil && wire == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(message)
+			switch f.Kind() {
+			case protoreflect.MessageKind:
+				if err := countFields(value, f.Message(), nesting-1, left); err != nil {
+					return err
+				}
+			case protoreflect.Int64Kind, protoreflect.Int32Kind:
+				*left -= len(value) / packedPerUnit
+			}
+		}
+		if *left < 0 {
+			return errors.New("not an ONNX model that can be read: it has millions of fields")
+		}
+		message = message[size:]
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// tensor is the value of one of a graph's inputs or outputs.
+type tensor interface {
+	// label is the name of the input or output.
+	label() string
+	// open makes the value for a run, of memory that it pins; nil: of an output that ONNX Runtime is to make.
+	open(*runtime.Pinner) (ort.Value, error)
+	// take takes an output from the value that a run has filled or made.
+	take(ort.Value) error
+}
+
+// held is a tensor of Go's memory: ONNX Runtime reads it, or writes it, where it lies.
+type held[T ort.TensorData] struct {
+	name  string
+	shape ort.Shape
+	data  []T
+}
+
+func (t *held[T]) label() string { return t.name }
+
+func (t *held[T]) open(pin *runtime.Pinner) (ort.Value, error) {
+	pin.Pin(&t.data[0])
+	v, err := ort.NewTensor(t.shape, t.data)
+	if err != nil {
+		return nil, err // not a *ort.Tensor that is nil
+	}
+	return v, nil
+}
+
+func (t *held[T]) take(ort.Value) error { return nil }
+
+// result is an output whose shape the run tells.
+type result[T ort.TensorData] struct {
+	name  string
+	shape ort.Shape
+	data  []T
+}
+
+func (t *result[T]) label() string { return t.name }
+
+func (t *result[T]) open(*runtime.Pinner) (ort.Value, error) { return nil, nil }
+
+func (t *result[T]) take(v ort.Value) error {
+	made, ok := v.(*ort.Tensor[T])
+	if !ok {
+		return fmt.Errorf("output '%s' is no tensor of %T", t.name, *new(T))
+	}
+	t.shape, t.data = made.GetShape(), slices.Clone(made.GetData())
+	return nil
+}
+
+// openTensors makes values of tensors, in the order of the names; nil where there is no tensor of a name.
+func openTensors(names []string, tensors []tensor, pin *runtime.Pinner) ([]ort.Value, error) {
+	values := make([]ort.Value, len(names))
+	for _, t := range tensors {
+		i := slices.Index(names, t.label())
+		if i < 0 || values[i] != nil {
+			return values, errors.New("the graph has no such input or output, or it is given twice: " + t.label())
+		}
+		v, err := t.open(pin)
+		if err != nil {
+			return values, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+func destroyTensors(values []ort.Value) {
+	for _, v := range values {
+		if v != nil {
+			_ = v.Destroy()
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// This file gives binary classifiers of one number a sample two scores.
+
+// loneKind tells what a model's one number is: a logit z or the probability p of
+// class 1. A wrong guess would put the border between the classes at z = ½ or
+// p = 0, so what is not plain has to be told.
+func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
+	low, high, finite := rangeOf(numbers)
+	within := finite && low >= 0 && high <= 1
+	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice") // z[:, 0]
+	switch opt.Outputs {
+	case graph.Probabilities:
+		if !within {
+			return 0, hint.Add(fmt.Errorf("the model's one output is no probability: on random inputs it is %g to %g", low, high),
+				"use %s logits, or export the model with its sigmoid", param.Outputs)
+		}
+		return graph.Probabilities, nil
+	case graph.Logits:
+		if from == "Sigmoid" {
+			l.warn("the model ends in Sigmoid, but its output is taken for a logit, as told")
+		}
+		return graph.Logits, nil
+	}
+	switch {
+	case from == "Sigmoid" && within:
+		return graph.Probabilities, nil
+	case strings.HasSuffix(from, "Regressor"): // may be one of labels 0 and 1
+	case !within && finite && (low < 0 || slices.Contains(graph.Unbounded, from)):
+		return graph.Logits, nil
+	}
+	return 0, hint.Add(fmt.Errorf("model output '%s' is one number for each sample, from %s, and on random inputs it is %g to %g: "+
+		"the logit of the second of two classes, its probability, or no classifier's", quote.Name(l.contract.Output.Name), from, low, high),
+		"say so with %s logits (class 1 above 0) or %s probabilities (class 1 above ½)", param.Outputs, param.Outputs)
+}
+
+// rangeOf is the range of the finite numbers, and whether there are any.
+func rangeOf(numbers []float32) (low, high float32, finite bool) {
+	for _, v := range numbers {
+		if v-v != 0 {
+			continue
+		}
+		if !finite {
+			low, high, finite = v, v, true
+		}
+		low, high = min(low, v), max(high, v)
+	}
+	return low, high, finite
+}
+
+// makeTwo makes the model, of one number a sample, one of two scores.
+func (l *loader) makeTwo(opt LoadOptions, original *session, native int, pool [][]float32) error {
+	var numbers []float32
+	for _, x := range pool {
+		row, err := l.alone(original, native, x)
+		if err != nil {
+			return fmt.Errorf("the model fails on a random input: %w", err)
+		}
+		numbers = append(numbers, row...)
+	}
+	kind, err := l.loneKind(opt, numbers)
+	if err != nil {
+		return err
+	}
+	name := quote.Name(l.contract.Output.Name)
+	l.contract.Output.Name = graph.SplitLone(l.model.Graph, l.contract.Output.Name, kind)
+	l.contract.Output.Type = graph.Float32
+	l.lone, l.tried = kind, false
+	l.closeSessions()
+	said := "one logit z: classes 0 and 1 have the logits 0 and z"
+	if kind == graph.Probabilities {
+		said = "one probability p: classes 0 and 1 have 1−p and p"
+	}
+	l.adapted.Change("output '%s' is %s", name, said)
+	l.adapted.Note("%s", said)
+	return nil
+}

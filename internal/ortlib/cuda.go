@@ -1,0 +1,180 @@
+package ortlib
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// This file says which libraries of NVIDIA ONNX Runtime's CUDA provider needs, and where they may lie.
+
+// nvidiaOrder are the names of the libraries in the order in which they are loaded: each after those that it needs.
+// cuDNN finds its own parts beside itself.
+var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
+
+// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on does without it, by other kernels or not at all: what
+// is certified should not depend on whether it was found.
+const cudnnLibrary = "libcudnn.so.9"
+
+// nvidiaLibrary is a library of CUDA or cuDNN by its SONAME; not the driver's.
+var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
+
+// CUDANeeds lists what the provider's file needs, in the order in which it is to be loaded. The optional ones come with
+// others: cuDNN compiles some kernels with nvrtc.
+func CUDANeeds(provider string) (needed []string, optional string, err error) {
+	file, err := elf.Open(provider)
+	if err != nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	imported, err := file.ImportedLibraries()
+	if err != nil {
+		return nil, "", err
+	}
+	cudnn := false
+	for _, name := range imported {
+		parts := nvidiaLibrary.FindStringSubmatch(name)
+		if parts == nil || name == DriverLibrary {
+			continue
+		}
+		needed = append(needed, name)
+		cudnn = cudnn || parts[1] == "libcudnn"
+		if parts[1] == "libcudart" {
+			optional = "libnvrtc.so." + parts[2]
+		}
+	}
+	if len(needed) > 0 && !cudnn {
+		needed = append(needed, cudnnLibrary)
+	}
+	slices.SortStableFunc(needed, func(a, b string) int { return loadRank(a) - loadRank(b) })
+	return needed, optional, nil
+}
+
+// loadRank is the place of a library in nvidiaOrder; unknown ones come before cuDNN.
+func loadRank(name string) int {
+	stem, _, _ := strings.Cut(name, ".so")
+	if i := slices.Index(nvidiaOrder, stem); i >= 0 {
+		return i
+	}
+	return len(nvidiaOrder) - 1
+}
+
+// MissingLibraries names libraries that were not found, and how to get them.
+func MissingLibraries(names, looked []string) error {
+	where := "the loader's folders"
+	for _, folder := range looked {
+		where += ", " + quote.Name(folder)
+	}
+	are := "is"
+	if len(names) > 1 {
+		are = "are"
+	}
+	return hint.Add(fmt.Errorf("%s of CUDA and cuDNN %s not here: looked in %s", strings.Join(names, ", "), are, where), "%s", cudaLibrariesHint)
+}
+
+var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip install 'onnxruntime-gpu[cuda,cudnn]', or install CUDA 13 and cuDNN 9",
+	param.Device, param.WithCUDA)
+
+// missingLibrary matches the loader's message that it does not find a library.
+var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
+
+// cudaFailure matches CUDA's own errors, which ONNX Runtime passes on with the place in its sources behind them.
+var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
+
+// ExplainCUDA says what is missing where ONNX Runtime could not load its provider.
+func ExplainCUDA(err error) error {
+	if err == nil {
+		return nil
+	}
+	found := missingLibrary.FindStringSubmatch(err.Error())
+	failure := cudaFailure.FindString(err.Error())
+	switch {
+	case strings.Contains(failure, "driver version is insufficient"):
+		return hint.New(failure, "update the driver of the GPU: CUDA 13 needs version 580 or newer")
+	case failure != "":
+		return errors.New(failure)
+	case found == nil:
+		return err
+	case found[1] == DriverLibrary:
+		return hint.Add(errors.New("no driver of NVIDIA is here: its library "+DriverLibrary+" is missing"), "install the driver of the GPU, or use %s cpu", param.Device)
+	case nvidiaLibrary.MatchString(found[1]):
+		return MissingLibraries(found[1:2], nil)
+	}
+	return err
+}
+
+// CUDAProviderFile is the file of ONNX Runtime's CUDA provider, beside the library.
+const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
+
+// CUDAFolders are where NVIDIA's libraries may lie besides the loader's folders: beside ONNX Runtime's library, in the
+// packages of a Python, in the cache.
+func CUDAFolders(library string) (folders []string) {
+	add := func(found ...string) {
+		for _, folder := range found {
+			if !slices.Contains(folders, folder) {
+				folders = append(folders, folder)
+			}
+		}
+	}
+	add(filepath.Dir(library))
+	for _, packages := range sitePackages(library) {
+		found, _ := filepath.Glob(filepath.Join(packages, "nvidia", "*", "lib"))
+		add(found...)
+	}
+	if folder, err := cudaLibrariesFolder(); err == nil {
+		add(folder)
+	}
+	return folders
+}
+
+// sitePackages are the folders of Python's packages: the one that ONNX Runtime's library is in, the folders of
+// $VIRTUAL_ENV, and those that python3 names.
+func sitePackages(library string) (folders []string) {
+	for _, library := range []string{library, os.Getenv(PythonEnv)} {
+		for dir := filepath.Dir(library); filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if base := filepath.Base(dir); base == "site-packages" || base == "dist-packages" {
+				folders = append(folders, dir)
+			}
+		}
+	}
+	if env := os.Getenv("VIRTUAL_ENV"); filepath.IsAbs(env) {
+		found, _ := filepath.Glob(filepath.Join(env, "lib", "python3*", "site-packages"))
+		folders = append(folders, found...)
+	}
+	return append(folders, pythonPackages()...)
+}
+
+// pythonPatience is how long python3 may take to say where its packages are.
+const pythonPatience = 10 * time.Second
+
+// pythonPackages asks the python3 that a shell would call.
+func pythonPackages() (folders []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), pythonPatience)
+	defer cancel()
+	const program = "import site, sysconfig; print(*[sysconfig.get_path('purelib'), *site.getsitepackages(), site.getusersitepackages()], sep='\\n')"
+	out, err := exec.CommandContext(ctx, "python3", "-c", program).Output()
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		if dir := strings.TrimSpace(line); filepath.IsAbs(dir) {
+			folders = append(folders, dir)
+		}
+	}
+	return folders
+}
+
+// DriverLibrary is the library of NVIDIA's driver.
+const DriverLibrary = "libcuda.so.1"

@@ -1,0 +1,231 @@
+// Package ortlib finds the library of ONNX Runtime and the libraries of NVIDIA that it needs, and checks those in the
+// cache against the published hashes. It loads none of them.
+package ortlib
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// LibraryVersion is the version of ONNX Runtime that 'rscert setup'
+// fetches and the tests run with.
+const Version = "1.29.0"
+
+// LibraryEnv names the environment variable that holds the library's path.
+const Env = "RSCERT_ONNXRUNTIME"
+
+// PythonEnv is the environment variable by which the launcher of the Python
+// package names the library of the installed onnxruntime package, which it has checked.
+const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
+
+// Place is one place where FindLibrary looks for the ONNX Runtime library.
+type Place struct {
+	Source string // "onnxruntime" (the parameter), "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
+	Path   string
+	Err    error // why there is no library here; nil: there is one
+}
+
+// LibraryError says that there is no ONNX Runtime library and where it was
+// looked for.
+type NotFoundError struct {
+	Looked  []Place
+	library Build // that was looked for
+}
+
+func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
+
+// Spell is Error with its parameter spelled.
+func (e *NotFoundError) Spell(s param.Spelling) string {
+	last := e.Looked[len(e.Looked)-1]
+	if e.named() {
+		return fmt.Sprintf("no ONNX Runtime library at %s: %v", last.spelledSource(s), last.Err)
+	}
+	var dirs []string
+	for _, p := range e.Looked {
+		if p.Path == "" {
+			continue
+		}
+		if dir := filepath.Dir(p.Path); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
+}
+
+// named reports that the user named the file, so that no other was looked for.
+func (e *NotFoundError) named() bool {
+	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
+}
+
+// Hint says what to do about it.
+func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
+
+// SpellHint is Hint with its parameters spelled.
+func (e *NotFoundError) SpellHint(s param.Spelling) string {
+	if e.named() {
+		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
+	}
+	return param.Textf("run '%s' to fetch ONNX Runtime %s, or name a library with %s PATH or $%s",
+		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)
+}
+
+// spelledSource is the source, with a parameter spelled.
+func (p Place) spelledSource(s param.Spelling) string {
+	if p.Source == sourceParameter {
+		return s(param.ONNXRuntime)
+	}
+	return p.Source
+}
+
+const (
+	sourceParameter = string(param.ONNXRuntime)
+	sourceEnv       = "$" + Env
+	sourcePython    = "python"
+	sourceCache     = "cache"
+	sourceSystem    = "system"
+)
+
+// FindLibrary returns the path of the ONNX Runtime library: explicit (the
+// flag's value) if it is not empty, else $RSCERT_ONNXRUNTIME, else that of the
+// Python package, else the one in the user's cache, else one in a system folder. A file that the flag or the
+// variable names must be there: no other is taken in its place. Where there is
+// none the error is a *LibraryError.
+func Find(explicit string) (string, error) { return FindFor(Build{}, explicit) }
+
+// FindLibraryFor is FindLibrary for a build of ONNX Runtime.
+func FindFor(f Build, explicit string) (string, error) {
+	f = f.chosen()
+	places := f.places(explicit)
+	last := places[len(places)-1]
+	if last.Err != nil {
+		return "", &NotFoundError{places, f}
+	}
+	return last.Path, nil
+}
+
+// LibraryPlaces returns the places where FindLibrary looks, in order, up to
+// the first that holds a library.
+func Places(explicit string) []Place { return Plain.places(explicit) }
+
+func (f Build) places(explicit string) []Place {
+	if explicit != "" {
+		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
+	}
+	if path := os.Getenv(Env); path != "" {
+		if !filepath.IsAbs(path) { // it would be another file in every folder
+			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", quote.Name(path))}}
+		}
+		return []Place{{sourceEnv, path, RegularFile(path)}}
+	}
+	var candidates []Place
+	add := func(source, dir string) {
+		for _, name := range libraryNames() {
+			candidates = append(candidates, Place{Source: source, Path: filepath.Join(dir, name)})
+		}
+	}
+	if path := os.Getenv(PythonEnv); filepath.IsAbs(path) && f.providedBy(path) {
+		candidates = append(candidates, Place{Source: sourcePython, Path: path})
+	}
+	if path, err := f.cachePath(); err != nil {
+		candidates = append(candidates, Place{Source: sourceCache, Err: err})
+	} else {
+		add(sourceCache, filepath.Dir(path))
+	}
+	for _, dir := range systemDirs() {
+		if f != Plain { // what lies there has only the usual providers
+			break
+		}
+		if filepath.IsAbs(dir) { // an empty one is the working directory to the loader
+			add(sourceSystem, dir)
+		}
+	}
+	for i := range candidates {
+		if candidates[i].Err != nil {
+			continue
+		}
+		candidates[i].Err = RegularFile(candidates[i].Path)
+		if candidates[i].Err == nil {
+			return candidates[:i+1]
+		}
+	}
+	return candidates
+}
+
+// providedBy reports whether a library has what the Build is for. The file of CUDA's provider lies beside it; OpenVINO's
+// packages are built with older ones.
+func (f Build) providedBy(library string) bool {
+	switch f {
+	case Plain:
+		return true
+	case CUDA:
+		return RegularFile(filepath.Join(filepath.Dir(library), CUDAProviderFile)) == nil
+	}
+	return false
+}
+
+// CachePath is where 'rscert setup' puts the library:
+// CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. There is none where the
+// system names no cache, or a relative one.
+func CachePath() (string, error) { return Plain.cachePath() }
+
+func (f Build) cachePath() (string, error) {
+	root, err := cacheRoot()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, f.folder(), runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0]), nil
+}
+
+// cacheRoot is the folder in the user's cache with the libraries.
+func cacheRoot() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err == nil && !filepath.IsAbs(cache) { // of a relative $HOME
+		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", quote.Name(cache))
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "rscert", "onnxruntime"), nil
+}
+
+// libraryNames are the names the library goes by, the cache's first.
+func libraryNames() []string {
+	if runtime.GOOS == "darwin" {
+		return []string{"libonnxruntime.dylib", "libonnxruntime.1.dylib"}
+	}
+	return []string{"libonnxruntime.so", "libonnxruntime.so.1"}
+}
+
+func systemDirs() []string {
+	if runtime.GOOS == "darwin" {
+		return append(filepath.SplitList(os.Getenv("DYLD_LIBRARY_PATH")), "/usr/local/lib", "/opt/homebrew/lib")
+	}
+	dirs := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
+	dirs = append(dirs, "/usr/local/lib", "/usr/lib64", "/usr/lib")
+	if triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]; triplet != "" {
+		dirs = append(dirs, filepath.Join("/usr/lib", triplet))
+	}
+	return dirs
+}
+
+// RegularFile returns nil if path, or what it links to, is a regular file.
+func RegularFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: no such file", path)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: not a file", path)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package ortlib
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+)
+
+// Build is a published build of ONNX Runtime. The zero value leaves the choice to what is here.
+type Build struct {
+	device  string // of 'rscert setup --device'
+	version string
+	suffix  string // of the version in the cache's folder
+}
+
+var (
+	Plain    = Build{device: "cpu", version: Version}
+	OpenVINO = Build{device: "openvino", version: "1.24.1", suffix: "-openvino"}
+	CUDA     = Build{device: "cuda", version: "1.31.1", suffix: "-cuda"}
+)
+
+// folder is the Build's folder in the cache, below which the platforms' are.
+func (f Build) folder() string { return f.version + f.suffix }
+
+// setupCommand fetches the Build.
+func (f Build) setupCommand() param.Text {
+	if f == Plain {
+		return param.Textf("rscert setup")
+	}
+	return param.Textf("rscert setup %s %s", param.Device, f.device)
+}
+
+// chosen is the build itself; for the zero Build, of a device that is still to be chosen, one that is here. CUDA's is many
+// times larger than the plain one: it is taken where it is in the cache and there is a GPU.
+func (f Build) chosen() Build {
+	if f != (Build{}) {
+		return f
+	}
+	if path, err := CUDA.cachePath(); err == nil && RegularFile(path) == nil {
+		if _, err := os.Stat("/dev/nvidiactl"); err == nil {
+			return CUDA
+		}
+	}
+	return Plain
+}
+
+// Published is the build of ONNX Runtime for a device that is published for this platform, and its place in the
+// user's cache, where FindLibraryFor looks for it.
+type Published struct {
+	Device  string // cpu, openvino or cuda
+	Version string
+	// Platform is GOOS-GOARCH.
+	Platform string
+	Folder   string
+	// Library is the path of the library itself, Files the SHA-256s in hex of it and of all that has to lie beside it, by
+	// name; any of a file's will do.
+	Library string
+	Files   map[string][]string
+	// Wheel is the one that holds it, of one that is no build of ONNX Runtime.
+	Wheel Wheel
+}
+
+// Wheel is a package of PyPI, and the name of its file.
+type Wheel struct{ Project, Version, File string }
+
+// PublishedFor returns what is published of a build; of the zero Build the plain one.
+func PublishedFor(f Build) (Published, error) {
+	if f == (Build{}) {
+		f = Plain
+	}
+	platform := runtime.GOOS + "-" + runtime.GOARCH
+	path, err := f.cachePath()
+	if err != nil {
+		return Published{}, err
+	}
+	p := Published{
+		Device: f.device, Version: f.version, Platform: platform, Folder: filepath.Dir(path), Library: path,
+		Files: pinned(f.folder() + "/" + platform),
+	}
+	if len(p.Files) == 0 {
+		return Published{}, hint.Add(fmt.Errorf("no ONNX Runtime %s for device %s is published for %s", f.version, f.device, platform),
+			"build it from source and name it with %s or $%s; on Windows, use WSL", param.ONNXRuntime, Env)
+	}
+	return p, nil
+}
+
+// cudaVersion is that of NVIDIA's libraries that 'rscert setup --with-cuda' fetches. What is built for CUDA 13 runs with
+// all of its versions; the first of them has the least demands on the driver.
+const cudaVersion = "13.0"
+
+// cudaWheels are the packages of NVIDIA that hold what the CUDA provider of cudaLibrary needs.
+var cudaWheels = []Wheel{
+	{"nvidia-cuda-runtime", "13.0.96", "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"},
+	{"nvidia-cuda-nvrtc", "13.0.88", "nvidia_cuda_nvrtc-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl"},
+	{"nvidia-cublas", "13.1.1.3", "nvidia_cublas-13.1.1.3-py3-none-manylinux_2_27_x86_64.whl"},
+	{"nvidia-curand", "10.4.0.35", "nvidia_curand-10.4.0.35-py3-none-manylinux_2_27_x86_64.whl"},
+	{"nvidia-cudnn-cu13", "9.24.0.43", "nvidia_cudnn_cu13-9.24.0.43-py3-none-manylinux_2_27_x86_64.whl"},
+}
+
+// cudaLibrariesFolder is where in the cache they lie.
+func cudaLibrariesFolder() (string, error) {
+	root, err := cacheRoot()
+	return filepath.Join(root, cudaLibrariesName()), err
+}
+
+func cudaLibrariesName() string {
+	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
+}
+
+// CUDALibraries are NVIDIA's libraries that a build for CUDA needs, a package each, all in one folder.
+func CUDALibraries() ([]Published, error) {
+	folder, err := cudaLibrariesFolder()
+	if err != nil {
+		return nil, err
+	}
+	var all []Published
+	for _, w := range cudaWheels {
+		files := pinnedIn(cudaLibrariesName(), w.Project)
+		if len(files) == 0 {
+			return nil, hint.New(fmt.Sprintf("no CUDA %s is published for %s-%s here", cudaVersion, runtime.GOOS, runtime.GOARCH), "install CUDA 13 and cuDNN 9")
+		}
+		all = append(all, Published{
+			Device: CUDA.device, Version: w.Version, Platform: runtime.GOOS + "-" + runtime.GOARCH, Folder: folder,
+			Library: filepath.Join(folder, slices.Sorted(maps.Keys(files))[0]), Files: files, Wheel: w,
+		})
+	}
+	return all, nil
+}
+
+// Check returns nil if the build is in the cache as it was published.
+func (p Published) Check() error { return checkFiles(p.Folder, p.Files) }
