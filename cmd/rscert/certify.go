@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/dataset"
-	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
@@ -26,11 +25,11 @@ type certifyOptions struct {
 	plan        bool
 	deadline    time.Duration
 	quiet, json bool
-	allowTF32   bool
 }
 
 func newCertify(s streams) *cobra.Command {
 	var o certifyOptions
+	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "certify --model M.onnx --data D --sigma S --out RUN",
 		Short: "Certify a classifier's predictions on a dataset",
@@ -67,27 +66,18 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s plays no part without --%s\n", idle.Flag, idle.Without)
 				}
 			}
-			if err := o.choosePrecision(cmd.Flags().Changed("precision")); err != nil {
+			if err := settle(); err != nil {
 				return err
 			}
-			o.FixedSeed, o.FixedSelect = given(cmd, "seed", &o.Seed), given(cmd, "select", &o.Select)
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
 	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "dataset, a file or folder by its `path`: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR, binary or Python version (docs/my-data.md)")
-	f.Float64Var(&o.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
-	lawFlag(f, &o.Law)
-	f.StringVar(&o.Out, "out", "", "run `folder` to write")
-	group(cmd, "What is certified")
-	addSamplingFlags(cmd, &o.Parameters)
-	addDataFlags(cmd, &o.DataOptions)
-	addModelFlags(cmd, &o)
-	group(cmd, "How it is run")
-	addDenoiserFlags(cmd, &o.Plan)
-	group(cmd, "A denoiser in front of the model")
+	settle = addExperimentFlags(cmd, &o.Spec, func() {
+		f.StringVar(&o.Out, "out", "", "run `folder` to write")
+		group(cmd, "What is certified")
+		addSamplingFlags(cmd, &o.Certification)
+	})
 	f.BoolVar(&o.Resume, "resume", false, "go on where the run folder stops; begin it if there is none")
 	f.BoolVar(&o.check, "check", false, "look at model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
@@ -105,7 +95,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 }
 
 // addSamplingFlags adds what is sampled and certified.
-func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
+func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
 	integerVar(f, &p.N, "n", 100000, "estimation samples an example; the budget with --stop")
 	integerVar(f, &p.N0, "n0", 100, "selection samples an example")
@@ -125,49 +115,6 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound of the means in standard and tangent")
 	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of the distribution in cdf: "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
-}
-
-// addDataFlags adds how the data are read.
-func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
-	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` of the labels, where they are apart: of IDX, npy and image data")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table that holds the labels: first, last, none, a name or an index from 0; of CIFAR-100: coarse_labels; default: told from the header")
-	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` of the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` of the model's class names in its order, a line each or JSON, for labels and folders that are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "`size` of images: the shorter side, or HEIGHTxWIDTH, as torchvision does it")
-	f.TextVar(&o.Crop, "crop", dataset.Size{}, "`size` of the middle that is cut out of images, after --resize")
-	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "of --resize: "+dataset.Interpolations.String())
-	choices(f, "label-column", "first", "last", "none")
-	group(cmd, "How the data are read")
-}
-
-// addModelFlags adds how the model is fed and run, and which examples it gets.
-func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
-	f, p := cmd.Flags(), &o.Plan
-	choiceVar(f, &p.Outputs, "outputs", onnx.OutputsAuto, onnx.OutputKinds, "what the model returns: logits, probabilities or auto; of one number a sample, that of the second of two classes")
-	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the model's output with the scores, where it has several")
-	choiceVar(f, &p.Layout, "layout", onnx.CHW, onnx.Layouts, "order of the values of flat rows: "+onnx.Layouts.String())
-	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` subtracted from the noisy input, one or one a channel")
-	f.Float64SliceVar(&p.Std, "std", nil, "`values` the noisy input is divided by, one or one a channel")
-	group(cmd, "How the model is fed")
-	choiceVar(f, &p.Noise, "noise", runfolder.Lattice, runfolder.NoiseKinds, runfolder.NoiseKinds.Described())
-	integerVar(f, &p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
-	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
-	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &p.Select, "select", runfolder.First, runfolder.Selections, "which examples --max takes: first or spread (over all); default: spread where the data stand class by class")
-	p.Shard = runfolder.Whole
-	f.Var(shardFlag{&p.Shard}, "shard", "part `i/k` of the run, i = 0…k−1: the examples whose turn is i modulo k; auto: that of this task of a Slurm array or Indexed Job")
-	group(cmd, "Noise and examples")
-	addDeviceFlags(cmd, o)
-}
-
-// addDenoiserFlags adds what stands in front of the model.
-func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
-	f := cmd.Flags()
-	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser in front of the model: what is certified is the pair (docs/denoiser.md)")
-	choiceVar(f, &p.DenoiserKind, "denoiser-kind", onnx.DenoisedImage, onnx.DenoiserKinds, "what the denoiser gives: "+onnx.DenoiserKinds.Described())
-	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for data of 0 and 1; default: 0,1, of a diffusion model -1,1")
-	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "of a diffusion model: linear, cosine or a `file` with ᾱ of every timestep, a line each")
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
@@ -212,7 +159,7 @@ type certifyReport struct {
 // print prints what a run found.
 func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
-		fmt.Fprintf(s.out, "classifier: %s\n\n", o.Classifier(outcome.Denoiser))
+		fmt.Fprintf(s.out, "classifier: %s\n\n", experiment.Classifier(o.Model, outcome.Denoiser))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err

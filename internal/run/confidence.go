@@ -8,6 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Confidence is what saved scores say of the confidence under attack, and what
@@ -47,17 +48,17 @@ type RadiusConfidence struct {
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {
-		return Confidence{}, badInputf("%s is missing", param.Radii)
+		return Confidence{}, spec.BadInputf("%s is missing", param.Radii)
 	}
 	class := string(q.Votes)
 	switch {
 	case q.Votes == "":
 		class = p.Bound.String() + "+" + p.Combine.String()
 		if !p.Combine.Sound() {
-			return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.Combine, p.Combine)
+			return Confidence{}, spec.BadInputf("%s %s is not sound: it cannot certify the class", param.Combine, p.Combine)
 		}
 	case !q.Votes.Sound():
-		return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
+		return Confidence{}, spec.BadInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
 	}
 	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Law: p.Law, Sigma: p.Sigma, Norm: p.Law.Law().Norm(), Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {

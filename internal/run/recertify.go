@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scorefile"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Recertification certifies what a run or a file has kept again, by several methods.
@@ -89,14 +90,14 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if errors.Is(err, certify.ErrNoSelection) {
 		err = hint.Add(err, "certify the label by %s label", param.Class)
 	}
-	return votes, BadInput(err)
+	return votes, spec.BadInput(err)
 }
 
 // certifyVotes certifies saved votes, on all cores.
 func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
 	certifier, err := certify.NewVoteCertifier(p)
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, spec.BadInput(err)
 	}
 	certs := make([]certify.Certificate, len(votes))
 	g, ctx := errgroup.WithContext(ctx)
@@ -136,20 +137,20 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
-		return badInputf("%s %v: want a number above 0", param.Temperature, q.Temperature)
+		return spec.BadInputf("%s %v: want a number above 0", param.Temperature, q.Temperature)
 	}
 	q.Params.ClassByVotes = q.Votes != ""
 	certifier, err := certify.NewScoreCertifier(q.Params)
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	polls, err := q.newPolls()
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	r, err := q.Evidence.Scores()
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	example, err := q.split(r.Shape)
@@ -166,20 +167,20 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 		if example.Index, example.Label, err = r.Next(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return BadInput(err)
+			return spec.BadInput(err)
 		}
 		example.Quantisation = r.Quantisation()
 		poll, err := polls.next(example)
 		if err != nil {
-			return BadInput(err)
+			return spec.BadInput(err)
 		}
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
-			return hint.Add(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
+			return hint.Add(spec.BadInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
 				"take the first k samples for it with %s k, or certify %s label", param.N0, param.Class)
 		}
 		if err != nil {
-			return BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
+			return spec.BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
 		}
 		take(cert, bounds)
 		bar.Add(1, "")
@@ -191,9 +192,9 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
 	switch path := q.Evidence.Path; {
 	case q.N0 < 0 || q.N0 >= s.N:
-		return e, badInputf("%s %d: want a part of the %d samples of %s", param.N0, q.N0, s.N, path)
+		return e, spec.BadInputf("%s %d: want a part of the %d samples of %s", param.N0, q.N0, s.N, path)
 	case q.N0 > 0 && s.N0 > 0:
-		return e, badInputf("%s %d: %s has selection samples of its own, %d an example", param.N0, q.N0, path, s.N0)
+		return e, spec.BadInputf("%s %d: %s has selection samples of its own, %d an example", param.N0, q.N0, path, s.N0)
 	case q.N0 > 0:
 		e.N0, e.N = q.N0, s.N-q.N0
 	}

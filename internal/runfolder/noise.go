@@ -2,35 +2,11 @@ package runfolder
 
 import (
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// NoiseKind says in what arithmetic the noise is added.
-type NoiseKind string
-
-const (
-	// Lattice draws integers and adds them to the integers of the data: what is certified
-	// is what was run.
-	Lattice NoiseKind = "lattice"
-	// Float rounds x + σε to float32, for comparison: its certificates are idealised.
-	Float NoiseKind = "float"
-)
-
-// NoiseKinds are all there are. Format 1 does not say which.
-var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
-	return map[NoiseKind]string{Lattice: "what is certified is what is run", Float: "idealised, for comparison"}[k]
-})
-
-func (k NoiseKind) String() string { return string(k) }
-
-// MarshalText writes the name.
-func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
-
-// UnmarshalText reads "lattice" or "float".
-func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
-
-// Noise is what the noise of a run was, beside its law, its scale σ and the seed.
+// Noise describes the noise of a run, beside its law, its scale σ and its seed.
 type Noise struct {
 	// Distribution names the table with its parameters; empty for noise in floats.
 	Distribution string `json:"distribution"`
@@ -38,7 +14,7 @@ type Noise struct {
 	// Table is the SHA-256 of the alias table, Entries its size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds what finite words cost: no mass is above 1 + Eta times its ideal.
+	// Eta bounds the cost of finite words: no mass is above 1 + Eta times its ideal.
 	Eta float64 `json:"eta"`
 	// Inputs says on which lattice the data are.
 	Inputs string `json:"inputs"`
@@ -49,16 +25,15 @@ type Noise struct {
 	High      float64 `json:"high,omitempty"`
 }
 
-// arithmetic says for which noise the run's certificates hold. Format 1 had noise in
-// floats alone.
+// arithmetic says for which noise the run's certificates hold. Format 1 had noise in floats only.
 func (r Run) arithmetic() certify.Arithmetic {
-	if r.sealed() && r.Parameters.Noise == Lattice {
+	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact
 	}
 	return certify.Idealised
 }
 
-// draws is the most words that an example of the run can have taken.
+// draws is the most words that one example of the run can take.
 func (r Run) draws() int64 {
 	d := int64(1)
 	for _, n := range r.Data.Shape {
@@ -67,16 +42,21 @@ func (r Run) draws() int64 {
 	return (r.Parameters.N0 + r.Parameters.N) * d
 }
 
-// Target is what the run certifies of each example at alpha: with what finite words leave
-// of it.
+// Target is the target of the run's certificates at alpha, less the part of alpha that finite words cost.
 func (r Run) Target(alpha float64) certify.Target {
-	p := r.Parameters
-	t := certify.Target{
-		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
-		Precision: p.Precision.String(),
-	}
+	t := r.Parameters.Target(alpha)
+	t.Arithmetic = r.arithmetic()
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())
 	}
 	return t
+}
+
+// Target is the target of certificates with these parameters at alpha, before the noise is known: in idealised
+// arithmetic.
+func (p Parameters) Target(alpha float64) certify.Target {
+	return certify.Target{
+		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,
+		Arithmetic: certify.Idealised, Precision: p.Precision.String(),
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Schema is the version of the folder's format that this package writes.
@@ -117,7 +118,7 @@ type Data struct {
 	Examples int    `json:"examples"` // in the dataset
 	Selected int    `json:"selected"` // of them in the run, by skip, max, select and shard
 	// Shards are those that the run is merged of, where others are missing: only their examples are there.
-	Shards []Shard `json:"shards,omitempty"`
+	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // how the data were read
 	Note             string          `json:"note,omitempty"`               // what was decided in reading
@@ -193,7 +194,7 @@ func (r Runtime) Kinds() []string {
 
 // ShardRuntime is what a shard ran on.
 type ShardRuntime struct {
-	Shard Shard `json:"shard"`
+	Shard spec.Shard `json:"shard"`
 	Runtime
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Shards are finished run folders of one run, no two of which have an example in common.
@@ -46,9 +47,9 @@ func (e *ShardError) Unwrap() error { return e.err }
 
 // GapError says that shards are missing.
 type GapError struct {
-	Run      Run     // that the shards are of
-	Missing  []Shard // none: the missing examples are not those of shards as large as those given
-	Examples int     // in no shard
+	Run      Run          // that the shards are of
+	Missing  []spec.Shard // none: the missing examples are not those of shards as large as those given
+	Examples int          // in no shard
 	Of       int
 }
 
@@ -64,7 +65,7 @@ func (e *GapError) Error() string {
 }
 
 // joinShards lists shards, the first ones of many.
-func joinShards(shards []Shard) string {
+func joinShards(shards []spec.Shard) string {
 	const most = 12
 	var names []string
 	for _, s := range shards[:min(most, len(shards))] {
@@ -135,7 +136,7 @@ func openPart(dir string) (p shardFolder, err error) {
 // matches returns an error that names every condition that the parts do not share.
 func (p shardFolder) matches(other shardFolder) error {
 	a, b := p.run, other.run
-	a.Parameters.Shard, b.Parameters.Shard = Whole, Whole
+	a.Parameters.Shard, b.Parameters.Shard = spec.Whole, spec.Whole
 	var diff []string
 	for _, d := range a.Differences(b) {
 		diff = append(diff, fmt.Sprintf("%s is %s there, %s here", d.What, d.First, d.Second))
@@ -213,17 +214,17 @@ func (s *Shards) arrange() error {
 }
 
 // shards are those that the part is of: one, unless it is itself merged with others missing.
-func (p shardFolder) shards() []Shard {
+func (p shardFolder) shards() []spec.Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards
 	}
-	return []Shard{p.run.Parameters.Shard}
+	return []spec.Shard{p.run.Parameters.Shard}
 }
 
 // describe is the run.json of the merged run: that of the whole one, but for what it ran on.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
-	s.run.Parameters.Shard = Whole
+	s.run.Parameters.Shard = spec.Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
 	s.run.Runtime.Resumed = nil // it is the first shard's, and counts its examples
@@ -237,8 +238,8 @@ func (s *Shards) describe() {
 		}
 		s.run.Runtime.Shards = append(s.run.Runtime.Shards, ran...)
 	}
-	slices.SortFunc(s.run.Data.Shards, Shard.compare)
-	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.compare(b.Shard) })
+	slices.SortFunc(s.run.Data.Shards, spec.Shard.Compare)
+	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.Compare(b.Shard) })
 }
 
 // Examples is the number of examples in the shards.

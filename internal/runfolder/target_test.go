@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // drawn is a run on a lattice whose finite words cost something that can be seen.
@@ -51,7 +52,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	if got := r.Target(0.1).Precision; got != "tf32" {
 		t.Errorf("certificates of TF32 say %q", got)
 	}
-	if d := (Run{Parameters: Parameters{N0: 1, N: 2}}).draws(); d != 3 {
+	if d := (Run{Parameters: Parameters{Certification: Certification{N0: 1, N: 2}}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
 	// More than there is: refused, not all of alpha.
@@ -62,7 +63,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 	// Noise in floats costs nothing that is known of: the certificate says idealised.
 	for name, change := range map[string]func(*Run){
-		"float":    func(r *Run) { r.Parameters.Noise = Float },
+		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
 		"format 1": func(r *Run) { r.Schema = 1 },
 	} {
@@ -89,7 +90,7 @@ func TestTargetOfATable(t *testing.T) {
 
 func TestNoiseKindText(t *testing.T) {
 	for text, ok := range map[string]bool{"lattice": true, "float": true, "": true, "Lattice": false, "gauss": false} {
-		k := NoiseKind("before")
+		k := spec.NoiseKind("before")
 		if err := k.UnmarshalText([]byte(text)); (err == nil) != ok || ok && k.String() != text {
 			t.Errorf("%q is read as %q (%v)", text, k, err)
 		}
@@ -114,7 +115,7 @@ func TestPositionsAreTheDefinition(t *testing.T) {
 						for turn := i; turn < len(whole); turn += k {
 							want = append(want, whole[turn])
 						}
-						p := Parameters{Skip: skip, Max: most, Shard: Shard{i, k}}
+						p := spec.Conditions{Skip: skip, Max: most, Shard: spec.Shard{I: i, K: k}}
 						if got := p.Positions(examples); !slices.Equal(got, want) {
 							t.Errorf("skip %d, max %d, shard %v of %d examples: %v, want %v", skip, most, p.Shard, examples, got, want)
 						}
@@ -135,7 +136,7 @@ func boundsContent(header string, rows ...boundRow) ownBounds {
 }
 
 func TestBoundRows(t *testing.T) {
-	p := Parameters{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}
+	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}}
 	for _, tt := range []struct {
 		radius     float64
 		prediction int
@@ -167,7 +168,7 @@ func TestBoundRows(t *testing.T) {
 
 // Rows count for the examples whose certificates they fit, one after the other.
 func TestBoundsOf(t *testing.T) {
-	p := Parameters{ConfidenceRadii: []float64{0, 0.5}}
+	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0, 0.5}}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
 	five, fiveHalf, six := boundRow{5, 0, true}, boundRow{5, 0.5, true}, boundRow{6, 0, true}
 	for _, tt := range []struct {
