@@ -11,12 +11,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Confidence is what saved scores say of the confidence under attack, and what
-// confidence --json prints.
+// Confidence bounds the confidence under attack from saved scores, as confidence --json prints it.
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
-	Class    string                    `json:"class_method"`  // by which the class is certified
+	Class    string                    `json:"class_method"`  // that certifies the class
 	Alpha    float64                   `json:"alpha"`         // of class and interval together
 	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
@@ -24,27 +23,25 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is that of the noise, Quantisation the most that rounding inputs to a
-	// lattice took off a radius.
+	// Arithmetic is the noise's, Quantisation the most that rounding inputs to a lattice took off a radius.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples of the N fixed the guess of tangent, for want of selection samples.
+	// TangentSamples of the N samples fixed the guess of tangent, as there were no selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples whose class is certified: the means are theirs
+	Certified int     `json:"certified"` // examples whose class is certified: the means are over them
 	LeftOut   int     `json:"left_out"`  // class not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores, its class
-// certified by scores or by q.Votes.
+// BoundConfidence bounds the confidence of every example of saved scores. Scores certify the class, or q.Votes does.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

@@ -68,9 +68,12 @@ type votesLine struct {
 // size is what the counts take, in bytes, with the rest and the index among those seen.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
-// Create begins the run folder dir. It refuses with ErrExists a folder that
-// has anything in it but what an interrupted start leaves.
+// Create begins the run folder dir. It refuses a run that Read would refuse, and with ErrExists a folder with anything in
+// it but the files of an interrupted start.
 func Create(dir string, run Run) (*Folder, error) {
+	if err := run.validate(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -115,6 +118,9 @@ func Resume(dir string, run Run) (*Folder, error) {
 	}
 	if err != nil {
 		return nil, damaged(err)
+	}
+	if err := run.validate(); err != nil {
+		return nil, err
 	}
 	if err := then.compatible(dir, run); err != nil {
 		return nil, err

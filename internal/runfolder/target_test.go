@@ -725,3 +725,30 @@ func TestConditionsOfScores(t *testing.T) {
 		}
 	}
 }
+
+// A run that is made in memory is held to the rules of one that is read.
+func TestCreateValidates(t *testing.T) {
+	for name, change := range map[string]func(*Run){
+		"no example":  func(r *Run) { r.Data.Selected = 0 },
+		"one class":   func(r *Run) { r.Model.Classes = 1 },
+		"no samples":  func(r *Run) { r.Parameters.N = 0 },
+		"shard of 0":  func(r *Run) { r.Parameters.Shard.K = 0 },
+		"twice there": func(r *Run) { r.Data.Shards = []spec.Shard{spec.Whole, {I: 1, K: 2}} },
+	} {
+		run, dir := testRun, t.TempDir()
+		change(&run)
+		if _, err := Create(dir, run); err == nil {
+			t.Errorf("%s: a folder is begun", name)
+		}
+		f, err := Create(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Resume(dir, run); err == nil {
+			t.Errorf("%s: a folder is resumed", name)
+		}
+	}
+}
