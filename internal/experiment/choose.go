@@ -22,7 +22,8 @@ func (e *Experiment) chooseSeed() error {
 		return err
 	}
 	if s.Shard.K > 1 {
-		e.console.Warnf("%s %s without %s: each shard draws its own; give all the same to join them as one run", param.Shard, s.Shard, param.Seed)
+		e.console.Warnf("%s %s without %s: each shard draws its own; give all the same to join them as one run",
+			param.Shard, s.Shard, param.Seed)
 	}
 	return nil
 }
@@ -47,6 +48,7 @@ func (e *Experiment) chooseSelection() {
 	}
 	if s.Max > 0 && e.data.SortedByLabel() && (e.data.Len()-1)/s.Skip+1 > s.Max {
 		s.Select = spec.Spread
-		e.console.Notef("examples: %d spread over all of %d, which stand class by class; %s first takes the first ones", s.Max, e.data.Len(), param.Select)
+		e.console.Notef("examples: %d spread over all of %d, which stand class by class; %s first takes the first ones",
+			s.Max, e.data.Len(), param.Select)
 	}
 }

@@ -109,7 +109,8 @@ func (e *Experiment) Record() runfolder.Run {
 		Runtime: runfolder.Runtime{
 			Library: e.library.Version(), Provider: e.model.Provider(), Device: e.Device().String(),
 			Batch: e.model.Batch(), Threads: e.threads,
-			Call: settings.Call, Options: settings.Options, Independence: string(settings.Independence), GPUs: e.GPUs(), NoiseOn: string(e.noiseOn()),
+			Call: settings.Call, Options: settings.Options, Independence: string(settings.Independence),
+			GPUs: e.GPUs(), NoiseOn: string(e.noiseOn()),
 		},
 	}
 	r.Data.ClassNames, r.Data.ClassNamesSHA256 = e.data.ClassNames()
@@ -128,7 +129,8 @@ func (e *Experiment) DrawNoisy(path string) error {
 		return spec.BadInput(err)
 	}
 	values := make([]float32, len(example.Values))
-	if err := e.noise.perturb(values, example.Values, e.Spec.Sigma, smoothing.NewStream(e.Spec.Seed, 0, smoothing.Selection)); err != nil {
+	stream := smoothing.NewStream(e.Spec.Seed, 0, smoothing.Selection)
+	if err := e.noise.perturb(values, example.Values, e.Spec.Sigma, stream); err != nil {
 		return err
 	}
 	var b bytes.Buffer
