@@ -54,7 +54,7 @@ func (e *Experiment) Denoiser() *runfolder.Denoiser { return e.denoiser }
 // Threads is the number of threads.
 func (e *Experiment) Threads() int { return e.threads }
 
-// ReleaseFile gives back the memory of the model's file. Look must not be called after it.
+// ReleaseFile gives back the memory of the model's file, which only Look and Warn need.
 func (e *Experiment) ReleaseFile() { e.file = nil }
 
 // Close closes the model and the data.

@@ -735,65 +735,6 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-func FuzzShard(f *testing.F) {
-	for _, s := range []string{"0/1", "3/4", "4/4", "-1/2", "1", "a/b", "9999999999999999999/2"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var shard, again spec.Shard
-		if shard.UnmarshalText([]byte(s)) != nil {
-			return
-		}
-		if shard.K < 1 || shard.I < 0 || shard.I >= shard.K {
-			t.Errorf("%q is the shard %v", s, shard)
-		}
-		if err := again.UnmarshalText([]byte(shard.String())); err != nil || again != shard {
-			t.Errorf("%q does not read back: %v", shard, err)
-		}
-	})
-}
-
-// TestSpread checks that the examples that --max takes are spread over all.
-func TestSpread(t *testing.T) {
-	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
-		p := spec.Conditions{Skip: c.skip, Max: c.max, Shard: spec.Whole, Select: spec.Spread}
-		got := p.Positions(c.examples)
-		candidates := (c.examples-1)/c.skip + 1
-		turns := min(c.max, candidates)
-		if len(got) != turns {
-			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
-		}
-		for turn, i := range got {
-			// One of each part, so of each class where parts are no larger.
-			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
-				t.Errorf("%+v: position %d at turn %d", c, i, turn)
-			}
-		}
-		var joined []int
-		for i := range 3 {
-			p.Shard = spec.Shard{I: i, K: 3}
-			joined = append(joined, p.Positions(c.examples)...)
-		}
-		slices.Sort(joined)
-		if !slices.Equal(joined, got) {
-			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
-		}
-	}
-	for _, p := range []spec.Conditions{{}, {Skip: 1}, {Skip: 1, Max: 3, Shard: spec.Whole, Select: spec.Spread}} {
-		if got := p.Positions(0); got != nil {
-			t.Errorf("%+v: positions %v in nothing", p, got)
-		}
-	}
-	if got := (spec.Conditions{}).Positions(9); got != nil {
-		t.Errorf("positions %v of a run that does not say which", got)
-	}
-	// Fixed: a run must find its examples again with another version.
-	p := spec.Conditions{Skip: 1, Max: 5, Shard: spec.Whole, Select: spec.Spread}
-	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
-		t.Errorf("positions %v, want %v", got, want)
-	}
-}
-
 // TestSelectionRecorded checks that the first examples are recorded as nothing, as before there was a choice, so that
 // run folders of that time can be resumed.
 func TestSelectionRecorded(t *testing.T) {
@@ -802,23 +743,5 @@ func TestSelectionRecorded(t *testing.T) {
 		if err != nil || bytes.Contains(doc, []byte(`"select":"spread"`)) != want || bytes.Contains(doc, []byte(`"select"`)) != want {
 			t.Errorf("%v: %s, %v", selection, doc, err)
 		}
-	}
-}
-
-// TestShards checks that shards part the examples.
-func TestShards(t *testing.T) {
-	p := spec.Conditions{Skip: 3, Max: 7, Shard: spec.Whole}
-	want := []int{0, 3, 6, 9, 12, 15, 18}
-	if got := p.Positions(100); !slices.Equal(got, want) {
-		t.Errorf("positions %v, want %v", got, want)
-	}
-	var joined []int
-	for i := range 3 {
-		p.Shard = spec.Shard{I: i, K: 3}
-		joined = append(joined, p.Positions(100)...)
-	}
-	slices.Sort(joined)
-	if !slices.Equal(joined, want) {
-		t.Errorf("the shards have %v, want %v", joined, want)
 	}
 }

@@ -88,44 +88,6 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-func TestNoiseKindText(t *testing.T) {
-	for text, ok := range map[string]bool{"lattice": true, "float": true, "": true, "Lattice": false, "gauss": false} {
-		k := spec.NoiseKind("before")
-		if err := k.UnmarshalText([]byte(text)); (err == nil) != ok || ok && k.String() != text {
-			t.Errorf("%q is read as %q (%v)", text, k, err)
-		}
-	}
-}
-
-// Positions by their definition: every skip-th example, at most max of them, and of these
-// every K-th from the I-th on.
-func TestPositionsAreTheDefinition(t *testing.T) {
-	for examples := range 12 {
-		for skip := 1; skip <= 4; skip++ {
-			for most := range 6 {
-				for k := 1; k <= 3; k++ {
-					for i := range k {
-						var whole []int
-						for e := range examples {
-							if e%skip == 0 && (most == 0 || len(whole) < most) {
-								whole = append(whole, e)
-							}
-						}
-						var want []int
-						for turn := i; turn < len(whole); turn += k {
-							want = append(want, whole[turn])
-						}
-						p := spec.Conditions{Skip: skip, Max: most, Shard: spec.Shard{I: i, K: k}}
-						if got := p.Positions(examples); !slices.Equal(got, want) {
-							t.Errorf("skip %d, max %d, shard %v of %d examples: %v, want %v", skip, most, p.Shard, examples, got, want)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
 // boundsContent are rows as if each had ten bytes behind a header of ten.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{content[boundRow]{values: rows}, header}
