@@ -9,7 +9,7 @@ PYTHON ?= python3
 FUZZTIME ?= 10s
 
 # Packages with much concurrency: all their tests run under the race detector.
-RACE := ./internal/onnx/... ./internal/progress/... ./internal/run/...
+RACE := ./internal/onnx/... ./internal/progress/... ./internal/experiment/... ./internal/run/...
 
 # Tools of single targets (Python packages, goreleaser, Kubernetes) stay beside ONNX Runtime, outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
@@ -194,7 +194,7 @@ studies: onnxruntime build ## sample the bundled model and make the tables of do
 .PHONY: bench-sampling
 bench-sampling: onnxruntime tools ## measure sampling beside ONNX Runtime alone, and the noise by size of table
 	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
-	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/run
+	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/experiment
 
 .PHONY: arm64
 arm64: ## test the noise on arm64, by qemu-user (Debian: qemu-user-static), and with GOAMD64=v3

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/dataset"
-	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
@@ -26,11 +25,11 @@ type certifyOptions struct {
 	plan        bool
 	deadline    time.Duration
 	quiet, json bool
-	allowTF32   bool
 }
 
 func newCertify(s streams) *cobra.Command {
 	var o certifyOptions
+	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "certify --model M.onnx --data D --sigma S --out RUN",
 		Short: "Certify a classifier's predictions on a dataset",
@@ -67,27 +66,18 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 					fmt.Fprintf(s.err, "warning: --%s has no effect without --%s\n", idle.Flag, idle.Without)
 				}
 			}
-			if err := o.choosePrecision(cmd.Flags().Changed("precision")); err != nil {
+			if err := settle(); err != nil {
 				return err
 			}
-			o.FixedSeed, o.FixedSelect = given(cmd, "seed", &o.Seed), given(cmd, "select", &o.Select)
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
 	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringVar(&o.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&o.Data, "data", "", "`path` of the dataset, a file or folder: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
-	f.Float64Var(&o.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
-	lawFlag(f, &o.Law)
-	f.StringVar(&o.Out, "out", "", "run `folder` to write")
-	group(cmd, "Inputs and output")
-	addSamplingFlags(cmd, &o.Parameters)
-	addDataFlags(cmd, &o.DataOptions)
-	addModelFlags(cmd, &o)
-	group(cmd, "How it is run")
-	addDenoiserFlags(cmd, &o.Plan)
-	group(cmd, "A denoiser before the model")
+	settle = addExperimentFlags(cmd, &o.Spec, func() {
+		f.StringVar(&o.Out, "out", "", "run `folder` to write")
+		group(cmd, "Inputs and output")
+		addSamplingFlags(cmd, &o.Certification)
+	})
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run folder; start it if there is none")
 	f.BoolVar(&o.check, "check", false, "check model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
@@ -105,7 +95,7 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 }
 
 // addSamplingFlags adds the flags for sampling and certificates.
-func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
+func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
 	integerVar(f, &p.N, "n", 100000, "estimation samples per example; with --stop, the most")
 	integerVar(f, &p.N0, "n0", 100, "selection samples per example")
@@ -125,49 +115,6 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Parameters) {
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the means in standard and tangent")
 	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in cdf: "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
-}
-
-// addDataFlags adds the flags for reading the data.
-func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
-	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if they are separate")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table with the labels: first, last, none, a name or an index from 0; for CIFAR-100: coarse_labels; default: by the header")
-	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` in the data of the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the model's class names in its order, one per line or as JSON, if labels or folders are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size`, as torchvision does: the shorter side, or HEIGHTxWIDTH")
-	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop the centre of images to this `size`, after --resize")
-	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "interpolation of --resize: "+dataset.Interpolations.String())
-	choices(f, "label-column", "first", "last", "none")
-	group(cmd, "How the data are read")
-}
-
-// addModelFlags adds the flags for the model's inputs, the noise and the examples.
-func addModelFlags(cmd *cobra.Command, o *certifyOptions) {
-	f, p := cmd.Flags(), &o.Plan
-	choiceVar(f, &p.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample belongs to the second of two classes")
-	f.StringVar(&p.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several")
-	choiceVar(f, &p.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in flat rows: "+graph.Layouts.String())
-	f.Float64SliceVar(&p.Mean, "mean", nil, "`values` to subtract from the noisy input: one, or one per channel")
-	f.Float64SliceVar(&p.Std, "std", nil, "`values` to divide the noisy input by: one, or one per channel")
-	group(cmd, "How the model is fed")
-	choiceVar(f, &p.Noise, "noise", runfolder.Lattice, runfolder.NoiseKinds, runfolder.NoiseKinds.Described())
-	integerVar(f, &p.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
-	integerVar(f, &p.Skip, "skip", 1, "take every `k`-th example of the dataset")
-	integerVar(f, &p.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &p.Select, "select", runfolder.First, runfolder.Selections, "examples that --max takes: first or spread (over all); default: spread if the data are sorted by class")
-	p.Shard = runfolder.Whole
-	f.Var(shardFlag{&p.Shard}, "shard", "run shard `i/k`, i = 0…k−1: every k-th example from number i on; auto: the shard of this task in a Slurm array or Indexed Job")
-	group(cmd, "Noise and examples")
-	addDeviceFlags(cmd, o)
-}
-
-// addDenoiserFlags adds the flags for a denoiser before the model.
-func addDenoiserFlags(cmd *cobra.Command, p *run.Plan) {
-	f := cmd.Flags()
-	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of a denoiser before the model: the certificates are for the pair (docs/denoiser.md)")
-	choiceVar(f, &p.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "output of the denoiser: "+graph.DenoiserKinds.Described())
-	f.Float64SliceVar(&p.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for 0 and 1 in the data; default: 0,1, or -1,1 for a diffusion model")
-	f.StringVar(&p.DiffusionSchedule, "diffusion-schedule", "linear", "schedule of a diffusion model: linear, cosine or a `file` with ᾱ of each timestep, one per line")
 }
 
 func runCertify(ctx context.Context, s streams, o certifyOptions) error {
@@ -212,7 +159,7 @@ type certifyReport struct {
 // print prints the results of a run.
 func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
-		fmt.Fprintf(s.out, "classifier: %s\n\n", o.Classifier(outcome.Denoiser))
+		fmt.Fprintf(s.out, "classifier: %s\n\n", experiment.Classifier(o.Model, outcome.Denoiser))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -26,7 +27,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	}
 	add("model", "%s, %d classes", c.Model, c.Classes)
 	if c.Denoiser != nil {
-		add("", "%s", o.Classifier(c.Denoiser))
+		add("", "%s", experiment.Classifier(o.Model, c.Denoiser))
 	}
 	add("data", "%s, %d classes, %d examples in the run", c.Data, c.DataClasses, c.Examples)
 	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/cluster"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/run"
-	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // shardFlag is the value of --shard: i/k, or auto for the shard of this task in a job array.
-type shardFlag struct{ *runfolder.Shard }
+type shardFlag struct{ *spec.Shard }
 
 func (f shardFlag) Set(s string) (err error) {
 	if s != "auto" {
@@ -97,7 +97,7 @@ func (s sharded) chooseSeed() (uint64, error) {
 	if s.seed != nil {
 		return *s.seed, nil
 	}
-	return run.DrawSeed()
+	return experiment.DrawSeed()
 }
 
 // thisProgram returns the path of this rscert. The machines of a cluster share it.

@@ -5,16 +5,16 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
-	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // addDeviceFlags adds the flags for the device and the way it computes.
-func addDeviceFlags(cmd *cobra.Command, o *certifyOptions) {
-	f, p := cmd.Flags(), &o.Plan
+func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
+	f := cmd.Flags()
 	f.TextVar(&p.Device, "device", onnx.Device{}, onnx.Devices()+"; cuda: all working GPUs, each with whole examples")
-	choiceVar(f, &p.NoiseOn, "noise-on", run.NoiseOnAuto, run.NoiseOns, "where to make noise and count votes: host, device (in the model's graph) or auto (device on a GPU); the votes are the same, and scores differ at most in the last bits")
+	choiceVar(f, &p.NoiseOn, "noise-on", spec.NoiseOnAuto, spec.NoiseOns, "where to make noise and count votes: host, device (in the model's graph) or auto (device on a GPU); the votes are the same, and scores differ at most in the last bits")
 	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model: f32, bf16 or f16 (openvino), tf32 (cuda); the certificates are for this format")
-	f.BoolVar(&o.allowTF32, "allow-tf32", false, "CUDA: let the GPU round factors to TF32; the same as --precision tf32")
+	f.BoolVar(tf32, "allow-tf32", false, "CUDA: let the GPU round factors to TF32; the same as --precision tf32")
 	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "CUDA: run convolutions with the channels last")
 	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "CUDA: how to choose cuDNN's convolutions: heuristic, exhaustive (by timing; not repeatable) or default")
 	integerVar(f, &p.Batch, "batch", 0, "samples per call of the model; 0 = automatic")
@@ -24,13 +24,10 @@ func addDeviceFlags(cmd *cobra.Command, o *certifyOptions) {
 }
 
 // choosePrecision applies --allow-tf32; given says whether --precision is given too.
-func (o *certifyOptions) choosePrecision(given bool) error {
-	if !o.allowTF32 {
-		return nil
+func choosePrecision(s *spec.Spec, given bool) error {
+	if given && s.Precision != onnx.TF32 {
+		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", s.Precision), "leave one of them out")
 	}
-	if given && o.Precision != onnx.TF32 {
-		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", o.Precision), "leave one of them out")
-	}
-	o.Precision = onnx.TF32
+	s.Precision = onnx.TF32
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // The command line of a run on GPUs repeats the run's flags.
@@ -39,13 +40,13 @@ func TestChoosePrecision(t *testing.T) {
 		{[]string{"--precision", "bf16", "--allow-tf32"}, onnx.BF16, "--allow-tf32 and --precision bf16 contradict each other"},
 		{[]string{"--precision", "f32", "--allow-tf32"}, onnx.F32, "contradict"},
 	} {
-		var o certifyOptions
+		var o spec.Spec
 		cmd := &cobra.Command{Use: "x"}
-		addDeviceFlags(cmd, &o)
+		settle := addExperimentFlags(cmd, &o, nil)
 		if err := cmd.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
-		err := o.choosePrecision(cmd.Flags().Changed("precision"))
+		err := settle()
 		if o.Precision != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%v: %v, %v", c.args, o.Precision, err)
 		}

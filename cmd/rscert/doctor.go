@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/run"
 )
 
 // doctorOptions are the flags of doctor.
@@ -121,7 +121,7 @@ func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 		}
 		e.Looked = append(e.Looked, report)
 	}
-	library, failed := run.OpenLibrary(onnx.Device{}, o.library)
+	library, failed := experiment.OpenLibrary(onnx.Device{}, o.library)
 	if failed == nil {
 		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
 		err := library.CUDA()
@@ -169,7 +169,7 @@ func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	if err != nil {
 		panic(err)
 	}
-	library, err := run.OpenLibrary(device, flag)
+	library, err := experiment.OpenLibrary(device, flag)
 	if err != nil {
 		e.addSpeed(onnx.Speed{Device: device, Err: err})
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // mergeOptions are the flags of merge.
@@ -57,12 +58,12 @@ Shards may differ in size: 0/2, 1/4 and 3/4 form a run, too.`,
 
 // mergeReport is what merge --json prints.
 type mergeReport struct {
-	Out      string            `json:"out"`
-	Examples int               `json:"examples"`
-	Shards   []runfolder.Shard `json:"shards"`
+	Out      string       `json:"out"`
+	Examples int          `json:"examples"`
+	Shards   []spec.Shard `json:"shards"`
 	// Missing lists the shards of the whole run that were not given; Absent counts their examples.
-	Missing []runfolder.Shard `json:"missing_shards,omitempty"`
-	Absent  int               `json:"missing_examples,omitempty"`
+	Missing []spec.Shard `json:"missing_shards,omitempty"`
+	Absent  int          `json:"missing_examples,omitempty"`
 }
 
 func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) error {

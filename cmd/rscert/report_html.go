@@ -9,9 +9,9 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/report/page"
 	"github.com/rscert/rscert/internal/report/tables"
-	"github.com/rscert/rscert/internal/run"
 )
 
 // pageOptions are the flags of the HTML page.
@@ -60,12 +60,12 @@ func (o pageOptions) write(ctx context.Context, r tables.Report) error {
 	for _, sum := range r.Runs {
 		shown := page.Run{Summary: sum, Pictures: o.pictures}
 		if o.data != "" && sum.Run != nil {
-			pictures, err := run.OpenPictures(ctx, *sum.Run, o.data)
+			pictures, err := experiment.OpenPictures(ctx, *sum.Run, o.data)
 			switch {
 			case err == nil:
 				defer pictures.Close()
 				shown.Draw, drawn = pictures.Draw, true
-			case !errors.Is(err, run.ErrOtherData) || len(r.Runs) == 1:
+			case !errors.Is(err, experiment.ErrOtherData) || len(r.Runs) == 1:
 				return err
 			}
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/quote"
-	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Exit codes, in the order of the table in the help text.
@@ -52,12 +53,12 @@ func (s streams) progress(quiet bool) progress.Options {
 }
 
 // console returns the console of a run. It prints warnings even when quiet.
-func (s streams) console(quiet bool) run.Console {
+func (s streams) console(quiet bool) experiment.Console {
 	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {
 		note = func(param.Text) {}
 	}
-	return run.Console{
+	return experiment.Console{
 		Warn: func(t param.Text) { fmt.Fprintf(s.err, "warning: %s\n", quote.Line(t.Spell(asFlag))) },
 		Note: note, Progress: s.progress(quiet),
 	}
@@ -70,7 +71,7 @@ func asFlag(n param.Name) string { return "--" + string(n) }
 func errorText(err error) string { return param.Spell(err, asFlag) }
 
 // badInput wraps an error as wrong usage or input: exit code 2. nil stays nil.
-func badInput(err error) error { return run.BadInput(err) }
+func badInput(err error) error { return spec.BadInput(err) }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
 
@@ -180,7 +181,7 @@ func exitCode(err error) int {
 	if errors.Is(err, errInterrupted) {
 		return exitInterrupted
 	}
-	var input run.InputError
+	var input spec.InputError
 	if errors.As(err, &input) {
 		return exitUsage
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -83,7 +84,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	if err := o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), errDidNotFinish)); err != nil {
 		return err
 	}
-	verdict, err := run.Verify(ctx, path, again, s.console(o.quiet))
+	verdict, err := run.Verify(ctx, path, again, asFlag, s.console(o.quiet))
 	if err != nil {
 		return errors.Join(err, o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), err)))
 	}
@@ -115,7 +116,7 @@ func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q.Version = version()
 	if choice == nil {
 		var err error
-		if q.ChoiceSeed, err = run.DrawSeed(); err != nil {
+		if q.ChoiceSeed, err = experiment.DrawSeed(); err != nil {
 			return nil, err
 		}
 	}

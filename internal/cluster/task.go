@@ -10,7 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod its index, but not
@@ -26,24 +26,24 @@ const (
 // TaskShard reads the environment of a task of a Slurm job array or a Kubernetes Indexed Job and returns its shard.
 // --array=FIRST-LAST[:STEP] numbers the tasks of an array; with ShardsVariable the task's index is its shard and counts
 // from 0.
-func TaskShard(lookup func(string) (string, bool)) (runfolder.Shard, error) {
+func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)
 	switch {
 	case slurm && kubernetes:
-		return runfolder.Shard{}, hint.Add(fmt.Errorf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: %s i/k", param.Shard)
+		return spec.Shard{}, hint.Add(fmt.Errorf("both %s and %s are set", slurmTask, kubernetesIndex), "name the shard: %s i/k", param.Shard)
 	case !slurm && !kubernetes:
-		return runfolder.Shard{}, hint.Add(fmt.Errorf("neither %s nor %s is set: this is not a task of a job array", slurmTask, kubernetesIndex),
+		return spec.Shard{}, hint.Add(fmt.Errorf("neither %s nor %s is set: this is not a task of a job array", slurmTask, kubernetesIndex),
 			"name the shard: %s i/k", param.Shard)
 	}
 	e := environment{lookup: lookup}
-	var s runfolder.Shard
+	var s spec.Shard
 	_, total := lookup(ShardsVariable)
 	switch {
 	case kubernetes:
-		s = runfolder.Shard{I: e.number(kubernetesIndex), K: e.number(ShardsVariable)}
+		s = spec.Shard{I: e.number(kubernetesIndex), K: e.number(ShardsVariable)}
 	case total:
-		s = runfolder.Shard{I: e.number(slurmTask), K: e.number(ShardsVariable)}
+		s = spec.Shard{I: e.number(slurmTask), K: e.number(ShardsVariable)}
 	default:
 		s = e.arrayTask()
 	}
@@ -74,7 +74,7 @@ func (e *environment) number(name string) int {
 
 // arrayTask is the position of a task in its array. Task numbers must be evenly spaced: for --array=1,5,7 the
 // environment does not reveal the position.
-func (e *environment) arrayTask() runfolder.Shard {
+func (e *environment) arrayTask() spec.Shard {
 	id, first, last := e.number(slurmTask), e.number("SLURM_ARRAY_TASK_MIN"), e.number("SLURM_ARRAY_TASK_MAX")
 	count, step := e.number("SLURM_ARRAY_TASK_COUNT"), 1
 	if _, set := e.lookup("SLURM_ARRAY_TASK_STEP"); set {
@@ -85,7 +85,7 @@ func (e *environment) arrayTask() runfolder.Shard {
 			fmt.Sprintf("set %s to the number of shards, and number the tasks from 0", ShardsVariable))
 	}
 	if e.err != nil {
-		return runfolder.Shard{}
+		return spec.Shard{}
 	}
-	return runfolder.Shard{I: (id - first) / step, K: count}
+	return spec.Shard{I: (id - first) / step, K: count}
 }

@@ -3,7 +3,7 @@ package cluster
 import (
 	"testing"
 
-	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 func TestTaskShard(t *testing.T) {
@@ -15,23 +15,23 @@ func TestTaskShard(t *testing.T) {
 		m[name] = value
 		return m
 	}
-	bad := runfolder.Shard{}
+	bad := spec.Shard{}
 	for name, test := range map[string]struct {
 		env  map[string]string
-		want runfolder.Shard // bad: an error
+		want spec.Shard // bad: an error
 	}{
-		"from 0":                      {array("3", "0", "7", "8", "1"), runfolder.Shard{I: 3, K: 8}},
-		"from 1":                      {array("8", "1", "8", "8", "1"), runfolder.Shard{I: 7, K: 8}},
-		"steps of 4":                  {array("10", "2", "14", "4", "4"), runfolder.Shard{I: 2, K: 4}},
-		"one task":                    {array("5", "5", "5", "1", "1"), runfolder.Shard{I: 0, K: 1}},
+		"from 0":                      {array("3", "0", "7", "8", "1"), spec.Shard{I: 3, K: 8}},
+		"from 1":                      {array("8", "1", "8", "8", "1"), spec.Shard{I: 7, K: 8}},
+		"steps of 4":                  {array("10", "2", "14", "4", "4"), spec.Shard{I: 2, K: 4}},
+		"one task":                    {array("5", "5", "5", "1", "1"), spec.Shard{I: 0, K: 1}},
 		"uneven":                      {array("5", "1", "7", "3", "1"), bad},
 		"between steps":               {array("3", "2", "14", "4", "4"), bad},
 		"no step":                     {array("3", "0", "7", "8", "0"), bad},
 		"no number":                   {array("x", "0", "7", "8", "1"), bad},
 		"outside":                     {array("9", "0", "7", "8", "1"), bad},
-		"some of the shards":          {with(array("5", "3", "5", "2", "2"), "RSCERT_SHARDS", "8"), runfolder.Shard{I: 5, K: 8}},
+		"some of the shards":          {with(array("5", "3", "5", "2", "2"), "RSCERT_SHARDS", "8"), spec.Shard{I: 5, K: 8}},
 		"more than shards":            {with(array("8", "3", "8", "2", "5"), "RSCERT_SHARDS", "8"), bad},
-		"Kubernetes":                  {map[string]string{"JOB_COMPLETION_INDEX": "2", "RSCERT_SHARDS": "3"}, runfolder.Shard{I: 2, K: 3}},
+		"Kubernetes":                  {map[string]string{"JOB_COMPLETION_INDEX": "2", "RSCERT_SHARDS": "3"}, spec.Shard{I: 2, K: 3}},
 		"Kubernetes, count unknown":   {map[string]string{"JOB_COMPLETION_INDEX": "2"}, bad},
 		"Kubernetes, beyond":          {map[string]string{"JOB_COMPLETION_INDEX": "3", "RSCERT_SHARDS": "3"}, bad},
 		"both":                        {with(array("0", "0", "7", "8", "1"), "JOB_COMPLETION_INDEX", "0"), bad},

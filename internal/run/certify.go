@@ -4,60 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/onnx"
-	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
-	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Outcome is what a run found, and what certify --json prints.
+// Outcome is the result of a run, as certify --json prints it.
 type Outcome struct {
 	certify.Summary
 	Out              string  `json:"out"`
 	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
-	// CleanAccuracy is the model's without noise and SmoothedAccuracy that of the most votes
-	// under noise: estimates, beside what is certified. Nil without labels.
+	// CleanAccuracy is the accuracy of the model without noise, SmoothedAccuracy of the class with the most votes under
+	// noise: estimates, beside the certified accuracy. Nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
-	// Denoiser is the one in front of the model, if any: all figures are of the pair.
+	// Denoiser stands in front of the model, if any: all figures are of the pair.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
-	// None is the number of samples of all examples that voted for no class, because the
-	// model's output was NaN or infinite.
+	// None is the number of samples, of all examples, that voted for no class because the model's output was NaN or
+	// infinite.
 	None int64 `json:"none,omitempty"`
-	// Compared is the number of samples of all examples that were run again, alone and among other inputs: their outputs
-	// were the same bits.
+	// Compared is the number of samples, of all examples, that were run again, alone and among other inputs, with the same
+	// outputs bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples of the n fixed the guess of the bounds on the confidence, for want of selection samples.
+	// TangentSamples of the n samples fixed the guess of the bounds on the confidence, as there were no selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// Certify carries out a plan. Errors in what the user gave are InputErrors; an
-// interrupted run can be resumed.
-func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
+// Certify carries out a plan. Errors in what the user gave are InputErrors; an interrupted run can be resumed.
+func Certify(ctx context.Context, p Plan, console experiment.Console) (Outcome, error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer r.inputs.close()
-	description := r.inputs.describe(r.plan, len(r.positions))
-	if r.certifiers, err = newCertifiers(description); err != nil {
-		return Outcome{}, BadInput(err)
-	}
-	if r.folder, err = openFolder(r.plan, description); err != nil {
+	defer r.close()
+	if err := r.begin(r.describe()); err != nil {
 		return Outcome{}, err
 	}
 	r.warnOfMove()
 	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
-		console.notef("seed: %d; %s %d repeats the noise", r.plan.Seed, param.Seed, r.plan.Seed)
+		console.Notef("seed: %d; %s %d repeats the noise", r.plan.Seed, param.Seed, r.plan.Seed)
 	}
 	outcome, err := r.finish(ctx)
 	if closeErr := r.folder.Close(); err == nil {
@@ -69,69 +63,92 @@ func Certify(ctx context.Context, p Plan, console Console) (Outcome, error) {
 	return outcome, err
 }
 
-// prepare opens what a plan names and settles what follows from it.
-func prepare(ctx context.Context, p Plan, console Console) (*running, error) {
+// prepare opens the experiment of a plan.
+func prepare(ctx context.Context, p Plan, console experiment.Console) (*running, error) {
 	p.Settle()
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	if _, err := newCertifiers(runfolder.Run{Parameters: p.Parameters}); err != nil {
-		return nil, BadInput(err) // before the work of opening
-	}
-	if err := p.chooseSeed(console); err != nil {
+	if err := p.keepResumed(); err != nil {
 		return nil, err
 	}
-	p.keepComputation()
-	in, err := openInputs(ctx, p)
+	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
 		return nil, err
 	}
-	if note := in.data.Note(); note != "" {
-		console.notef("data: %s", note)
+	p.Spec = e.Spec
+	r := &running{plan: p, console: console, experiment: e, positions: e.Positions()}
+	if p.Scores && e.Model().Outputs() == graph.Probabilities && p.Temperature != 1 {
+		r.close()
+		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
 	}
-	if in.denoiser != nil {
-		console.notef("classifier: %s", p.Classifier(in.denoiser))
-	}
-	for _, note := range in.model.Notes() {
-		console.notef("model: %s", note)
-	}
-	console.notef("noise: %s", in.noise)
-	if in.onHost != nil {
-		console.warnf("the noise is made on the host, not on %s: %v", in.device(), in.onHost)
-	}
-	for _, w := range in.model.Warnings() {
-		console.warnf("%s: %s", p.Model, w)
-	}
-	for _, w := range in.data.Warnings() {
-		console.warnf("%s", w)
-	}
-	if err := p.chooseSelection(in.data, console); err != nil {
-		in.close()
-		return nil, err
-	}
-	positions := p.Positions(in.data.Len())
-	if len(positions) == 0 {
-		in.close()
-		whole := p.Parameters
-		whole.Shard = runfolder.Whole
-		return nil, badInputf("%s %s: has none of the %d examples", param.Shard, p.Shard, len(whole.Positions(in.data.Len())))
-	}
-	return &running{plan: p, console: console, inputs: in, positions: positions}, nil
+	return r, nil
 }
 
-// finish samples what the folder does not have yet.
+// keepResumed takes over what a resumed run keeps, unless the plan says otherwise: its seed and its examples; and, with
+// scores, whose last bits may depend on both, the size of its calls and the place of its noise.
+func (p *Plan) keepResumed() error {
+	if !p.Resume {
+		return nil
+	}
+	run, err := runfolder.Read(p.Out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // a new run
+	case err != nil && (p.FixedSeed == nil || p.Max > 0 && p.FixedSelect == nil):
+		return err
+	case err != nil:
+		return nil // opening the folder refuses it
+	}
+	if p.FixedSeed == nil {
+		p.FixedSeed = &run.Parameters.Seed
+	}
+	if p.Max > 0 && p.FixedSelect == nil {
+		p.FixedSelect = &run.Parameters.Select
+	}
+	if !p.Scores {
+		return nil
+	}
+	if p.Batch == 0 {
+		p.Batch = run.Runtime.Batch
+	}
+	if on := spec.NoiseOn(run.Runtime.NoiseOn); on != "" && (p.NoiseOn == "" || p.NoiseOn == spec.NoiseOnAuto) {
+		p.NoiseOn = on
+	}
+	return nil
+}
+
+// describe returns the run.json of the run.
+func (r *running) describe() runfolder.Run {
+	description := r.experiment.Record()
+	description.Version = r.plan.Version
+	description.Parameters.Certification = r.plan.Certification
+	description.TangentSamples = r.plan.TangentSamples()
+	return description
+}
+
+// begin prepares the methods of the run that description describes, and opens its folder.
+func (r *running) begin(description runfolder.Run) (err error) {
+	if r.certifiers, err = newCertifiers(description.Parameters, description.Target(r.plan.Alpha)); err != nil {
+		return spec.BadInput(err)
+	}
+	r.folder, err = openFolder(r.plan, description)
+	return err
+}
+
+// finish samples the examples that the folder does not have yet.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
 	}
 	if len(r.certs) == 0 {
-		l, err := r.look(ctx)
+		l, err := r.experiment.Look(ctx)
 		if err != nil {
 			return Outcome{}, err
 		}
-		r.warn(l)
+		r.experiment.Warn(l)
 	}
-	r.inputs.file = nil // the model is not loaded again: its memory is given back
+	r.experiment.ReleaseFile()
 	started := time.Now()
 	if err := r.sample(ctx); err != nil {
 		return Outcome{}, err
@@ -142,13 +159,13 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	took := time.Since(started).Seconds()
 	drawn := r.drawn.Load()
 	if r.none > 0 {
-		r.console.warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
+		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
 	outcome := Outcome{
 		Summary: r.summary(), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
 		TangentSamples: r.plan.TangentSamples(),
-		Denoiser:       r.inputs.denoiser,
+		Denoiser:       r.experiment.Denoiser(),
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
@@ -159,7 +176,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	return outcome, nil
 }
 
-// summary is that of the run's certificates, at the radii that its plan asks for.
+// summary sums up the run's certificates at the plan's radii.
 func (r *running) summary() certify.Summary {
 	radii := r.plan.Radii
 	if len(radii) == 0 {
@@ -179,10 +196,10 @@ type certifiers struct {
 	stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
-func newCertifiers(r runfolder.Run) (c certifiers, err error) {
-	p := r.Parameters
+// newCertifiers prepares the methods of a run with these parameters, for its target at its alpha.
+func newCertifiers(p runfolder.Parameters, target certify.Target) (c certifiers, err error) {
 	method, byVotes := p.Method.Votes()
-	scores := scoreParams(r)
+	scores := scoreParams(p, target)
 	if !byVotes || len(p.ConfidenceRadii) > 0 {
 		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
 			return c, err
@@ -195,133 +212,22 @@ func newCertifiers(r runfolder.Run) (c certifiers, err error) {
 	return c, err
 }
 
-// scoreParams say what a run certifies from scores.
-func scoreParams(r runfolder.Run) certify.ScoreParams {
-	p := r.Parameters
+// certifiersOf prepares the methods of a recorded run.
+func certifiersOf(r runfolder.Run) (certifiers, error) {
+	return newCertifiers(r.Parameters, r.Target(r.Parameters.Alpha))
+}
+
+// scoreParams are the parameters of certifying from scores.
+func scoreParams(p runfolder.Parameters, target certify.Target) certify.ScoreParams {
 	_, byVotes := p.Method.Votes()
 	bound, _ := p.Method.Scores()
 	return certify.ScoreParams{
-		Target: r.Target(p.Alpha), Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Target: target, Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
 		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
 	}
 }
 
-// inputs are the model and the data, opened and found to fit.
-type inputs struct {
-	file     *graph.File // of the model, with the denoiser in front
-	modelSum string      // SHA-256 of the model, in hex
-	denoiser *runfolder.Denoiser
-	library  *onnx.Runtime
-	model    *onnx.Model
-	replicas []*onnx.Model // of it, on further devices
-	data     *dataset.Dataset
-	noise    *noise
-	onHost   error // why the noise is not made on the device as it would be; nil: it is, or need not be
-	threads  int
-}
-
-func openInputs(ctx context.Context, p Plan) (*inputs, error) {
-	in := &inputs{threads: p.Threads}
-	if in.threads == 0 {
-		in.threads = smoothing.DefaultWorkers()
-	}
-	if err := in.open(ctx, p); err != nil {
-		in.close()
-		return nil, err
-	}
-	return in, nil
-}
-
-func (in *inputs) open(ctx context.Context, p Plan) error {
-	err := in.readModels(p)
-	if err != nil {
-		return err
-	}
-	if in.data, err = dataset.Open(ctx, p.Data, p.DataOptions); err != nil {
-		return BadInput(err)
-	}
-	if in.library, err = OpenLibrary(p.Device, p.Library); err != nil {
-		return err
-	}
-	in.data.FitChannels(imageChannels(in.file))
-	models, err := in.library.LoadEach(ctx, in.file, onnx.LoadOptions{
-		Device: p.Device, Precision: p.Precision, Tuning: p.tuning(), Batch: p.Batch, Workers: in.threads, Outputs: p.Outputs, Output: p.ScoresOutput, Scores: p.Scores,
-		Example: in.data.Shape(), Columns: in.data.Columns(),
-	})
-	if err != nil {
-		return BadInput(fmt.Errorf("%s: %w", p.Model, err))
-	}
-	in.model, in.replicas = models[0], models[1:]
-	arrangement, err := in.model.Fit(in.data.Shape(), p.Layout)
-	if err != nil {
-		return BadInput(fmt.Errorf("%s and %s: %w", p.Model, p.Data, err))
-	}
-	if err := in.data.CheckLabels(in.model.Classes()); err != nil {
-		return BadInput(err)
-	}
-	if p.Scores && in.model.Outputs() == graph.Probabilities && p.Temperature != 1 {
-		return badInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
-	}
-	if in.noise, err = newNoise(ctx, p, in, arrangement); err != nil {
-		return err
-	}
-	in.onHost = in.placeNoise(ctx, p.NoiseOn, p.Seed)
-	return ctx.Err()
-}
-
-// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. A file that the user names but
-// that is no such library is an InputError.
-func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
-	path, err := ortlib.FindFor(device.Build(), named)
-	var library *onnx.Runtime
-	if err == nil {
-		library, err = onnx.Open(path)
-	}
-	if named != "" {
-		err = BadInput(err)
-	}
-	return library, err
-}
-
-func (in *inputs) close() {
-	for _, m := range in.models() {
-		m.Close()
-	}
-	if in.library != nil {
-		in.library.Close()
-	}
-	if in.data != nil {
-		in.data.Close()
-	}
-}
-
-// describe is the run.json of the plan with these inputs.
-func (in *inputs) describe(p Plan, selected int) runfolder.Run {
-	settings := in.model.Settings()
-	r := runfolder.Run{
-		Schema: runfolder.Schema, Version: p.Version,
-		Model: runfolder.Model{
-			File: p.Model, SHA256: in.modelSum,
-			Input: in.model.Input(), Output: in.model.Output(), Classes: in.model.Classes(),
-			Changes: in.changes(), Denoiser: in.denoiser,
-		},
-		Data: runfolder.Data{
-			File: p.Data, SHA256: in.data.SHA256(), Format: in.data.Format(), Shape: in.data.Shape(),
-			Examples: in.data.Len(), Selected: selected,
-			Options: p.DataOptions, Note: in.data.Note(),
-		},
-		Parameters: p.Parameters, Noise: in.noise.describe(), TangentSamples: p.TangentSamples(),
-		Runtime: runfolder.Runtime{
-			Library: in.library.Version(), Provider: in.model.Provider(), Device: in.device().String(),
-			Batch: in.model.Batch(), Threads: in.threads,
-			Call: settings.Call, Options: settings.Options, Independence: string(settings.Independence), GPUs: in.gpus(), NoiseOn: string(in.noiseOn()),
-		},
-	}
-	r.Data.ClassNames, r.Data.ClassNamesSHA256 = in.data.ClassNames()
-	r.Parameters.Outputs = in.model.Outputs()
-	return r
-}
-
+// openFolder begins the run folder of a plan, or goes on with it.
 func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 	open := runfolder.Create
 	if p.Resume {
@@ -332,9 +238,9 @@ func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 	var mismatch *runfolder.MismatchError
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
-		return nil, hint.Add(BadInput(err), "go on with it by %s, or choose another %s", param.Resume, param.Out)
+		return nil, hint.Add(spec.BadInput(err), "go on with it by %s, or choose another %s", param.Resume, param.Out)
 	case errors.As(err, &damage), errors.As(err, &mismatch):
-		return nil, BadInput(err)
+		return nil, spec.BadInput(err)
 	}
 	return folder, err
 }

@@ -15,11 +15,13 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // The small models of internal/onnx take images of 3·4·4 values and have four classes.
@@ -65,12 +67,15 @@ func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 	t.Helper()
 	seed := uint64(5)
 	p := Plan{
-		Model: models + "nchw.onnx", Data: data, Version: "test", Threads: 2, FixedSeed: &seed,
-		Out: filepath.Join(t.TempDir(), "run"),
-		Parameters: runfolder.Parameters{
-			Sigma: 0.1, N: 60, N0: 20, Alpha: 0.01, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
+		Spec: spec.Spec{
+			Model: models + "nchw.onnx", Data: data, Threads: 2, FixedSeed: &seed, Smoothing: spec.Smoothing{Sigma: 0.1},
+			Conditions: spec.Conditions{Noise: spec.Lattice, Skip: 1, Shard: spec.Whole},
+		},
+		Out: filepath.Join(t.TempDir(), "run"), Version: "test",
+		Certification: runfolder.Certification{
+			N: 60, N0: 20, Alpha: 0.01, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
 			Confidence: certify.ConfidenceTangent, ConfidenceBound: certify.Betting, Band: certify.BandBinomial,
-			Temperature: 1, Noise: runfolder.Lattice, Skip: 1, Shard: runfolder.Whole,
+			Temperature: 1,
 		},
 	}
 	for _, change := range changes {
@@ -84,8 +89,8 @@ var quiet = progress.Options{Quiet: true}
 // said is what a run told its user.
 type said struct{ warnings, notes []string }
 
-func (s *said) console() Console {
-	return Console{
+func (s *said) console() experiment.Console {
+	return experiment.Console{
 		Warn:     func(t param.Text) { s.warnings = append(s.warnings, t.Spell(param.Plain)) },
 		Note:     func(t param.Text) { s.notes = append(s.notes, t.Spell(param.Plain)) },
 		Progress: quiet,
@@ -214,7 +219,7 @@ func TestVotesAreIndependent(t *testing.T) {
 			seen[key] = name
 		}
 	}
-	part := quick(t, data, wide, func(p *Plan) { p.Skip, p.Shard, p.Threads, p.Batch = 1, runfolder.Shard{I: 1, K: 2}, 1, 3 })
+	part := quick(t, data, wide, func(p *Plan) { p.Skip, p.Shard, p.Threads, p.Batch = 1, spec.Shard{I: 1, K: 2}, 1, 3 })
 	mustCertify(t, part)
 	shard := readResults(t, part.Out)
 	sameJSON(t, "shard 1/2", shard.votes, []certify.Votes{all[1], all[3]})
@@ -488,9 +493,9 @@ func TestResumeChecksRecords(t *testing.T) {
 				t.Errorf("error %v, want one of example 1 with %q", err, tt.want)
 			}
 			advice, _ := hint.Of(err)
-			var bad InputError
+			var bad spec.InputError
 			if tt.want != "" && (!errors.As(err, &bad) || !strings.Contains(advice, "line 2 of")) {
-				t.Errorf("error %v with hint %q, want an InputError with line 2 in its hint", err, advice)
+				t.Errorf("error %v with hint %q, want an spec.InputError with line 2 in its hint", err, advice)
 			}
 		})
 	}
@@ -518,7 +523,7 @@ func TestStoppedVotes(t *testing.T) {
 	if drawn != o.SamplesDrawn || !stopped {
 		t.Errorf("%d samples are drawn, %d recorded; stopped early: %v", o.SamplesDrawn, drawn, stopped)
 	}
-	c, err := newCertifiers(r.run)
+	c, err := certifiersOf(r.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -551,22 +556,22 @@ func TestPlansThatAreRefused(t *testing.T) {
 		"method hoeffding is for scores":        func(p *Plan) { p.Method = runfolder.ByScores(certify.Hoeffding) },
 		"stop radius>=1: only votes":            func(p *Plan) { p.Scores = true; _ = p.Stop.UnmarshalText([]byte("radius>=1")) },
 		"alpha 2 is outside":                    func(p *Plan) { p.Alpha = 2 },
-		"shard 3/4: has none of the 3 examples": func(p *Plan) { p.Shard = runfolder.Shard{I: 3, K: 4} },
+		"shard 3/4: has none of the 3 examples": func(p *Plan) { p.Shard = spec.Shard{I: 3, K: 4} },
 		"mean has 2 values; the model's input has 3":    func(p *Plan) { p.Mean = []float64{0.5, 0.5} },
 		"std [0]: want numbers":                         func(p *Plan) { p.Std = []float64{0} },
-		"std [-1 1 1]: want numbers":                    func(p *Plan) { p.Std, p.Noise = []float64{-1, 1, 1}, runfolder.Float },
+		"std [-1 1 1]: want numbers":                    func(p *Plan) { p.Std, p.Noise = []float64{-1, 1, 1}, spec.Float },
 		"no-such.onnx":                                  func(p *Plan) { p.Model = "no-such.onnx" },
 		"no-such.csv":                                   func(p *Plan) { p.Data = "no-such.csv" },
 		"no-such-library":                               func(p *Plan) { p.Library = "no-such-library.so" },
-		"beyond float32":                                func(p *Plan) { p.Sigma, p.Std, p.Noise = 1e20, []float64{1e-20}, runfolder.Float },
+		"beyond float32":                                func(p *Plan) { p.Sigma, p.Std, p.Noise = 1e20, []float64{1e-20}, spec.Float },
 		"softmax.onnx returns probabilities; a tempera": func(p *Plan) { p.Model, p.Scores, p.Temperature = models+"softmax.onnx", true, 2 },
 	} {
 		t.Run(want, func(t *testing.T) {
 			p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), change)
 			_, err := Certify(t.Context(), p, new(said).console())
-			var bad InputError
+			var bad spec.InputError
 			if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &bad) {
-				t.Errorf("error %v, want an InputError with %q", err, want)
+				t.Errorf("error %v, want an spec.InputError with %q", err, want)
 			}
 			if _, err := os.Stat(p.Out); p.Out != "" && err == nil {
 				t.Error("a refused run has begun a folder")
@@ -611,6 +616,7 @@ func TestSettle(t *testing.T) {
 		p := quick(t, "d.csv", tt.change)
 		want := p
 		tt.want(&want)
+		want.KeepOutputs = want.Scores
 		var idle []string
 		for _, i := range p.Settle() {
 			idle = append(idle, i.Flag)
@@ -627,46 +633,48 @@ func TestSettle(t *testing.T) {
 		}
 		tt.idle = append(tt.idle, "denoiser-kind", "denoiser-range", "diffusion-schedule") // none has one
 		if !reflect.DeepEqual(p, want) || !slices.Equal(idle, tt.idle) {
-			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters, idle, want.Parameters, tt.idle)
+			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters(), idle, want.Parameters(), tt.idle)
 		}
 	}
 }
 
-// Every run draws its own seed, unless it repeats or resumes one.
-func TestSeeds(t *testing.T) {
-	var drawn []uint64
-	for range 3 {
-		p, s := quick(t, "d.csv", func(p *Plan) { p.FixedSeed = nil }), said{}
-		if err := p.chooseSeed(s.console()); err != nil {
-			t.Fatal(err)
-		}
-		drawn = append(drawn, p.Seed)
-		if len(s.warnings) != 0 {
-			t.Errorf("seed %d: warnings %q", p.Seed, s.warnings)
-		}
-		if p.Seed >= 1<<53 || p.Seed < 1<<20 { // below 2²⁰ once in 2³³
-			t.Errorf("seed %d does not have 53 bits", p.Seed)
-		}
+// A resumed run keeps its seed and its examples, and with scores its computation; a folder whose run.json cannot be read
+// is not one to draw a seed for.
+func TestKeepResumed(t *testing.T) {
+	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
+		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
+	})
+	spread := spec.Spread
+	p.FixedSelect = &spread
+	mustCertify(t, p)
+	p.Settle()
+	p.FixedSeed, p.FixedSelect, p.Resume, p.Batch, p.NoiseOn = nil, nil, true, 0, spec.NoiseOnAuto
+	scores, votes, all, fixed := p, p, p, p
+	if err := scores.keepResumed(); err != nil || *scores.FixedSeed != 5 || *scores.FixedSelect != spec.Spread || scores.Batch != 7 ||
+		scores.NoiseOn != spec.NoiseOnDevice {
+		t.Errorf("scores: %+v, %v", scores.Spec, err)
 	}
-	if drawn[0] == drawn[1] || drawn[1] == drawn[2] || drawn[0] == drawn[2] {
-		t.Errorf("seeds %v", drawn)
+	votes.Scores = false
+	if err := votes.keepResumed(); err != nil || *votes.FixedSeed != 5 || votes.Batch != 0 || votes.NoiseOn != spec.NoiseOnAuto {
+		t.Errorf("votes: %+v, %v", votes.Spec, err)
 	}
-	var s said
-	p := quick(t, "d.csv", func(p *Plan) { p.FixedSeed, p.Shard = nil, runfolder.Shard{I: 1, K: 2} })
-	if err := p.chooseSeed(s.console()); err != nil || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], "shard 1/2 without seed") {
-		t.Errorf("warnings %q (%v)", s.warnings, err)
+	all.Max = 0
+	if err := all.keepResumed(); err != nil || all.FixedSelect != nil {
+		t.Errorf("all examples: %+v, %v", all.Spec, err)
 	}
-	zero := uint64(0)
-	p = quick(t, "d.csv", func(p *Plan) { p.FixedSeed, p.Seed = &zero, 9 })
-	if err := p.chooseSeed(new(said).console()); err != nil || p.Seed != 0 {
-		t.Errorf("--seed 0 is %d (%v)", p.Seed, err)
+	seed := uint64(8)
+	fixed.FixedSeed, fixed.Batch, fixed.NoiseOn = &seed, 3, spec.NoiseOnHost
+	if err := fixed.keepResumed(); err != nil || *fixed.FixedSeed != 8 || fixed.Batch != 3 || fixed.NoiseOn != spec.NoiseOnHost {
+		t.Errorf("given: %+v, %v", fixed.Spec, err)
 	}
-	// A folder whose run.json cannot be read is not one to draw a seed for.
-	p = quick(t, "d.csv", func(p *Plan) { p.FixedSeed, p.Resume, p.Out = nil, true, t.TempDir() })
+	p.Out = t.TempDir()
+	if err := p.keepResumed(); err != nil || p.FixedSeed != nil {
+		t.Errorf("a new run: %v", err)
+	}
 	if err := os.WriteFile(filepath.Join(p.Out, runfolder.RunFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.chooseSeed(new(said).console()); err == nil {
+	if err := p.keepResumed(); err == nil {
 		t.Error("a damaged run.json is passed over")
 	}
 }
@@ -744,9 +752,9 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		"n0 5: .* selection sam": {find(t, selected(t)), params, 5, 1, ""},
 	} {
 		err := CertifyScores(t.Context(), q, quiet, take)
-		var bad InputError
+		var bad spec.InputError
 		if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) || !errors.As(err, &bad) {
-			t.Errorf("error %v, want an InputError with %q", err, want)
+			t.Errorf("error %v, want an spec.InputError with %q", err, want)
 		}
 	}
 }

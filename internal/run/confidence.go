@@ -8,14 +8,14 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Confidence is what saved scores say of the confidence under attack, and what
-// confidence --json prints.
+// Confidence bounds the confidence under attack from saved scores, as confidence --json prints it.
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
-	Class    string                    `json:"class_method"`  // by which the class is certified
+	Class    string                    `json:"class_method"`  // that certifies the class
 	Alpha    float64                   `json:"alpha"`         // of class and interval together
 	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
@@ -23,41 +23,39 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is that of the noise, Quantisation the most that rounding inputs to a
-	// lattice took off a radius.
+	// Arithmetic is the noise's, Quantisation the most that rounding inputs to a lattice took off a radius.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples of the N fixed the guess of tangent, for want of selection samples.
+	// TangentSamples of the N samples fixed the guess of tangent, as there were no selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples whose class is certified: the means are theirs
+	Certified int     `json:"certified"` // examples whose class is certified: the means are over them
 	LeftOut   int     `json:"left_out"`  // class not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores, its class
-// certified by scores or by q.Votes.
+// BoundConfidence bounds the confidence of every example of saved scores. Scores certify the class, or q.Votes does.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {
-		return Confidence{}, badInputf("%s is missing", param.Radii)
+		return Confidence{}, spec.BadInputf("%s is missing", param.Radii)
 	}
 	class := string(q.Votes)
 	switch {
 	case q.Votes == "":
 		class = p.Bound.String() + "+" + p.Combine.String()
 		if !p.Combine.Sound() {
-			return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.Combine, p.Combine)
+			return Confidence{}, spec.BadInputf("%s %s is not sound: it cannot certify the class", param.Combine, p.Combine)
 		}
 	case !q.Votes.Sound():
-		return Confidence{}, badInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
+		return Confidence{}, spec.BadInputf("%s %s is not sound: it cannot certify the class", param.ClassMethod, q.Votes)
 	}
 	c := Confidence{Method: p.Confidence.String(), Class: class, Alpha: p.Alpha, Law: p.Law, Sigma: p.Sigma, Norm: p.Law.Law().Norm(), Arithmetic: p.Arithmetic, Precision: p.Precision, Bounds: []certify.ConfidenceBound{}}
 	for _, radius := range p.Confidence.Radii {

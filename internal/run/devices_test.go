@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // unsteady is the model on a device that fails from a call on, if that is not 0, and takes some time.
@@ -53,17 +55,13 @@ func (u unsteady) call() error {
 
 // certifyOn is Certify on several devices, which share the CPU: one for every number, which is the call from which it
 // fails.
-func certifyOn(ctx context.Context, p Plan, console Console, slow time.Duration, failFrom ...int64) (err error) {
+func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
 		return err
 	}
-	defer r.inputs.close()
-	description := r.inputs.describe(r.plan, len(r.positions))
-	if r.certifiers, err = newCertifiers(description); err != nil {
-		return err
-	}
-	if r.folder, err = openFolder(r.plan, description); err != nil {
+	defer r.close()
+	if err := r.begin(r.describe()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.folder.Close()) }()
@@ -72,7 +70,7 @@ func certifyOn(ctx context.Context, p Plan, console Console, slow time.Duration,
 	}
 	s := r.sampler()
 	for i, from := range failFrom {
-		device := unsteady{r.inputs.model, from, new(atomic.Int64), slow}
+		device := unsteady{r.experiment.Model(), from, new(atomic.Int64), slow}
 		if i == 0 {
 			s.Classifier = device
 		} else {
@@ -134,7 +132,7 @@ func TestDevices(t *testing.T) {
 			alone := quick(t, data, change)
 			mustCertify(t, alone)
 			for _, failFrom := range [][]int64{{0}, {0, 0}, {0, 0, 0, 0}, {1, 0}, {0, 5}, {3, 0, 9}, {4, 4}, {3, 2, 4}} {
-				for _, on := range []NoiseOn{NoiseOnHost, NoiseOnDevice} {
+				for _, on := range []spec.NoiseOn{spec.NoiseOnHost, spec.NoiseOnDevice} {
 					p := quick(t, data, change)
 					p.Batch, p.NoiseOn = 16, on
 					checkDevices(t, p, alone, failFrom)
@@ -167,9 +165,9 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = NoiseOnAuto // goes on where it was begun
+			p.NoiseOn = spec.NoiseOnAuto // goes on where it was begun
 		} else {
-			p.NoiseOn = map[NoiseOn]NoiseOn{NoiseOnHost: NoiseOnDevice, NoiseOnDevice: NoiseOnHost}[p.NoiseOn]
+			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}
 		if err := certifyOn(t.Context(), p, s.console(), 0, 0, 7); err != nil {
 			t.Errorf("%s, resumed: %v", what, err)
@@ -203,7 +201,7 @@ func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {
 		p := quick(t, paths[1], change)
-		p.Out, p.Batch, p.NoiseOn = paths[0], 16, NoiseOnDevice
+		p.Out, p.Batch, p.NoiseOn = paths[0], 16, spec.NoiseOnDevice
 		t.Fatal(certifyOn(t.Context(), p, new(said).console(), 20*time.Millisecond, 0, 0, 0))
 	}
 	data := manyImages(t)

@@ -9,39 +9,41 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Forecast is what certify --plan finds: how long the whole run would take on machines like this one.
+// Forecast is the result of certify --plan: how long the whole run would take on machines like this one.
 type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
-	Samples  int64  `json:"samples"` // of all of them; --stop makes it less
+	Samples  int64  `json:"samples"` // of all examples, at most
 	// Measured on the run's first examples, as certify samples them.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	StartSeconds     float64 `json:"start_seconds"` // to read the data and load the model
-	// Of the whole run in one process, and on all its threads.
+	// Time of the whole run in one process, and on all its threads.
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// With a deadline: the least number of shards that end by then side by side, and what the longest takes.
+	// With a deadline: the least number of shards that end by then side by side, and the time of the longest.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
 }
 
-// The speed is that of measureTime after warmTime, in which the first batches are.
+// The speed is measured for measureTime, after the first batches in warmTime.
 const (
 	warmTime    = 500 * time.Millisecond
 	measureTime = 3 * time.Second
 )
 
-// PlanRun samples for some seconds as the plan says and reckons with that speed. Results are thrown away.
-func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console Console) (f Forecast, err error) {
+// PlanRun carries out a plan for some seconds and extrapolates from its speed. It throws the results away.
+func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experiment.Console) (f Forecast, err error) {
 	scratch, err := os.MkdirTemp("", "rscert-plan-")
 	if err != nil {
 		return f, err
@@ -50,7 +52,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console Consol
 	p.Settle()
 	p.Out, p.Resume = filepath.Join(scratch, "run"), false
 	if p.FixedSeed == nil { // no certificate comes of it, so no warning either
-		seed, err := DrawSeed()
+		seed, err := experiment.DrawSeed()
 		if err != nil {
 			return f, err
 		}
@@ -63,21 +65,17 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console Consol
 	if err != nil {
 		return f, err
 	}
-	defer r.inputs.close()
+	defer r.close()
 	f = Forecast{
-		StartSeconds: time.Since(began).Seconds(), Device: fmt.Sprintf("%s, %s", r.inputs.device(), r.inputs.model.Precision()),
-		Threads: r.inputs.threads, Examples: len(r.positions),
+		StartSeconds: time.Since(began).Seconds(), Device: fmt.Sprintf("%s, %s", r.experiment.Device(), r.experiment.Model().Precision()),
+		Threads: r.experiment.Threads(), Examples: len(r.positions),
 	}
 	perExample := r.plan.N0 + r.plan.N
 	f.Samples = int64(f.Examples) * perExample
-	description := r.inputs.describe(r.plan, len(r.positions))
-	if r.certifiers, err = newCertifiers(description); err != nil {
-		return f, BadInput(err)
-	}
-	r.stopping = nil // or easy examples would end before much is measured
-	if r.folder, err = openFolder(r.plan, description); err != nil {
+	if err := r.begin(r.describe()); err != nil {
 		return f, err
 	}
+	r.stopping = nil // or easy examples would end before much is measured
 	f.Measured, f.SamplesPerSecond, err = r.measure(ctx)
 	if err = errors.Join(err, r.folder.Close()); err != nil {
 		return f, err
@@ -120,21 +118,21 @@ func (r *running) measure(ctx context.Context) (samples int64, perSecond float64
 	}
 }
 
-// reckon fills in what follows from the speed.
+// reckon computes the times from the speed.
 func (f *Forecast) reckon() {
 	f.Seconds = f.StartSeconds + float64(f.Samples)/f.SamplesPerSecond
 	f.Hours = f.Seconds / time.Hour.Seconds()
 	f.CoreHours = f.Hours * float64(f.Threads)
 }
 
-// split finds the shards of a deadline; 0: none is asked for.
+// split finds the shards of a deadline; 0: there is no deadline.
 func (f *Forecast) split(deadline, perExample float64) error {
 	if deadline <= 0 {
 		return nil
 	}
 	k, ok := shardsFor(f.Examples, f.StartSeconds, perExample, deadline)
 	if !ok {
-		return hint.Add(badInputf("%s: one example alone takes %s", param.Deadline, duration(f.StartSeconds+perExample)),
+		return hint.Add(spec.BadInputf("%s: one example alone takes %s", param.Deadline, duration(f.StartSeconds+perExample)),
 			"shards split the examples: take a longer deadline, fewer samples (%s, %s) or a faster device", param.N, param.Stop)
 	}
 	f.Deadline, f.Shards = deadline, k

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 var update = flag.Bool("update", false, "write what the runs find to testdata/golden")
@@ -21,11 +23,16 @@ var update = flag.Bool("update", false, "write what the runs find to testdata/go
 // goldenPlan is a small run of the bundled model on bundled digits.
 func goldenPlan(change func(*Plan)) Plan {
 	p := Plan{
-		Model: "../../testdata/mnist-cnn.onnx", Data: "../../testdata/mnist", Version: "golden", Threads: 2, Batch: 64,
-		Parameters: runfolder.Parameters{
-			Sigma: 1, N: 300, N0: 50, Alpha: 0.001, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
+		Spec: spec.Spec{
+			Model: "../../testdata/mnist-cnn.onnx", Data: "../../testdata/mnist", Threads: 2, Batch: 64,
+			Smoothing:  spec.Smoothing{Sigma: 1},
+			Conditions: spec.Conditions{Noise: spec.Lattice, Skip: 1, Max: 4, Shard: spec.Whole},
+		},
+		Version: "golden",
+		Certification: runfolder.Certification{
+			N: 300, N0: 50, Alpha: 0.001, Class: certify.Predicted, Margin: certify.SecondMargin, Combine: certify.Directed,
 			Confidence: certify.ConfidenceTangent, ConfidenceBound: certify.Betting, Band: certify.BandBinomial,
-			Temperature: 1, Noise: runfolder.Lattice, Skip: 1, Max: 4, Shard: runfolder.Whole,
+			Temperature: 1,
 		},
 	}
 	seed := uint64(1)
@@ -59,13 +66,13 @@ func TestGolden(t *testing.T) {
 		},
 		"class-by-votes": func(p *Plan) { p.ConfidenceRadii = []float64{0.1, 0.25, 0.5} },
 		"shard": func(p *Plan) { // normalised
-			p.Mean, p.Std, p.Max, p.Skip, p.Shard = []float64{0.1307}, []float64{0.3081}, 8, 3, runfolder.Shard{I: 1, K: 2}
+			p.Mean, p.Std, p.Max, p.Skip, p.Shard = []float64{0.1307}, []float64{0.3081}, 8, 3, spec.Shard{I: 1, K: 2}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := goldenPlan(change)
 			p.Out = filepath.Join(t.TempDir(), "run")
-			quiet := Console{Warn: func(param.Text) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
+			quiet := experiment.Console{Warn: func(param.Text) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
 			if _, err := Certify(t.Context(), p, quiet); err != nil {
 				t.Fatal(err)
 			}
@@ -79,29 +86,24 @@ func TestGolden(t *testing.T) {
 // modelRounds says how this machine rounds: the architecture, and what the model returns for digits without noise.
 func modelRounds(t *testing.T) []byte {
 	t.Helper()
-	p := goldenPlan(func(*Plan) {})
-	p.Settle()
-	in, err := openInputs(t.Context(), p)
+	e, err := experiment.Open(t.Context(), goldenPlan(func(*Plan) {}).Spec, new(said).console())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.close()
-	batch := make([]float32, 0, in.model.Batch()*in.model.InputLen())
-	for i := range in.model.Batch() {
-		example, err := in.data.Example(i % in.data.Len())
+	defer e.Close()
+	model, examples := e.Model(), e.Record().Data.Examples
+	batch := make([]float32, 0, model.Batch()*model.InputLen())
+	for i := range model.Batch() {
+		example, err := e.Example(i % examples)
 		if err != nil {
 			t.Fatal(err)
 		}
-		input, _, err := in.noise.input(example.Values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		values := make([]float32, input.Len())
-		input.Clean(values)
+		values := make([]float32, example.Input.Len())
+		example.Input.Clean(values)
 		batch = append(batch, values...)
 	}
-	out := make([]float32, in.model.Batch()*in.model.Classes())
-	if err := in.model.Run(t.Context(), batch, out); err != nil {
+	out := make([]float32, model.Batch()*model.Classes())
+	if err := model.Run(t.Context(), batch, out); err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Appendf(nil, "%s %x\n", runtime.GOARCH, sha256.Sum256(fmt.Append(nil, out)))

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls are the votes beside saved scores: those of the run, or of the samples' largest
-// probabilities in a file from elsewhere.
+// polls are the votes beside saved scores: the run's, or in a file from elsewhere the samples' votes for their largest
+// probabilities.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
 	run       []certify.Votes        // of a run, else nil

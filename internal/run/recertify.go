@@ -16,20 +16,21 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scorefile"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Recertification certifies what a run or a file has kept again, by several methods.
+// Recertification certifies the saved votes or scores of a run or a file again, by several methods.
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
 	Methods  []runfolder.Method // none: the run's own, else the default
 	Combine  certify.Combine    // of methods for scores
-	// N0 and Temperature are those of SavedScores.
+	// N0 and Temperature: as in SavedScores.
 	N0          int64
 	Temperature float64
 }
 
-// settle chooses the method where none is given: the run's, if what it needs was kept.
+// settle chooses the method where none is given: the run's, if the evidence supports it.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -89,14 +90,14 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if errors.Is(err, certify.ErrNoSelection) {
 		err = hint.Add(err, "certify the label by %s label", param.Class)
 	}
-	return votes, BadInput(err)
+	return votes, spec.BadInput(err)
 }
 
 // certifyVotes certifies saved votes, on all cores.
 func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
 	certifier, err := certify.NewVoteCertifier(p)
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, spec.BadInput(err)
 	}
 	certs := make([]certify.Certificate, len(votes))
 	g, ctx := errgroup.WithContext(ctx)
@@ -114,42 +115,41 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 	return certs, g.Wait()
 }
 
-// SavedScores says how saved scores are certified.
+// SavedScores says how to certify saved scores.
 type SavedScores struct {
 	Evidence *runfolder.Evidence
 	Params   certify.ScoreParams
-	// N0, if above 0, takes so many of the estimation samples as selection samples:
-	// for files that have none.
+	// N0 is the number of estimation samples to take for the selection, for files without selection samples.
 	N0          int64
-	Temperature float64 // relative to the one that the probabilities were saved with
-	// Votes, where it is given, certifies the classes whose confidence is bounded: from the
-	// run's votes, or those of the samples' largest probabilities.
+	Temperature float64 // relative to the temperature of the saved probabilities
+	// Votes, if given, certifies the classes whose confidence is bounded: from the run's votes, or from the samples' votes
+	// for their largest probabilities.
 	Votes certify.VoteMethod
 }
 
-// CertifyScores certifies every example of saved scores and gives take what is found.
+// CertifyScores certifies every example of saved scores and hands the results to take.
 func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores is CertifyScores; samples is told the numbers of samples of every example first.
+// certifyScores is CertifyScores; it first calls samples with the numbers of samples an example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
-		return badInputf("%s %v: want a number above 0", param.Temperature, q.Temperature)
+		return spec.BadInputf("%s %v: want a number above 0", param.Temperature, q.Temperature)
 	}
 	q.Params.ClassByVotes = q.Votes != ""
 	certifier, err := certify.NewScoreCertifier(q.Params)
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	polls, err := q.newPolls()
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	r, err := q.Evidence.Scores()
 	if err != nil {
-		return BadInput(err)
+		return spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	example, err := q.split(r.Shape)
@@ -166,20 +166,20 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 		if example.Index, example.Label, err = r.Next(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return BadInput(err)
+			return spec.BadInput(err)
 		}
 		example.Quantisation = r.Quantisation()
 		poll, err := polls.next(example)
 		if err != nil {
-			return BadInput(err)
+			return spec.BadInput(err)
 		}
 		cert, bounds, err := q.certifyExample(certifier, poll, r, example)
 		if errors.Is(err, certify.ErrNoSelection) {
-			return hint.Add(badInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
+			return hint.Add(spec.BadInputf("%s: no array scores0: the predicted class needs selection samples", q.Evidence.Path),
 				"take the first k samples for it with %s k, or certify %s label", param.N0, param.Class)
 		}
 		if err != nil {
-			return BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
+			return spec.BadInput(fmt.Errorf("%s: example %d: %w", q.Evidence.Path, example.Index, err))
 		}
 		take(cert, bounds)
 		bar.Add(1, "")
@@ -191,49 +191,26 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
 	switch path := q.Evidence.Path; {
 	case q.N0 < 0 || q.N0 >= s.N:
-		return e, badInputf("%s %d: want a part of the %d samples of %s", param.N0, q.N0, s.N, path)
+		return e, spec.BadInputf("%s %d: want a part of the %d samples of %s", param.N0, q.N0, s.N, path)
 	case q.N0 > 0 && s.N0 > 0:
-		return e, badInputf("%s %d: %s has selection samples of its own, %d an example", param.N0, q.N0, path, s.N0)
+		return e, spec.BadInputf("%s %d: %s has selection samples of its own, %d an example", param.N0, q.N0, path, s.N0)
 	case q.N0 > 0:
 		e.N0, e.N = q.N0, s.N-q.N0
 	}
 	return e, nil
 }
 
+// certifyExample certifies the example that r stands at.
 func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *poll, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
 	a, err := certifier.Start(e)
 	if err != nil {
 		return cert, nil, err
 	}
-	chosen := false
-	take := func(probs []float32, selection bool) error {
-		if poll != nil {
-			poll.count(probs, selection)
-			if !selection && !chosen {
-				chosen = true
-				if err := chooseByVotes(a, poll.votes, q.Params.Class); err != nil {
-					return err
-				}
-			}
-		}
-		certify.Retemper(probs, r.Classes, q.Temperature)
-		if selection {
-			return a.Selection(probs)
-		}
-		return a.Estimation(probs)
-	}
-	if err := r.Selection(func(probs []float32) error { return take(probs, true) }); err != nil {
+	x := intake{scores: a, poll: poll, saved: q, classes: r.Classes, selection: q.N0}
+	if err := r.Selection(func(probs []float32) error { return x.take(probs, true) }); err != nil {
 		return cert, nil, err
 	}
-	selection := q.N0 // samples still to be taken for the selection
-	if err := r.Estimation(func(probs []float32) error {
-		k := int(min(selection, int64(len(probs)/r.Classes)))
-		selection -= int64(k)
-		if err := take(probs[:k*r.Classes], true); err != nil || k*r.Classes == len(probs) {
-			return err
-		}
-		return take(probs[k*r.Classes:], false)
-	}); err != nil {
+	if err := r.Estimation(x.split); err != nil {
 		return cert, nil, err
 	}
 	if poll != nil {
@@ -245,4 +222,42 @@ func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *pol
 		return cert, nil, err
 	}
 	return cert, a.Confidence(cert), nil
+}
+
+// intake takes the saved probabilities of one example.
+type intake struct {
+	scores    *certify.ScoreAccumulator
+	poll      *poll // nil: scores certify the class
+	saved     SavedScores
+	classes   int
+	selection int64 // estimation samples still to be taken for the selection
+	chosen    bool  // the votes have chosen the class
+}
+
+// split gives the first estimation samples to the selection, as SavedScores.N0 says.
+func (x *intake) split(probs []float32) error {
+	k := int(min(x.selection, int64(len(probs)/x.classes)))
+	x.selection -= int64(k)
+	if err := x.take(probs[:k*x.classes], true); err != nil || k*x.classes == len(probs) {
+		return err
+	}
+	return x.take(probs[k*x.classes:], false)
+}
+
+// take takes samples [k·m] and overwrites them.
+func (x *intake) take(probs []float32, selection bool) error {
+	if x.poll != nil {
+		x.poll.count(probs, selection)
+	}
+	if x.poll != nil && !selection && !x.chosen {
+		x.chosen = true
+		if err := chooseByVotes(x.scores, x.poll.votes, x.saved.Params.Class); err != nil {
+			return err
+		}
+	}
+	certify.Retemper(probs, x.classes, x.saved.Temperature)
+	if selection {
+		return x.scores.Selection(probs)
+	}
+	return x.scores.Estimation(probs)
 }

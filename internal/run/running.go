@@ -4,25 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // running is a run under way.
 type running struct {
-	plan      Plan
-	console   Console
-	inputs    *inputs
-	positions []int // in the dataset, of the run's examples
-	folder    *runfolder.Folder
+	plan       Plan
+	console    experiment.Console
+	experiment *experiment.Experiment
+	positions  []int // in the dataset, of the run's examples
+	folder     *runfolder.Folder
 	certifiers
 
 	bar     *progress.Bar
@@ -32,11 +35,11 @@ type running struct {
 	certs    []certify.Certificate // in the folder
 	correct  int                   // of certs
 	accuracy certify.Accuracy      // of the model and of the smoothed classifier
-	samples  int64                 // of all of them, by both phases
-	none     int64                 // of the samples: votes for nobody
-	compared int64                 // of the samples: run again among other inputs
+	samples  int64                 // of all certs, in both phases
+	none     int64                 // samples that voted for nobody
+	compared int64                 // samples that were run again among other inputs
 
-	taken func(runfolder.Record) // if not nil, is told of every example; for Verify
+	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
 // takeDone takes the records that a resumed folder has. Certificates by votes are
@@ -45,22 +48,22 @@ func (r *running) takeDone() error {
 	done := r.folder.Done()
 	for i, rec := range done {
 		if err := r.checkDone(rec); err != nil {
-			return hint.Add(badInputf("example %d: %w", rec.Votes.Index, err),
+			return hint.Add(spec.BadInputf("example %d: %w", rec.Votes.Index, err),
 				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", i+1, runfolder.CertificatesFile)
 		}
 		r.take(rec)
 	}
 	if n := r.folder.Dropped(); n > 0 {
-		r.console.warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
+		r.console.Warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
 	}
 	if len(done) > 0 {
-		r.console.notef("resuming %s: %d of %d examples are done", r.plan.Out, len(done), len(r.positions))
+		r.console.Notef("resuming %s: %d of %d examples are done", r.plan.Out, len(done), len(r.positions))
 	}
 	return nil
 }
 
 func (r *running) checkDone(rec runfolder.Record) error {
-	if label := r.inputs.data.Label(rec.Votes.Index); rec.Votes.Label != label {
+	if label := r.experiment.Label(rec.Votes.Index); rec.Votes.Label != label {
 		return fmt.Errorf("label is %d, that of the data %d", rec.Votes.Label, label)
 	}
 	if r.votes == nil {
@@ -77,7 +80,7 @@ func (r *running) checkDone(rec runfolder.Record) error {
 	return nil
 }
 
-// recertify is the certificate of votes, whose share of alpha must be the one of the rule to stop.
+// recertify certifies votes, whose share of alpha must be the one that the rule to stop gives.
 func (c certifiers) recertify(v certify.Votes) (certify.Certificate, error) {
 	if c.stopping != nil {
 		marked := v
@@ -97,6 +100,21 @@ func equalJSON(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
+// close closes the experiment. Its results are in the folder by now, so an error is but a warning.
+func (r *running) close() {
+	if err := r.experiment.Close(); err != nil {
+		r.console.Warnf("%v", err)
+	}
+}
+
+// warnOfMove warns when a run resumes on other GPUs.
+func (r *running) warnOfMove() {
+	if before := r.folder.Moved(); before != nil {
+		r.console.Warnf("%s was on %s and goes on on %s: votes near ties may differ from those of a run on one kind of device",
+			r.plan.Out, strings.Join(before, ", "), strings.Join(r.experiment.GPUs(), ", "))
+	}
+}
+
 // take counts a record that is in the folder.
 func (r *running) take(rec runfolder.Record) {
 	r.certs = append(r.certs, rec.Certificate)
@@ -112,6 +130,26 @@ func (r *running) take(rec runfolder.Record) {
 	}
 }
 
+// sampler draws the samples of the run's examples.
+func (r *running) sampler() smoothing.Sampler {
+	s := r.experiment.Sampler()
+	s.N0, s.Lost = r.plan.N0, r.lost
+	s.Progress = func(n int64) {
+		r.drawn.Add(n)
+		r.bar.Add(n, "")
+	}
+	return s
+}
+
+// lost warns that a device failed while others go on.
+func (r *running) lost(device smoothing.Classifier, examples int, err error) {
+	name := "a device"
+	if m, ok := device.(*onnx.Model); ok {
+		name = m.Place()
+	}
+	r.console.Warnf("%s", fmt.Sprintf("%s failed and is left out: %v; its %d unfinished examples are begun again on the others", name, err, examples))
+}
+
 // sample samples and certifies the examples that the folder does not have.
 func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampler()) }
 
@@ -125,57 +163,55 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 		if next == len(r.positions) {
 			return nil, nil
 		}
-		e, err := r.newExperiment(next)
+		e, err := r.startTurn(next)
 		next++
 		return e, err
 	})
 }
 
-// newExperiment starts the example of a turn.
-func (r *running) newExperiment(turn int) (smoothing.Experiment, error) {
-	example, err := r.inputs.data.Example(r.positions[turn])
+// startTurn starts the example of a turn.
+func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
+	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, err
 	}
-	input, quantisation, err := r.inputs.noise.input(example.Values)
-	if err != nil {
-		return nil, BadInput(fmt.Errorf("%s: example %d: %w", r.plan.Data, example.Index, err))
-	}
-	if reading := r.inputs.noise.reading(example); reading > 0 {
-		quantisation = math.Nextafter(quantisation+reading, math.Inf(1))
-	}
-	return r.begin(turn, example.Index, example.Label, input, quantisation)
+	return r.start(turn, example)
 }
 
-// begin starts an example whose input is ready.
-func (r *running) begin(turn, index, label int, input smoothing.Input, quantisation float64) (smoothing.Experiment, error) {
-	e := &experiment{running: r, turn: turn, input: input}
+// start starts an example that is read.
+func (r *running) start(turn int, example experiment.Example) (smoothing.Experiment, error) {
+	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
-	v.Index, v.Label, v.Quantisation = index, label, quantisation
+	v.Index, v.Label, v.Quantisation = example.Index, example.Label, example.Quantisation
 	if r.scores == nil {
 		return e, nil
 	}
 	scores, err := r.scores.Start(certify.ScoreExample{
-		Index: index, Label: label, Classes: r.inputs.model.Classes(), N0: r.plan.N0, N: r.plan.N, Quantisation: quantisation,
+		Index: v.Index, Label: v.Label, Classes: r.experiment.Model().Classes(), N0: r.plan.N0, N: r.plan.N, Quantisation: v.Quantisation,
 	})
 	if saved := r.folder.Scores(); err == nil && saved != nil {
-		err = saved.WriteExample(turn, index, label)
+		err = saved.WriteExample(turn, v.Index, v.Label)
 	}
-	return &scoreExperiment{experiment: e, scores: scores, selected: make([]int64, r.inputs.model.Classes())}, err
+	return &exampleByScores{exampleByVotes: e, scores: scores, selected: make([]int64, r.experiment.Model().Classes())}, err
 }
 
-// experiment is one example of a run, certified by its votes. It implements
-// smoothing.Experiment.
-type experiment struct {
+// exampleByVotes is one example of a run, certified by its votes. It implements smoothing.Experiment.
+type exampleByVotes struct {
 	running *running
 	turn    int // the example's place in the run
 	record  runfolder.Record
 	input   smoothing.Input
 }
 
-func (e *experiment) Input() (int, smoothing.Input) { return e.record.Votes.Index, e.input }
+func (e *exampleByVotes) Input() (int, smoothing.Input) { return e.record.Votes.Index, e.input }
 
-func (e *experiment) Goal(t smoothing.Votes) (int64, error) {
+// Restart begins the example again, with the same input.
+func (e *exampleByVotes) Restart() (smoothing.Experiment, error) {
+	v := e.record.Votes
+	return e.running.start(e.turn, experiment.Example{Index: v.Index, Label: v.Label, Input: e.input, Quantisation: v.Quantisation})
+}
+
+func (e *exampleByVotes) Goal(t smoothing.Votes) (int64, error) {
 	if e.running.stopping == nil {
 		return e.running.plan.N, nil
 	}
@@ -183,7 +219,7 @@ func (e *experiment) Goal(t smoothing.Votes) (int64, error) {
 	return e.running.stopping.Next(e.record.Votes)
 }
 
-func (e *experiment) Finish(t smoothing.Votes) (err error) {
+func (e *exampleByVotes) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
 	if s := e.running.stopping; s != nil {
 		if err := s.Mark(&e.record.Votes); err != nil {
@@ -194,8 +230,8 @@ func (e *experiment) Finish(t smoothing.Votes) (err error) {
 	return err
 }
 
-// count takes over what the sampler has counted.
-func (e *experiment) count(t smoothing.Votes) {
+// count takes over the sampler's counts.
+func (e *exampleByVotes) count(t smoothing.Votes) {
 	v := &e.record.Votes
 	v.N, v.Counts, v.None, v.Clean = t.N, t.Counts, t.None, &t.Clean
 	e.record.Compared = t.Compared
@@ -204,7 +240,7 @@ func (e *experiment) count(t smoothing.Votes) {
 	}
 }
 
-func (e *experiment) Emit() error {
+func (e *exampleByVotes) Emit() error {
 	r := e.running
 	if err := r.folder.Append(e.record); err != nil {
 		return err
@@ -216,10 +252,10 @@ func (e *experiment) Emit() error {
 	return nil
 }
 
-// scoreExperiment is an experiment certified by its scores, or by its votes with bounds on
-// the confidence from its scores. It implements smoothing.Observer.
-type scoreExperiment struct {
-	*experiment
+// exampleByScores is one example of a run, certified by its scores, or by its votes with bounds on the confidence from
+// its scores. It implements smoothing.Observer.
+type exampleByScores struct {
+	*exampleByVotes
 	scores   *certify.ScoreAccumulator
 	seen     [2]int64 // samples, by phase
 	probs    []float32
@@ -227,17 +263,17 @@ type scoreExperiment struct {
 	chosen   bool    // the votes have chosen the class
 }
 
-func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) error {
+func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) error {
 	r := e.running
-	classes := r.inputs.model.Classes()
+	classes := r.experiment.Model().Classes()
 	if len(e.probs) < len(outputs) {
 		e.probs = make([]float32, len(outputs))
 	}
 	probs := e.probs[:len(outputs)]
-	if r.inputs.model.Outputs() == graph.Logits {
+	if r.experiment.Model().Outputs() == graph.Logits {
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
 	} else {
-		copy(probs, outputs) // the votes are of what the model says, NaN among it
+		copy(probs, outputs) // votes are counted from the outputs themselves, NaN included
 		certify.ClearNone(probs, classes)
 	}
 	if r.votes != nil {
@@ -259,9 +295,8 @@ func (e *scoreExperiment) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-// elect counts the votes of selection samples and gives the scores the class that they
-// choose.
-func (e *scoreExperiment) elect(phase smoothing.Phase, outputs []float32) error {
+// elect counts the votes of selection samples and gives the scores the class that they choose.
+func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error {
 	m := len(e.selected)
 	switch {
 	case phase == smoothing.Selection:
@@ -288,7 +323,7 @@ func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class 
 	return scores.Choose(k)
 }
 
-func (e *scoreExperiment) Finish(t smoothing.Votes) (err error) {
+func (e *exampleByScores) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
 	if e.running.votes != nil {
 		e.record.Certificate, err = e.running.votes.Certify(e.record.Votes)

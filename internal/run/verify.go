@@ -14,16 +14,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Verdict is what Verify finds, and what verify --json prints.
+// Verdict is the result of Verify, as verify --json prints it.
 type Verdict struct {
 	Run   string `json:"run"`
 	Valid bool   `json:"valid"` // no check failed
-	// Of the record; empty where run.json is not as it was written.
+	// From run.json; empty where run.json has changed since it was written.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
 	Method     string             `json:"method,omitempty"`
@@ -43,13 +46,14 @@ type Verdict struct {
 // FindingState says how a check ended.
 type FindingState string
 
+// The ends of a check.
 const (
 	Passed  FindingState = "passed"
 	Failed  FindingState = "failed"
 	NotDone FindingState = "not done"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
 	Name  string       `json:"name"`
 	State FindingState `json:"state"`
@@ -69,7 +73,7 @@ const (
 	checkAgain        = "sampled again"
 )
 
-// VerifyChecks are the names of all checks, with those that need the model.
+// VerifyChecks are the names of all checks; with model also of the checks that need the model.
 func VerifyChecks(model bool) []string {
 	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches}
 	if model {
@@ -78,14 +82,15 @@ func VerifyChecks(model bool) []string {
 	return all
 }
 
-// mostReasons is how many reasons of a failed check are listed.
+// mostReasons of a failed check are listed.
 const mostReasons = 5
 
 // verifier is a judgement under way.
 type verifier struct {
 	*runfolder.Holdings
 	Verdict
-	show progress.Options
+	show  progress.Options
+	spell param.Spelling
 }
 
 // judge adds a check, which failed if there are reasons.
@@ -101,20 +106,20 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a check that was not done.
-func (v *verifier) skip(name, why string) {
-	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: why})
+// skip adds a check that was not done. The arguments of why may name parameters.
+func (v *verifier) skip(name, why string, args ...any) {
+	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
-// Verify judges the run in a folder by what the folder holds, as a third party can: nothing of it is believed that can
-// be computed again. With a model in again, examples of it are sampled again, too. An error means that there is nothing
-// to judge.
-func Verify(ctx context.Context, path string, again *Again, console Console) (Verdict, error) {
+// Verify judges the run in a folder as a third party can: it computes again everything that the folder lets it compute
+// and believes none of it. If again is not nil, it also samples examples again with the model. The verdict spells
+// parameters by spell. An error means that there is nothing to judge.
+func Verify(ctx context.Context, path string, again *Again, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
-		return Verdict{}, BadInput(err)
+		return Verdict{}, spec.BadInput(err)
 	}
-	v := &verifier{Holdings: h, Verdict: Verdict{Run: path, Examples: len(h.Records)}, show: console.Progress}
+	v := &verifier{Holdings: h, Verdict: Verdict{Run: path, Examples: len(h.Records)}, show: console.Progress, spell: spell}
 	if h.Evidence == nil {
 		v.judge(checkLines, h.Changed, "")
 		return v.decide(), nil
@@ -135,7 +140,7 @@ func Verify(ctx context.Context, path string, again *Again, console Console) (Ve
 	return v.decide(), nil
 }
 
-// decide settles the verdict.
+// decide settles the verdict: valid if no check failed.
 func (v *verifier) decide() Verdict {
 	order := VerifyChecks(true)
 	slices.SortStableFunc(v.Checks, func(a, b Finding) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
@@ -146,7 +151,7 @@ func (v *verifier) decide() Verdict {
 	return v.Verdict
 }
 
-// describe says what the run claims to be.
+// describe copies the run's own claims from run.json.
 func (v *verifier) describe() {
 	run := v.Evidence.Run
 	p := run.Parameters
@@ -170,21 +175,21 @@ func (v *verifier) judgeLines() {
 	v.judge(checkLines, v.Changed, "the checksum of every line is right")
 }
 
-// judgeParameters compares run.json with what follows from it: the examples, and the table of the noise.
+// judgeParameters checks that run.json agrees with itself: its examples, and the table of the noise.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
-	if _, err := newCertifiers(*run); err != nil {
+	if _, err := certifiersOf(*run); err != nil {
 		v.Record = append(v.Record, err.Error())
 	}
 	if run.Noise.Distribution != "" {
 		if err := checkNoiseTable(*run); err != nil {
-			v.Record = append(v.Record, err.Error())
+			v.Record = append(v.Record, param.Spell(err, v.spell))
 		}
 	}
 	v.judge(checkParameters, v.Record, "run.json agrees with itself, the table of the noise included")
 }
 
-// checkNoiseTable makes the table of the noise again: that certificates are exact rests on what it is.
+// checkNoiseTable makes the table of the noise again: certificates are exact only for this table.
 func checkNoiseTable(run runfolder.Run) error {
 	step, ok := new(big.Rat).SetString(run.Noise.Step)
 	if !ok || step.Sign() <= 0 {
@@ -192,11 +197,11 @@ func checkNoiseTable(run runfolder.Run) error {
 	}
 	table, err := smoothing.NewLawTable(run.Parameters.Law.Law(), run.Parameters.Sigma, step)
 	if err != nil {
-		return fmt.Errorf("the noise of --sigma %v: %w", run.Parameters.Sigma, err)
+		return param.Errorf("the noise of %s %v: %w", param.Sigma, run.Parameters.Sigma, err)
 	}
 	if n := run.Noise; n.Distribution != table.Name() || n.Table != table.Digest() || n.Entries != table.Entries() || n.Eta != table.Eta {
-		return fmt.Errorf("the table of the noise is %s with %d entries, SHA-256 %.12s… and eta %v; --sigma %v gives %s with %d entries, %.12s… and %v",
-			n.Distribution, n.Entries, n.Table, n.Eta, run.Parameters.Sigma, table.Name(), table.Entries(), table.Digest(), table.Eta)
+		return param.Errorf("the table of the noise is %s with %d entries, SHA-256 %.12s… and eta %v; %s %v gives %s with %d entries, %.12s… and %v",
+			n.Distribution, n.Entries, n.Table, n.Eta, param.Sigma, run.Parameters.Sigma, table.Name(), table.Entries(), table.Digest(), table.Eta)
 	}
 	return nil
 }
@@ -204,7 +209,7 @@ func checkNoiseTable(run runfolder.Run) error {
 // judgeCertificates computes every certificate again, and the bounds on the confidence.
 func (v *verifier) judgeCertificates(ctx context.Context) error {
 	run := v.Evidence.Run
-	certifiers, err := newCertifiers(*run)
+	certifiers, err := certifiersOf(*run)
 	if err != nil {
 		v.skip(checkCertificates, "the parameters are not those of a run")
 		v.skip(checkBounds, "the parameters are not those of a run")
@@ -225,7 +230,7 @@ func (v *verifier) judgeCertificates(ctx context.Context) error {
 	return err
 }
 
-// skipBounds says why bounds are not computed again.
+// skipBounds adds the reason for not computing the bounds again.
 func (v *verifier) skipBounds(whole bool) {
 	switch {
 	case len(v.Evidence.Run.Parameters.ConfidenceRadii) == 0:
@@ -233,7 +238,7 @@ func (v *verifier) skipBounds(whole bool) {
 	case !whole:
 		v.skip(checkBounds, "lines or examples are not whole")
 	default:
-		v.skip(checkBounds, "the scores were not kept (--save-scores)")
+		v.skip(checkBounds, "the scores were not kept (%s)", param.SaveScores)
 	}
 }
 
@@ -284,8 +289,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// contradicts is an error if a certificate claims what its evidence, certified again, does not give. One that claims
-// less is lower: an earlier rscert may have had a looser bound.
+// contradicts returns an error if a certificate claims more than its evidence, certified again, gives. A certificate that
+// claims less is lower: an earlier rscert may have had a looser bound.
 func contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if equalJSON(claimed, computed) {
 		return false, nil
@@ -308,7 +313,7 @@ func contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	return true, nil
 }
 
-// judgeConditions looks at certificates by scores that cannot be computed again.
+// judgeConditions checks the conditions of certificates by scores that cannot be computed again.
 func (v *verifier) judgeConditions(c certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {
@@ -320,17 +325,17 @@ func (v *verifier) judgeConditions(c certifiers, whole bool) {
 	case len(reasons) > 0:
 		v.judge(checkCertificates, reasons, "")
 	case whole:
-		v.skip(checkCertificates, "they are of scores, which were not kept (--save-scores); their conditions are the run's")
+		v.skip(checkCertificates, "they are of scores, which were not kept (%s); their conditions are the run's", param.SaveScores)
 	default:
 		v.skip(checkCertificates, "they are of scores, and lines or examples are not whole")
 	}
 }
 
-// judgeByScores certifies the saved scores again: the bounds on the confidence, and the certificates where scores and not
-// votes made them. The checksums of the scores are compared on the way.
+// judgeByScores certifies the saved scores again: the bounds on the confidence, and the certificates where scores made
+// them. Reading the scores compares their checksums.
 func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	run := v.Evidence.Run
-	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(*run), Temperature: 1, Votes: v.Evidence.ClassMethod()}
+	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(run.Parameters, run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
 	found, lower := make([]string, len(v.Records)), make([]bool, len(v.Records))
 	var rows []certify.ConfidenceBound
 	turn := 0
@@ -391,7 +396,7 @@ func (v *verifier) judgeBounds(rows []certify.ConfidenceBound) error {
 	return nil
 }
 
-// differentLines lists the lines of a file that are not as they should be.
+// differentLines lists the lines of a file that differ from the wanted ones.
 func differentLines(name string, got, want []byte) (reasons []string) {
 	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
 	if len(a) != len(b) {
@@ -413,7 +418,7 @@ func (v *verifier) judgeBatches() {
 	case v.Compared > 0:
 		v.judge(checkBatches, nil, fmt.Sprintf("%d samples were run again, alone and among other inputs, with the same outputs", v.Compared))
 	case v.chosen():
-		v.skip(checkBatches, "the run is older than this check; 'rscert verify --model' samples examples of it again")
+		v.skip(checkBatches, "the run is older than this check; 'rscert verify %s' samples examples of it again", param.Model)
 	default:
 		v.skip(checkBatches, "none of its samples was among those that the seed chooses")
 	}
@@ -423,7 +428,7 @@ func (v *verifier) judgeBatches() {
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters
-	s := smoothing.Sampler{Seed: p.Seed, N0: p.N0, Compare: comparesFirst(p, run.Data.Examples)}
+	s := smoothing.Sampler{Seed: p.Seed, N0: p.N0, Compare: experiment.ComparesFirst(p.Conditions, run.Data.Examples)}
 	for _, r := range v.Records {
 		if s.Compared(r.Votes.Index, r.Votes.N) > 0 {
 			return true

@@ -10,33 +10,35 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// Again is how examples of a run are sampled again.
+// Again says how to sample examples of a run again.
 type Again struct {
 	Model, Data        string
 	Denoiser           string // empty: as recorded
 	Labels, ClassNames string // empty: as recorded
-	Examples           int    // how many, at most
-	// ChoiceSeed chooses them.
+	Examples           int    // at most
+	// ChoiceSeed chooses the examples.
 	ChoiceSeed uint64
 	Library    string
 	Threads    int
 	Version    string
 }
 
-// SampleAgain is what sampling again found.
+// SampleAgain is the result of sampling again.
 type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
 	Examples   []int    `json:"examples"`           // their indices
-	Different  []int    `json:"different"`          // those of them whose votes or scores are not the record's
+	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
 	Compared   int64    `json:"compared"`           // samples run again alone and among other inputs
-	Conditions []string `json:"conditions"`         // of the record that are others here
-	Warnings   []string `json:"warnings,omitempty"` // of opening the model and the data
+	Conditions []string `json:"conditions"`         // that differ here from the record
+	Warnings   []string `json:"warnings,omitempty"` // from opening the model and the data
 }
 
 // plan is the run's own plan.
@@ -47,12 +49,16 @@ func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	}
 	device, err := onnx.ParseDevice(ran.Device)
 	if err != nil {
-		return Plan{}, BadInput(err)
+		return Plan{}, spec.BadInput(err)
 	}
 	p := Plan{
-		Model: q.Model, Data: q.Data, Denoiser: q.Denoiser, Out: out, Version: q.Version, DataOptions: run.Data.Options,
-		Parameters: run.Parameters, FixedSeed: &run.Parameters.Seed, FixedSelect: &run.Parameters.Select,
-		Library: q.Library, Device: device, NoiseOn: NoiseOn(ran.NoiseOn), Batch: ran.Batch, Threads: q.Threads,
+		Spec: spec.Spec{
+			Model: q.Model, Data: q.Data, Denoiser: q.Denoiser, DataOptions: run.Data.Options,
+			Smoothing: run.Parameters.Smoothing, Conditions: run.Parameters.Conditions,
+			FixedSeed: &run.Parameters.Seed, FixedSelect: &run.Parameters.Select,
+			Library: q.Library, Device: device, NoiseOn: spec.NoiseOn(ran.NoiseOn), Batch: ran.Batch, Threads: q.Threads,
+		},
+		Certification: run.Parameters.Certification, Out: out, Version: q.Version,
 	}
 	if d := run.Model.Denoiser; d != nil && p.Denoiser == "" {
 		p.Denoiser = d.File
@@ -67,7 +73,7 @@ func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 }
 
 // sampleAgain samples random examples of the run with its model and compares votes and saved scores bit for bit.
-func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) error {
+func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.Console) (err error) {
 	if len(v.Records) == 0 {
 		v.skip(checkAgain, "the run has no example")
 		return nil
@@ -76,7 +82,7 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) er
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	run := *v.Evidence.Run
 	plan, err := q.plan(run, filepath.Join(folder, "run"))
 	if err != nil {
@@ -92,8 +98,9 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) er
 	if err != nil {
 		return err
 	}
-	defer r.inputs.close()
-	now := r.inputs.describe(r.plan, run.Data.Selected)
+	defer r.close()
+	now := r.describe()
+	now.Data.Selected = run.Data.Selected
 	if v.Again.Conditions, err = otherConditions(run, now); err != nil {
 		return err
 	}
@@ -111,25 +118,25 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console Console) er
 	return nil
 }
 
-// otherConditions lists the conditions of the record that are others here. Another model or other data are an error.
+// otherConditions lists the conditions that differ here from the record. Another model or other data are an error.
 func otherConditions(then, now runfolder.Run) ([]string, error) {
 	conditions := []string{}
 	for _, d := range then.Differences(now) {
 		what := fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second)
 		if isEvidence(d.What) {
-			return nil, badInputf("cannot sample the run again: %s", what)
+			return nil, spec.BadInputf("cannot sample the run again: %s", what)
 		}
 		conditions = append(conditions, what)
 	}
 	return conditions, nil
 }
 
-// isEvidence reports whether a condition is which model or data a run is of.
+// isEvidence reports whether a condition says which model or data a run has.
 func isEvidence(what string) bool {
 	return slices.Contains([]string{"the model", "the denoiser", "the denoiser's timestep", "the data set"}, what)
 }
 
-// choose draws records without replacement, and returns them by their order.
+// choose draws records without replacement, and returns them in their order.
 func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	turns := rand.New(rand.NewPCG(q.ChoiceSeed, 0)).Perm(len(records))[:min(q.Examples, len(records))]
 	slices.Sort(turns)
@@ -147,11 +154,8 @@ func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []run
 	for _, rec := range chosen {
 		r.positions = append(r.positions, rec.Votes.Index)
 	}
-	if r.certifiers, err = newCertifiers(now); err != nil {
-		return nil, BadInput(err)
-	}
 	now.Data.Selected, now.Data.Shards = len(chosen), nil
-	if r.folder, err = runfolder.Create(r.plan.Out, now); err != nil {
+	if err := r.begin(now); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.folder.Close()) }()
@@ -162,7 +166,7 @@ func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []run
 	return found, err
 }
 
-// compareAgain judges by what sampling again found.
+// compareAgain judges by the examples sampled again.
 func (v *verifier) compareAgain(then, now []runfolder.Record) {
 	var reasons []string
 	for i, rec := range then {
@@ -182,7 +186,7 @@ func (v *verifier) compareAgain(then, now []runfolder.Record) {
 	}
 }
 
-// explainDifference says what can make votes other than recorded.
+// explainDifference lists the causes that votes other than recorded can have.
 func (v *verifier) explainDifference() string {
 	why := "the record is not of this model and data, was changed, or was computed by other rounding"
 	if len(v.Again.Conditions) > 0 {

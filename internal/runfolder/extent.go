@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Extent is the progress of a run, read from its folder without checking the lines.
@@ -29,7 +31,7 @@ func ReadExtent(dir string) (Extent, error) {
 	}
 	x := Extent{Selected: run.Data.Selected}
 	whole := run.Parameters
-	whole.Shard = Whole
+	whole.Shard = spec.Whole
 	x.Whole = len(whole.Positions(run.Data.Examples))
 	if x.Done, err = countLines(filepath.Join(dir, CertificatesFile)); err != nil {
 		return x, err

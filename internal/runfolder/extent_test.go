@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // TestReadExtent looks at a shard of two of the run's four examples before, while and after it is written.
@@ -17,7 +19,7 @@ func TestReadExtent(t *testing.T) {
 	}
 	want(Extent{})
 	run := testRun
-	run.Parameters.Shard, run.Data.Selected = Shard{1, 2}, 2
+	run.Parameters.Shard, run.Data.Selected = spec.Shard{I: 1, K: 2}, 2
 	f, err := Create(dir, run)
 	if err != nil {
 		t.Fatal(err)

@@ -66,9 +66,12 @@ type votesLine struct {
 // size approximates the memory of a line in bytes: its counts, its other fields and the entry in the set of indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
-// Create creates the run folder dir. It returns ErrExists if dir contains anything except the remains of an
-// interrupted start.
+// Create begins the run folder dir. It refuses a run that Read would refuse, and with ErrExists a folder with anything in
+// it but the files of an interrupted start.
 func Create(dir string, run Run) (*Folder, error) {
+	if err := run.validate(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -111,6 +114,9 @@ func Resume(dir string, run Run) (*Folder, error) {
 	}
 	if err != nil {
 		return nil, damaged(err)
+	}
+	if err := run.validate(); err != nil {
+		return nil, err
 	}
 	if err := then.compatible(dir, run); err != nil {
 		return nil, err

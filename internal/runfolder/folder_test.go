@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 var testRun = Run{
@@ -25,8 +26,9 @@ var testRun = Run{
 	Model:   Model{File: "m.onnx", SHA256: strings.Repeat("ab", 32), Classes: 2},
 	Data:    Data{File: "d.csv", SHA256: strings.Repeat("cd", 32), Examples: 4, Selected: 4},
 	Parameters: Parameters{
-		Sigma: 0.25, N: 10, N0: 5, Alpha: 0.001, Method: ByVotes(certify.ExactMargin), Noise: Lattice, Seed: 1, Skip: 1, Shard: Whole,
-		ConfidenceRadii: []float64{0, 1, 2, 3},
+		Smoothing:     spec.Smoothing{Sigma: 0.25},
+		Certification: Certification{N: 10, N0: 5, Alpha: 0.001, Method: ByVotes(certify.ExactMargin), ConfidenceRadii: []float64{0, 1, 2, 3}},
+		Conditions:    spec.Conditions{Noise: spec.Lattice, Seed: 1, Skip: 1, Shard: spec.Whole},
 	},
 	Runtime: Runtime{Library: "1.29.0", Provider: "cpu", Batch: 64, Threads: 2},
 }
@@ -731,90 +733,13 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-func FuzzShard(f *testing.F) {
-	for _, s := range []string{"0/1", "3/4", "4/4", "-1/2", "1", "a/b", "9999999999999999999/2"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var shard, again Shard
-		if shard.UnmarshalText([]byte(s)) != nil {
-			return
-		}
-		if shard.K < 1 || shard.I < 0 || shard.I >= shard.K {
-			t.Errorf("%q is the shard %v", s, shard)
-		}
-		if err := again.UnmarshalText([]byte(shard.String())); err != nil || again != shard {
-			t.Errorf("%q does not read back: %v", shard, err)
-		}
-	})
-}
-
-// TestSpread checks that the examples that --max takes are spread over all.
-func TestSpread(t *testing.T) {
-	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
-		p := Parameters{Skip: c.skip, Max: c.max, Shard: Whole, Select: Spread}
-		got := p.Positions(c.examples)
-		candidates := (c.examples-1)/c.skip + 1
-		turns := min(c.max, candidates)
-		if len(got) != turns {
-			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
-		}
-		for turn, i := range got {
-			// One of each part, so of each class where parts are no larger.
-			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
-				t.Errorf("%+v: position %d at turn %d", c, i, turn)
-			}
-		}
-		var joined []int
-		for i := range 3 {
-			p.Shard = Shard{i, 3}
-			joined = append(joined, p.Positions(c.examples)...)
-		}
-		slices.Sort(joined)
-		if !slices.Equal(joined, got) {
-			t.Errorf("%+v: the shards have %v, want %v", c, joined, got)
-		}
-	}
-	for _, p := range []Parameters{{}, {Skip: 1}, {Skip: 1, Max: 3, Shard: Whole, Select: Spread}} {
-		if got := p.Positions(0); got != nil {
-			t.Errorf("%+v: positions %v in nothing", p, got)
-		}
-	}
-	if got := (Parameters{}).Positions(9); got != nil {
-		t.Errorf("positions %v of a run that does not say which", got)
-	}
-	// Fixed: a run must find its examples again with another version.
-	p := Parameters{Skip: 1, Max: 5, Shard: Whole, Select: Spread}
-	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
-		t.Errorf("positions %v, want %v", got, want)
-	}
-}
-
 // TestSelectionRecorded checks that selecting the first examples is not recorded, so that run folders from before the
 // choice can be resumed.
 func TestSelectionRecorded(t *testing.T) {
-	for selection, want := range map[Selection]bool{First: false, Spread: true} {
-		doc, err := encode(Parameters{Select: selection}, "")
+	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
+		doc, err := encode(spec.Conditions{Select: selection}, "")
 		if err != nil || bytes.Contains(doc, []byte(`"select":"spread"`)) != want || bytes.Contains(doc, []byte(`"select"`)) != want {
 			t.Errorf("%v: %s, %v", selection, doc, err)
 		}
-	}
-}
-
-// TestShards checks that the shards are a partition of the examples.
-func TestShards(t *testing.T) {
-	p := Parameters{Skip: 3, Max: 7, Shard: Whole}
-	want := []int{0, 3, 6, 9, 12, 15, 18}
-	if got := p.Positions(100); !slices.Equal(got, want) {
-		t.Errorf("positions %v, want %v", got, want)
-	}
-	var joined []int
-	for i := range 3 {
-		p.Shard = Shard{i, 3}
-		joined = append(joined, p.Positions(100)...)
-	}
-	slices.Sort(joined)
-	if !slices.Equal(joined, want) {
-		t.Errorf("the shards have %v, want %v", joined, want)
 	}
 }

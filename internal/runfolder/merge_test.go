@@ -18,6 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // splitRun is a run of 23 examples, in 7 shards 4, 4 and five times 3.
@@ -25,7 +26,7 @@ var splitRun = func() Run {
 	r := testRun
 	r.Data.Examples, r.Data.Selected = 70, 23
 	r.Data.Shape = []int{2}
-	r.Parameters.Skip, r.Parameters.Max, r.Parameters.Select = 2, 23, Spread
+	r.Parameters.Skip, r.Parameters.Max, r.Parameters.Select = 2, 23, spec.Spread
 	r.Parameters.ConfidenceRadii, r.Parameters.SaveScores = []float64{0, 1, 2}, true
 	return r
 }()
@@ -72,7 +73,7 @@ func sample(t *testing.T, f *Folder, place, index int) {
 }
 
 // sampleShard samples a shard of the run, except for the examples of the last turns.
-func sampleShard(t *testing.T, run Run, shard Shard, without int) (dir string) {
+func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard
 	positions := run.positions()
@@ -102,7 +103,7 @@ func sampleShard(t *testing.T, run Run, shard Shard, without int) (dir string) {
 // shardsOf samples all shards i/k.
 func shardsOf(t *testing.T, run Run, k int) (dirs []string) {
 	for i := range k {
-		dirs = append(dirs, sampleShard(t, run, Shard{i, k}, 0))
+		dirs = append(dirs, sampleShard(t, run, spec.Shard{I: i, K: k}, 0))
 	}
 	return dirs
 }
@@ -194,9 +195,9 @@ func checkWhole(t *testing.T, out, whole string, run Run) {
 
 func TestMerge(t *testing.T) {
 	for name, run := range map[string]Run{"votes": votesRun, "scores and bounds": splitRun} {
-		whole := sampleShard(t, run, Whole, 0)
+		whole := sampleShard(t, run, spec.Whole, 0)
 		seven := shardsOf(t, run, 7)
-		uneven := []string{sampleShard(t, run, Shard{3, 4}, 0), sampleShard(t, run, Shard{0, 2}, 0), sampleShard(t, run, Shard{1, 4}, 0)}
+		uneven := []string{sampleShard(t, run, spec.Shard{I: 3, K: 4}, 0), sampleShard(t, run, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, run, spec.Shard{I: 1, K: 4}, 0)}
 		more := shardsOf(t, run, 23)
 		for split, dirs := range map[string][]string{"whole": {whole}, "seven": seven, "in another order": {seven[4], seven[0], seven[6], seven[2], seven[1], seven[5], seven[3]}, "uneven": uneven, "one each": more} {
 			t.Run(name+"/"+split, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestMerge(t *testing.T) {
 
 // TestMergeGaps merges some shards, and later the rest.
 func TestMergeGaps(t *testing.T) {
-	whole := sampleShard(t, splitRun, Whole, 0)
+	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	dirs := shardsOf(t, splitRun, 7)
 	s, err := OpenShards([]string{dirs[5], dirs[0], dirs[2]})
 	if err != nil {
@@ -229,7 +230,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.unlock()
-	if gap == nil || gap.Examples != 13 || gap.Of != 23 || !slices.Equal(gap.Missing, []Shard{{1, 7}, {3, 7}, {4, 7}, {6, 7}}) {
+	if gap == nil || gap.Examples != 13 || gap.Of != 23 || !slices.Equal(gap.Missing, []spec.Shard{{I: 1, K: 7}, {I: 3, K: 7}, {I: 4, K: 7}, {I: 6, K: 7}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
 	out, err := merge(t, []string{dirs[5], dirs[0], dirs[2]})
@@ -241,7 +242,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	votes, err := e.Votes(func(certify.Votes) error { return nil })
-	if err != nil || len(votes) != 10 || !slices.Equal(e.Run.Data.Shards, []Shard{{0, 7}, {2, 7}, {5, 7}}) {
+	if err != nil || len(votes) != 10 || !slices.Equal(e.Run.Data.Shards, []spec.Shard{{I: 0, K: 7}, {I: 2, K: 7}, {I: 5, K: 7}}) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
@@ -272,7 +273,7 @@ func TestMergeGaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, err := Read(more); err != nil || !slices.Equal(run.Data.Shards, []Shard{{0, 7}, {2, 7}, {3, 7}, {5, 7}}) {
+	if run, err := Read(more); err != nil || !slices.Equal(run.Data.Shards, []spec.Shard{{I: 0, K: 7}, {I: 2, K: 7}, {I: 3, K: 7}, {I: 5, K: 7}}) {
 		t.Errorf("shards %v, %v", run.Data.Shards, err)
 	}
 
@@ -282,25 +283,25 @@ func TestMergeGaps(t *testing.T) {
 	}
 	checkWhole(t, all, whole, splitRun)
 
-	s, err = OpenShards([]string{sampleShard(t, votesRun, Shard{0, 2}, 0), sampleShard(t, votesRun, Shard{1, 4}, 0)})
+	s, err = OpenShards([]string{sampleShard(t, votesRun, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, votesRun, spec.Shard{I: 1, K: 4}, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{3, 4}}) {
+	if gap := s.Gaps(); gap == nil || !slices.Equal(gap.Missing, []spec.Shard{{I: 3, K: 4}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
 
-	large, err := OpenShards([]string{sampleShard(t, votesRun, Shard{1, 2}, 0), sampleShard(t, votesRun, Shard{0, 4}, 0)})
+	large, err := OpenShards([]string{sampleShard(t, votesRun, spec.Shard{I: 1, K: 2}, 0), sampleShard(t, votesRun, spec.Shard{I: 0, K: 4}, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer large.Close()
-	if gap := large.Gaps(); gap == nil || !slices.Equal(gap.Missing, []Shard{{2, 4}}) {
+	if gap := large.Gaps(); gap == nil || !slices.Equal(gap.Missing, []spec.Shard{{I: 2, K: 4}}) {
 		t.Errorf("the gap is %+v", gap)
 	}
 
-	s, err = OpenShards([]string{sampleShard(t, votesRun, Shard{0, 4}, 0), sampleShard(t, votesRun, Shard{1, 6}, 0)})
+	s, err = OpenShards([]string{sampleShard(t, votesRun, spec.Shard{I: 0, K: 4}, 0), sampleShard(t, votesRun, spec.Shard{I: 1, K: 6}, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestMergeGaps(t *testing.T) {
 // TestMergedRunFile refuses a run.json whose shards overlap.
 func TestMergedRunFile(t *testing.T) {
 	run := votesRun
-	run.Data.Shards = []Shard{{0, 2}, {2, 4}}
+	run.Data.Shards = []spec.Shard{{I: 0, K: 2}, {I: 2, K: 4}}
 	dir := t.TempDir()
 	if err := run.write(dir); err != nil {
 		t.Fatal(err)
@@ -328,7 +329,7 @@ func TestMergeRefuses(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 3)
 	old := votesRun
 	old.Schema = 1
-	open := sampleShard(t, splitRun, Shard{2, 3}, 0)
+	open := sampleShard(t, splitRun, spec.Shard{I: 2, K: 3}, 0)
 	lock, err := lockFolder(open, Run{})
 	if err != nil {
 		t.Fatal(err)
@@ -340,12 +341,12 @@ func TestMergeRefuses(t *testing.T) {
 		want string
 	}{
 		{"the same twice", []string{dirs[0], dirs[1], dirs[0]}, "(0/3) overlap: both have example 0; 8 examples"},
-		{"the whole and a part", []string{sampleShard(t, splitRun, Whole, 0), dirs[1]}, "(1/3) overlap: both have example"},
-		{"one of two examples", []string{dirs[0], sampleShard(t, splitRun, Shard{3, 6}, 0)}, "(3/6) overlap"},
+		{"the whole and a part", []string{sampleShard(t, splitRun, spec.Whole, 0), dirs[1]}, "(1/3) overlap: both have example"},
+		{"one of two examples", []string{dirs[0], sampleShard(t, splitRun, spec.Shard{I: 3, K: 6}, 0)}, "(3/6) overlap"},
 		{"no folder", []string{dirs[0], filepath.Join(dirs[0], "no")}, "no such file"},
 		{"a file", []string{dirs[0], filepath.Join(dirs[1], VotesFile)}, "is a file"},
 		{"an empty folder", []string{t.TempDir()}, "is no run folder"},
-		{"an old format", []string{sampleShard(t, old, Whole, 0)}, "was written in format 1"},
+		{"an old format", []string{sampleShard(t, old, spec.Whole, 0)}, "was written in format 1"},
 		{"another is writing", []string{dirs[0], dirs[1], open}, "another rscert is writing to it"},
 	} {
 		out, err := merge(t, tt.dirs)
@@ -364,7 +365,7 @@ func TestMergeMismatch(t *testing.T) {
 	refuses := func(name string, change func(*Run)) {
 		t.Helper()
 		b := shardFolder{dir: "b", run: splitRun}
-		b.run.Parameters.Shard = Shard{1, 7}
+		b.run.Parameters.Shard = spec.Shard{I: 1, K: 7}
 		if err := a.matches(b); err != nil {
 			t.Fatalf("the same: %v", err)
 		}
@@ -374,12 +375,12 @@ func TestMergeMismatch(t *testing.T) {
 		}
 	}
 	parameters := reflect.TypeFor[Parameters]()
-	for i := range parameters.NumField() {
-		name, _, _ := strings.Cut(parameters.Field(i).Tag.Get("json"), ",")
-		if name == "shard" {
+	for _, field := range reflect.VisibleFields(parameters) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "shard" || field.Anonymous {
 			continue
 		}
-		refuses("--"+name, func(r *Run) { changeValue(t, reflect.ValueOf(&r.Parameters).Elem().Field(i)) })
+		refuses("--"+name, func(r *Run) { changeValue(t, reflect.ValueOf(&r.Parameters).Elem().FieldByIndex(field.Index)) })
 	}
 	refuses("the model", func(r *Run) { r.Model.SHA256 = "0" })
 	refuses("the data set", func(r *Run) { r.Data.SHA256 = "0" })
@@ -390,7 +391,7 @@ func TestMergeMismatch(t *testing.T) {
 
 	other := votesRun
 	other.Parameters.N, other.Parameters.Seed = 20, 9
-	dirs := []string{sampleShard(t, votesRun, Shard{0, 2}, 0), sampleShard(t, other, Shard{1, 2}, 2)}
+	dirs := []string{sampleShard(t, votesRun, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, other, spec.Shard{I: 1, K: 2}, 2)}
 	want := "--n is 10 there, 20 here; --seed is 1 there, 9 here"
 	if _, err := merge(t, dirs); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
@@ -433,40 +434,40 @@ func changeValue(t *testing.T, v reflect.Value) {
 
 // TestMergeUnfinished rejects incomplete shards and names them.
 func TestMergeUnfinished(t *testing.T) {
-	first := sampleShard(t, splitRun, Shard{0, 2}, 0)
+	first := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0)
 	refuses := func(what, dir string) {
 		t.Helper()
 		_, err := merge(t, []string{first, dir})
 		var shard *ShardError
-		if !errors.As(err, &shard) || shard.Dir != dir || shard.Run.Parameters.Shard != (Shard{1, 2}) || shard.Advice == "" {
+		if !errors.As(err, &shard) || shard.Dir != dir || shard.Run.Parameters.Shard != (spec.Shard{I: 1, K: 2}) || shard.Advice == "" {
 			t.Errorf("%s: error %v, want one of the shard", what, err)
 		}
 	}
 	for without := 1; without <= 11; without++ {
-		refuses(fmt.Sprintf("without %d", without), sampleShard(t, splitRun, Shard{1, 2}, without))
+		refuses(fmt.Sprintf("without %d", without), sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, without))
 	}
 	want := "is not finished: it has 9 of its 11 examples"
-	if _, err := merge(t, []string{sampleShard(t, votesRun, Shard{1, 2}, 2)}); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := merge(t, []string{sampleShard(t, votesRun, spec.Shard{I: 1, K: 2}, 2)}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("votes of 9 examples: error %v, want %q", err, want)
 	}
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		cut := func(s string) string { return s[:strings.LastIndexByte(s[:len(s)-1], '\n')+1] }
-		dir := sampleShard(t, splitRun, Shard{1, 2}, 0)
+		dir := sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 		overwrite(t, dir, name, cut)
 		refuses("a line less in "+name, dir)
-		dir = sampleShard(t, splitRun, Shard{1, 2}, 0)
+		dir = sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		refuses("no "+name, dir)
 	}
 	for _, name := range []string{CertificatesFile, BoundsFile} {
-		dir := sampleShard(t, splitRun, Shard{1, 2}, 0)
+		dir := sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 		overwrite(t, dir, name, func(s string) string {
 			return s + s[strings.LastIndexByte(s[:len(s)-1], '\n')+1:]
 		})
 		refuses("a line more in "+name, dir)
-		dir = sampleShard(t, splitRun, Shard{1, 2}, 0)
+		dir = sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 		overwrite(t, dir, name, func(s string) string { return s + "x" })
 		refuses("a torn line in "+name, dir)
 	}
@@ -474,8 +475,8 @@ func TestMergeUnfinished(t *testing.T) {
 
 // TestMergeDamage flips bits of a shard: the merge rejects it, or its result is unchanged.
 func TestMergeDamage(t *testing.T) {
-	first, second := sampleShard(t, splitRun, Shard{0, 2}, 0), sampleShard(t, splitRun, Shard{1, 2}, 0)
-	whole := allFiles(t, sampleShard(t, splitRun, Whole, 0))
+	first, second := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
+	whole := allFiles(t, sampleShard(t, splitRun, spec.Whole, 0))
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, data := range allFiles(t, second) {
 		for range 40 {
@@ -511,7 +512,7 @@ func TestMergeDamage(t *testing.T) {
 // TestMergeInterrupted ends a merge at every step, by a cancelled context and with the remains of a kill: no folder
 // has the run's name, and another merge completes it.
 func TestMergeInterrupted(t *testing.T) {
-	whole := sampleShard(t, splitRun, Whole, 0)
+	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))
 	if err != nil {
 		t.Fatal(err)
@@ -559,7 +560,7 @@ func TestMergeInterrupted(t *testing.T) {
 
 // TestMergeOut replaces nothing, and gives way to another merge to the same place.
 func TestMergeOut(t *testing.T) {
-	s, err := OpenShards([]string{sampleShard(t, votesRun, Whole, 0)})
+	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -619,7 +620,7 @@ func TestCopyRow(t *testing.T) {
 // Scores carry each example's loss of radius from rounding: without it, radii from scores of data on no lattice are
 // too large.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
-	e, err := Find(sampleShard(t, splitRun, Whole, 0))
+	e, err := Find(sampleShard(t, splitRun, spec.Whole, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,33 +2,9 @@ package runfolder
 
 import (
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
-
-// NoiseKind is the arithmetic in which noise is added.
-type NoiseKind string
-
-const (
-	// Lattice draws integers and adds them to the integers of the data. Certificates hold exactly for the computed
-	// classifier.
-	Lattice NoiseKind = "lattice"
-	// Float rounds x + σε to float32, for comparison; its certificates hold for idealised noise.
-	Float NoiseKind = "float"
-)
-
-// NoiseKinds lists all kinds. Format 1 does not record the kind.
-var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
-	return map[NoiseKind]string{Lattice: "what is certified is what is run", Float: "idealised, for comparison"}[k]
-})
-
-func (k NoiseKind) String() string { return string(k) }
-
-// MarshalText returns the name.
-func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
-
-// UnmarshalText reads "lattice" or "float".
-func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
 // Noise describes the noise of a run, besides its law, scale σ and seed.
 type Noise struct {
@@ -50,7 +26,7 @@ type Noise struct {
 
 // arithmetic returns the noise for which the run's certificates hold. Format 1 had only noise in floats.
 func (r Run) arithmetic() certify.Arithmetic {
-	if r.sealed() && r.Parameters.Noise == Lattice {
+	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact
 	}
 	return certify.Idealised
@@ -67,13 +43,19 @@ func (r Run) draws() int64 {
 
 // Target returns the target of each example at alpha, less the part that finite words use.
 func (r Run) Target(alpha float64) certify.Target {
-	p := r.Parameters
-	t := certify.Target{
-		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Arithmetic: r.arithmetic(),
-		Precision: p.Precision.String(),
-	}
+	t := r.Parameters.Target(alpha)
+	t.Arithmetic = r.arithmetic()
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())
 	}
 	return t
+}
+
+// Target is the target of certificates with these parameters at alpha, before the noise is known: in idealised
+// arithmetic.
+func (p Parameters) Target(alpha float64) certify.Target {
+	return certify.Target{
+		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,
+		Arithmetic: certify.Idealised, Precision: p.Precision.String(),
+	}
 }

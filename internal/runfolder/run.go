@@ -26,6 +26,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Schema is the format version that this package writes. It refuses newer versions; fields are only ever added.
@@ -116,7 +117,7 @@ type Data struct {
 	Examples int    `json:"examples"` // in the dataset
 	Selected int    `json:"selected"` // examples in the run, after skip, max, select and shard
 	// Shards lists the merged shards if others are missing: only their examples are present.
-	Shards []Shard `json:"shards,omitempty"`
+	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
 	Note             string          `json:"note,omitempty"`               // choices made while reading
@@ -193,7 +194,7 @@ func (r Runtime) Kinds() []string {
 
 // ShardRuntime is the runtime of a shard.
 type ShardRuntime struct {
-	Shard Shard `json:"shard"`
+	Shard spec.Shard `json:"shard"`
 	Runtime
 }
 

@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Shards are finished run folders of one run without common examples.
@@ -46,9 +48,9 @@ func (e *ShardError) Unwrap() error { return e.err }
 
 // GapError says that shards are missing.
 type GapError struct {
-	Run      Run     // the shards' run
-	Missing  []Shard // empty if the missing examples do not form shards of the given size
-	Examples int     // examples in no shard
+	Run      Run          // the shards' run
+	Missing  []spec.Shard // empty if the missing examples do not form shards of the given size
+	Examples int          // examples in no shard
 	Of       int
 }
 
@@ -64,7 +66,7 @@ func (e *GapError) Error() string {
 }
 
 // joinShards lists shards, cut short if there are many.
-func joinShards(shards []Shard) string {
+func joinShards(shards []spec.Shard) string {
 	const most = 12
 	var names []string
 	for _, s := range shards[:min(most, len(shards))] {
@@ -135,7 +137,7 @@ func openPart(dir string) (p shardFolder, err error) {
 // matches returns an error that names every condition in which the parts differ.
 func (p shardFolder) matches(other shardFolder) error {
 	a, b := p.run, other.run
-	a.Parameters.Shard, b.Parameters.Shard = Whole, Whole
+	a.Parameters.Shard, b.Parameters.Shard = spec.Whole, spec.Whole
 	var diff []string
 	for _, d := range a.Differences(b) {
 		diff = append(diff, fmt.Sprintf("%s is %s there, %s here", d.What, d.First, d.Second))
@@ -213,17 +215,17 @@ func (s *Shards) arrange() error {
 }
 
 // shards lists the part's shards: one, or several if it is a merge with missing shards.
-func (p shardFolder) shards() []Shard {
+func (p shardFolder) shards() []spec.Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards
 	}
-	return []Shard{p.run.Parameters.Shard}
+	return []spec.Shard{p.run.Parameters.Shard}
 }
 
 // describe sets the run.json of the merged run: the whole run's, except for the runtime.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
-	s.run.Parameters.Shard = Whole
+	s.run.Parameters.Shard = spec.Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
 	s.run.Runtime.Resumed = nil // it belongs to the first shard and counts its examples
@@ -237,8 +239,8 @@ func (s *Shards) describe() {
 		}
 		s.run.Runtime.Shards = append(s.run.Runtime.Shards, ran...)
 	}
-	slices.SortFunc(s.run.Data.Shards, Shard.compare)
-	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.compare(b.Shard) })
+	slices.SortFunc(s.run.Data.Shards, spec.Shard.Compare)
+	slices.SortFunc(s.run.Runtime.Shards, func(a, b ShardRuntime) int { return a.Shard.Compare(b.Shard) })
 }
 
 // Examples returns the number of examples in the shards.

@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // drawn is a run on a lattice whose finite words have a visible cost.
@@ -51,7 +52,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	if got := r.Target(0.1).Precision; got != "tf32" {
 		t.Errorf("certificates of TF32 say %q", got)
 	}
-	if d := (Run{Parameters: Parameters{N0: 1, N: 2}}).draws(); d != 3 {
+	if d := (Run{Parameters: Parameters{Certification: Certification{N0: 1, N: 2}}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
 	// A cost above alpha is an error; it does not give all of alpha.
@@ -62,7 +63,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 	// The cost of noise in floats is unknown: the certificate says idealised.
 	for name, change := range map[string]func(*Run){
-		"float":    func(r *Run) { r.Parameters.Noise = Float },
+		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
 		"format 1": func(r *Run) { r.Schema = 1 },
 	} {
@@ -87,44 +88,6 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-func TestNoiseKindText(t *testing.T) {
-	for text, ok := range map[string]bool{"lattice": true, "float": true, "": true, "Lattice": false, "gauss": false} {
-		k := NoiseKind("before")
-		if err := k.UnmarshalText([]byte(text)); (err == nil) != ok || ok && k.String() != text {
-			t.Errorf("%q is read as %q (%v)", text, k, err)
-		}
-	}
-}
-
-// Positions by their definition: every skip-th example, at most max of them, and of these
-// every K-th from the I-th on.
-func TestPositionsAreTheDefinition(t *testing.T) {
-	for examples := range 12 {
-		for skip := 1; skip <= 4; skip++ {
-			for most := range 6 {
-				for k := 1; k <= 3; k++ {
-					for i := range k {
-						var whole []int
-						for e := range examples {
-							if e%skip == 0 && (most == 0 || len(whole) < most) {
-								whole = append(whole, e)
-							}
-						}
-						var want []int
-						for turn := i; turn < len(whole); turn += k {
-							want = append(want, whole[turn])
-						}
-						p := Parameters{Skip: skip, Max: most, Shard: Shard{i, k}}
-						if got := p.Positions(examples); !slices.Equal(got, want) {
-							t.Errorf("skip %d, max %d, shard %v of %d examples: %v, want %v", skip, most, p.Shard, examples, got, want)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
 // boundsContent are rows as if each had ten bytes behind a header of ten.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{content[boundRow]{values: rows}, header}
@@ -135,7 +98,7 @@ func boundsContent(header string, rows ...boundRow) ownBounds {
 }
 
 func TestBoundRows(t *testing.T) {
-	p := Parameters{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}
+	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0.5, 0, 0.25, 1}}}
 	for _, tt := range []struct {
 		radius     float64
 		prediction int
@@ -167,7 +130,7 @@ func TestBoundRows(t *testing.T) {
 
 // boundsOf counts the examples whose rows fit their certificates in order.
 func TestBoundsOf(t *testing.T) {
-	p := Parameters{ConfidenceRadii: []float64{0, 0.5}}
+	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0, 0.5}}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
 	five, fiveHalf, six := boundRow{5, 0, true}, boundRow{5, 0.5, true}, boundRow{6, 0, true}
 	for _, tt := range []struct {
@@ -719,6 +682,33 @@ func TestConditionsOfScores(t *testing.T) {
 		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // of older runs
 		if err := errors.Join(r.compatible("dir", device), r.compatible("dir", call)); err != nil {
 			t.Errorf("not recorded: %v", err)
+		}
+	}
+}
+
+// A run that is made in memory is held to the rules of one that is read.
+func TestCreateValidates(t *testing.T) {
+	for name, change := range map[string]func(*Run){
+		"no example":  func(r *Run) { r.Data.Selected = 0 },
+		"one class":   func(r *Run) { r.Model.Classes = 1 },
+		"no samples":  func(r *Run) { r.Parameters.N = 0 },
+		"shard of 0":  func(r *Run) { r.Parameters.Shard.K = 0 },
+		"twice there": func(r *Run) { r.Data.Shards = []spec.Shard{spec.Whole, {I: 1, K: 2}} },
+	} {
+		run, dir := testRun, t.TempDir()
+		change(&run)
+		if _, err := Create(dir, run); err == nil {
+			t.Errorf("%s: a folder is begun", name)
+		}
+		f, err := Create(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Resume(dir, run); err == nil {
+			t.Errorf("%s: a folder is resumed", name)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // The test uses the votes themselves: b has a's samples, some of them changed, and more after them. At least as many
@@ -92,8 +93,11 @@ func write(t *testing.T, examples []drawn, change func(*runfolder.Run)) summary.
 		Schema: runfolder.Schema, Version: "test",
 		Model: runfolder.Model{File: "m.onnx", SHA256: "aa", Classes: classes},
 		Data:  runfolder.Data{File: "d", SHA256: "bb", Shape: []int{2}, Examples: 20, Selected: len(examples)},
-		Parameters: runfolder.Parameters{Sigma: 0.5, N: n, N0: selection, Alpha: 0.001, Method: kind, SaveScores: true, Skip: 1,
-			Max: len(examples), Shard: runfolder.Whole, Noise: runfolder.Lattice},
+		Parameters: runfolder.Parameters{
+			Smoothing:     spec.Smoothing{Sigma: 0.5},
+			Certification: runfolder.Certification{N: n, N0: selection, Alpha: 0.001, Method: kind, SaveScores: true},
+			Conditions:    spec.Conditions{Skip: 1, Max: len(examples), Shard: spec.Whole, Noise: spec.Lattice},
+		},
 		Runtime: runfolder.Runtime{Device: "cpu", Provider: "P", Library: "1"},
 	}
 	change(&run)
@@ -265,7 +269,7 @@ func TestNothingDiffers(t *testing.T) {
 
 // Compare uses the examples in both runs, in any order.
 func TestExamplesInCommon(t *testing.T) {
-	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = runfolder.Shard{I: 1, K: 2} }
+	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = spec.Shard{I: 1, K: 2} }
 	a, b := write(t, here, unchanged), write(t, []drawn{there[1], there[3]}, some)
 	got, err := Compare(t.Context(), b, a, func() {})
 	if err != nil {

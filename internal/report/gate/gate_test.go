@@ -393,8 +393,8 @@ func TestIncomparable(t *testing.T) {
 func TestMayDifferAreParameters(t *testing.T) {
 	known := map[param.Name]bool{}
 	parameters := reflect.TypeFor[runfolder.Parameters]()
-	for i := range parameters.NumField() {
-		name, _, _ := strings.Cut(parameters.Field(i).Tag.Get("json"), ",")
+	for _, field := range reflect.VisibleFields(parameters) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		known[param.Name(name)] = true
 	}
 	for name := range mayDiffer {

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -215,7 +216,7 @@ func (s Source) conditions() Conditions {
 func (c *Conditions) describeRun(r *runfolder.Run) {
 	p := r.Parameters
 	c.Class, c.N, c.N0, c.Noise, c.Seed = fmt.Sprint(p.Class), max(c.N, p.N), p.N0, p.Noise.String(), &p.Seed
-	if p.Shard != runfolder.Whole && p.Shard.K > 0 {
+	if p.Shard != spec.Whole && p.Shard.K > 0 {
 		c.Shard = p.Shard.String()
 	}
 	if len(r.Data.Shards) > 0 { // a merge with missing shards

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 	"github.com/rscert/rscert/internal/table"
 )
 
@@ -181,7 +182,7 @@ func TestRefuses(t *testing.T) {
 // A statement is about all examples of the run, also where some are not here: α = 0.01 and 100 examples give 3 failures,
 // P(Bin(100, 0.01) > 3) = 0.018, P(Bin(100, 0.01) > 2) = 0.079; the 10 here alone would give 1.
 func TestStatementOfWholeRun(t *testing.T) {
-	for name, shards := range map[string][]runfolder.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
+	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()
 		s.Run = &runfolder.Run{Data: runfolder.Data{Selected: 100, Shards: shards}}
 		sum := mustNew(t, s, Default())

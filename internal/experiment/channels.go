@@ -1,9 +1,9 @@
-package run
+package experiment
 
 import "github.com/rscert/rscert/internal/graph"
 
-// imageChannels is how many colour channels, 1 or 3, the images have that a model takes; 0 if it does not say, or takes
-// none.
+// imageChannels is the number of colour channels, 1 or 3, of the images that a model takes; 0 if it does not say, or
+// takes no images.
 func imageChannels(model *graph.File) int {
 	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"bytes"
@@ -10,16 +10,17 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// placed loads models, of which each is one device's, as inputs whose noise is to be made.
-func placed(t *testing.T, p Plan, files ...string) *inputs {
+// placed loads models, of which each is one device's, as an experiment whose noise is to be made.
+func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
-	in, err := openInputs(t.Context(), p)
+	in, err := Open(t.Context(), p, new(said).console())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(in.close)
+	t.Cleanup(func() { _ = in.Close() })
 	var models []*onnx.Model
 	for _, path := range files {
 		data, err := os.ReadFile(path)
@@ -69,12 +70,12 @@ func TestPlaceNoise(t *testing.T) {
 	data := manyImages(t)
 	good := models + "nchw.onnx"
 	for name, c := range map[string]struct {
-		on     NoiseOn
+		on     spec.NoiseOn
 		device bool
 	}{
-		"device": {NoiseOnDevice, true}, "host": {NoiseOnHost, false}, "auto": {NoiseOnAuto, false}, "not said": {"", false},
+		"device": {spec.NoiseOnDevice, true}, "host": {spec.NoiseOnHost, false}, "auto": {spec.NoiseOnAuto, false}, "not said": {"", false},
 	} {
-		in := placed(t, quick(t, data), good, good, good)
+		in := placed(t, quick(data), good, good, good)
 		if err := in.placeNoise(t.Context(), c.on, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -86,17 +87,17 @@ func TestPlaceNoise(t *testing.T) {
 	}
 	// The noise is tried on the data themselves, which are read for it.
 	digits := unpackedDigits(t)
-	in := placed(t, quick(t, digits, func(p *Plan) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
+	in := placed(t, quick(digits, func(p *spec.Spec) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
 	if err := in.data.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.placeNoise(t.Context(), NoiseOnDevice, 1); err == nil || !strings.Contains(err.Error(), digits) {
+	if err := in.placeNoise(t.Context(), spec.NoiseOnDevice, 1); err == nil || !strings.Contains(err.Error(), digits) {
 		t.Errorf("data that are closed: %v", err)
 	}
 	for place, files := range [][]string{{"", good, good}, {good, "", good}, {good, good, ""}} {
 		files[place] = models + "opset_6.onnx"
-		in := placed(t, quick(t, data), files...)
-		if err := in.placeNoise(t.Context(), NoiseOnDevice, 1); err == nil || !strings.HasPrefix(err.Error(), "cpu: the model is of operator set 6") {
+		in := placed(t, quick(data), files...)
+		if err := in.placeNoise(t.Context(), spec.NoiseOnDevice, 1); err == nil || !strings.HasPrefix(err.Error(), "cpu: the model is of operator set 6") {
 			t.Errorf("place %d: %v", place, err)
 		}
 		for i, m := range in.models() {
@@ -104,7 +105,7 @@ func TestPlaceNoise(t *testing.T) {
 				t.Errorf("place %d: device %d makes noise", place, i)
 			}
 		}
-		if in.noiseOn() != NoiseOnHost {
+		if in.noiseOn() != spec.NoiseOnHost {
 			t.Errorf("place %d: the noise is on the %s", place, in.noiseOn())
 		}
 	}

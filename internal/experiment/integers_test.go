@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // wholeImages writes images of bytes as whole numbers.
@@ -51,12 +51,11 @@ func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {
 		sigma float64
-		noise runfolder.NoiseKind
+		noise spec.NoiseKind
 		parts float64 // steps of the lattice to a byte
-	}{{.25, runfolder.Lattice, 1}, {.05, runfolder.Lattice, 3}, {.01, runfolder.Lattice, 12}, {.25, runfolder.Float, 0}} {
-		p := quick(t, wholeImages(t, image), func(p *Plan) { p.Model, p.Sigma, p.Noise = models+"bytes_input.onnx", tt.sigma, tt.noise })
-		p.Settle()
-		in, err := openInputs(t.Context(), p)
+	}{{.25, spec.Lattice, 1}, {.05, spec.Lattice, 3}, {.01, spec.Lattice, 12}, {.25, spec.Float, 0}} {
+		p := quick(wholeImages(t, image), func(p *spec.Spec) { p.Model, p.Sigma, p.Noise = models+"bytes_input.onnx", tt.sigma, tt.noise })
+		in, err := Open(t.Context(), p, new(said).console())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,10 +90,12 @@ func TestBytesReachTheModel(t *testing.T) {
 		if got := math.Sqrt(sum/n) / 255; math.Abs(got-tt.sigma) > .03*tt.sigma || low >= 0 || high <= 255 {
 			t.Errorf("σ = %v: noise of %v, from %v to %v", tt.sigma, got, low, high)
 		}
-		if tt.noise == runfolder.Lattice && !slices.Contains(in.describe(p, 1).Model.Changes, "values are given as 255·x") {
-			t.Errorf("run.json says %q", in.describe(p, 1).Model.Changes)
+		if tt.noise == spec.Lattice && !slices.Contains(in.Record().Model.Changes, "values are given as 255·x") {
+			t.Errorf("run.json says %q", in.Record().Model.Changes)
 		}
-		in.close()
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -105,18 +106,18 @@ func TestBytesRefused(t *testing.T) {
 		image[d] = float64(d) + .5
 	}
 	data := writeImages(t, image)
-	p := quick(t, data, func(p *Plan) { p.Model = models + "bytes_input.onnx" })
-	_, err := openInputs(t.Context(), p)
+	p := quick(data, func(p *spec.Spec) { p.Model = models + "bytes_input.onnx" })
+	_, err := Open(t.Context(), p, new(said).console())
 	var hinted hint.Hinted
 	if !errors.As(err, &hinted) || !strings.Contains(err.Error(), "takes bytes (uint8), and the values are multiples of 2^-1 of ") {
 		t.Errorf("floats: %v", err)
 	}
 	p.Std = []float64{0.5}
-	in, err := openInputs(t.Context(), p)
+	in, err := Open(t.Context(), p, new(said).console())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.close()
+	defer in.Close()
 	example, _ := in.data.Example(0)
 	input, _, err := in.noise.input(example.Values)
 	if err != nil {

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"context"
@@ -12,9 +12,10 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// ErrOtherData is wrapped by OpenPictures where the data set is not the one that the run had.
+// ErrOtherData is wrapped by OpenPictures' error where the data set is not the run's.
 var ErrOtherData = errors.New("is not the data set of the run")
 
 // Pictures draws the examples of a run whose inputs are images.
@@ -28,11 +29,11 @@ type Pictures struct {
 func OpenPictures(ctx context.Context, run runfolder.Run, path string) (*Pictures, error) {
 	data, err := dataset.Open(ctx, path, run.Data.Options)
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, spec.BadInput(err)
 	}
 	p := &Pictures{data: data, run: run}
 	if err := p.prepare(ctx, path); err != nil {
-		return nil, errors.Join(BadInput(err), p.Close())
+		return nil, errors.Join(spec.BadInput(err), p.Close())
 	}
 	return p, nil
 }
@@ -49,7 +50,7 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	if !drawable(shape) {
 		return fmt.Errorf("%s: examples of shape %v are no images of 1 or 3 channels", path, shape)
 	}
-	if p.run.Parameters.Noise == runfolder.Float {
+	if p.run.Parameters.Noise == spec.Float {
 		return nil
 	}
 	if p.noise.data, err = p.data.Lattice(ctx); err != nil {
@@ -58,15 +59,15 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
-// Draw is an example of the run's data set, and the same with noise as the run drew it: of the same law, with the run's
-// seed. Values are clipped to [0,1].
+// Draw draws an example of the run's data set, and the same with noise of the run's law and seed. Values are clipped to
+// [0,1].
 func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 	if index < 0 || index >= p.data.Len() {
-		return nil, nil, badInputf("example %d: the data set has %d", index, p.data.Len())
+		return nil, nil, spec.BadInputf("example %d: the data set has %d", index, p.data.Len())
 	}
 	example, err := p.data.Example(index)
 	if err != nil {
-		return nil, nil, BadInput(err)
+		return nil, nil, spec.BadInput(err)
 	}
 	values := make([]float32, len(example.Values))
 	parameters := p.run.Parameters
@@ -93,7 +94,7 @@ func drawRGB(values []float32, shape []int) image.Image {
 	return picture
 }
 
-// plain makes the values on the lattice those of the data, without normalisation.
+// plain prepares noise in the units of the data, without normalisation.
 func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
 	return n.prepare(l, sigma, []float64{0}, []float64{1})

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // TestPictures compares the pictures with the data, and their noise with σ.
@@ -22,10 +23,10 @@ func TestPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer data.Close()
-	for _, kind := range []runfolder.NoiseKind{runfolder.Lattice, runfolder.Float} {
+	for _, kind := range []spec.NoiseKind{spec.Lattice, spec.Float} {
 		r := runfolder.Run{
 			Data:       runfolder.Data{SHA256: data.SHA256(), Shape: data.Shape(), Examples: data.Len()},
-			Parameters: runfolder.Parameters{Sigma: 0.1, Seed: 7, Noise: kind},
+			Parameters: runfolder.Parameters{Smoothing: spec.Smoothing{Sigma: 0.1}, Conditions: spec.Conditions{Seed: 7, Noise: kind}},
 		}
 		p, err := OpenPictures(t.Context(), r, path)
 		if err != nil {
@@ -101,7 +102,7 @@ func TestColourPictures(t *testing.T) {
 	defer data.Close()
 	p, err := OpenPictures(t.Context(), runfolder.Run{
 		Data:       runfolder.Data{SHA256: data.SHA256(), Shape: data.Shape(), Examples: data.Len()},
-		Parameters: runfolder.Parameters{Sigma: 0.25, Seed: 7, Noise: runfolder.Lattice},
+		Parameters: runfolder.Parameters{Smoothing: spec.Smoothing{Sigma: 0.25}, Conditions: spec.Conditions{Seed: 7, Noise: spec.Lattice}},
 	}, root)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"math"
@@ -6,20 +6,21 @@ import (
 
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // Noise outside these standard deviations is lost to float32, or is infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// normalisation is what is done to an example between noise in floats and the model:
-// (x − mean)/std, per value of the model's input. On a lattice it is a table of values.
+// normalisation is (x − mean)/std for each value of the model's input, for noise in floats. On a lattice a table of
+// values does it.
 type normalisation struct {
 	graph.Arrangement
 	mean, std []float32
 	scale     []float32 // the noise's standard deviation at the model's input [D]
 }
 
-func newNormalisation(p Plan, a graph.Arrangement, inputLen int) (n normalisation, err error) {
+func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation, err error) {
 	n.Arrangement = a
 	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
 		return n, err
@@ -29,7 +30,7 @@ func newNormalisation(p Plan, a graph.Arrangement, inputLen int) (n normalisatio
 	}
 	n.scale = noiseScale(p.Sigma, n.std)
 	if low, high := slices.Min(n.scale), slices.Max(n.scale); low < minScale || high > maxScale {
-		return n, badInputf("%s %v over %s %v: noise of %v to %v at the model's input is beyond float32", param.Sigma, p.Sigma, param.Std, p.Std, low, high)
+		return n, spec.BadInputf("%s %v over %s %v: noise of %v to %v at the model's input is beyond float32", param.Sigma, p.Sigma, param.Std, p.Std, low, high)
 	}
 	return n, nil
 }
@@ -51,7 +52,7 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 	return to, nil
 }
 
-// clean is the example as the model would see it without noise.
+// clean returns the model's input for an example without noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
 	n.Arrange(in, example)

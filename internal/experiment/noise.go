@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
-// noise makes the noisy inputs of a run's examples, normalised and as the model wants
-// them.
+// noise makes the noisy inputs of examples, normalised and arranged for the model.
 type noise struct {
 	graph.Arrangement
 	law     law.Law
@@ -36,21 +36,21 @@ type noise struct {
 	bytes bool          // a model of integers gets bytes as they are, 255·x
 }
 
-func newNoise(ctx context.Context, p Plan, in *inputs, a graph.Arrangement) (*noise, error) {
-	n := &noise{Arrangement: a}
-	d := in.model.InputLen()
-	if p.Denoiser != "" { // which takes the data's own values; its result is normalised in the graph
+// newNoise makes the noise of an experiment whose model and data are open.
+func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise, error) {
+	p, n := e.Spec, &noise{Arrangement: a}
+	if p.Denoiser != "" { // it takes the data's own values; the graph normalises its result
 		p.Mean, p.Std = nil, nil
 	}
 	var err error
-	if n.bytes, err = givesBytes(ctx, p, in); err != nil {
+	if n.bytes, err = e.givesBytes(ctx, p.Mean, p.Std); err != nil {
 		return nil, err
 	}
 	if n.bytes {
 		p.Std = []float64{1. / 255}
 	}
-	if p.Noise == runfolder.Float {
-		n.float, err = newNormalisation(p, a, d)
+	if p.Noise == spec.Float {
+		n.float, err = newNormalisation(p, a, e.model.InputLen())
 		return n, err
 	}
 	mean, err := channels(param.Mean, p.Mean, 0, a)
@@ -67,10 +67,10 @@ func newNoise(ctx context.Context, p Plan, in *inputs, a graph.Arrangement) (*no
 	} else {
 		mean, std = repeat(mean, a.Channels), repeat(std, a.Channels)
 	}
-	if n.data, err = in.data.Lattice(ctx); err != nil {
-		return nil, BadInput(err)
+	if n.data, err = e.data.Lattice(ctx); err != nil {
+		return nil, spec.BadInput(err)
 	}
-	return n, BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
+	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
 }
 
 // prepare makes the lattice, the table and the values.
@@ -99,7 +99,7 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 	return nil
 }
 
-// input is an example with its noise, and what rounding it takes off every radius.
+// input returns an example with its noise, and how much its rounding takes off every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
@@ -111,8 +111,8 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading is what reading float64 numbers as float32 takes off every radius at an example: how far its values are from
-// those in the file, and how far those of any perturbed example can be. Data on a lattice are known from their float32.
+// reading returns how much reading float64 numbers as float32 takes off every radius at an example: the distance of its
+// values from the file's, and the most that any perturbed example's can have. Data on a lattice are known exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	if n.quantise == nil {
 		return 0
@@ -120,8 +120,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers are the lattice points of values, and what rounding to them takes off every
-// radius.
+// integers returns the lattice points of values, and how much rounding to them takes off every radius.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -133,11 +132,11 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 	return integers, 0
 }
 
-// largest is the largest magnitude that the model gets of the data without noise.
-func (n *noise) largest(p Plan) float64 {
+// largest is the largest magnitude at the model's input without noise.
+func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
-		return 0 // what the model is for
+		return 0 // bytes are the values that the model takes
 	}
 	if len(mean) == 0 {
 		mean = []float64{0}
@@ -155,7 +154,7 @@ func (n *noise) largest(p Plan) float64 {
 	return most
 }
 
-// describe is what run.json says of the noise.
+// describe is the entry of run.json about the noise.
 func (n *noise) describe() runfolder.Noise {
 	if n.lattice == nil {
 		return runfolder.Noise{}
@@ -183,28 +182,18 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels checks the values of --mean or --std: one, or one a channel.
+// channels checks the values of mean or std: one, or one a channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
 	}
 	if len(values) != 1 && len(values) != a.Channels {
-		return nil, badInputf("%s has %d values; the model's input has %d channels", of, len(values), a.Channels)
+		return nil, spec.BadInputf("%s has %d values; the model's input has %d channels", of, len(values), a.Channels)
 	}
-	return values, checkChannelValues(of, values)
+	return values, spec.CheckChannelValues(of, values)
 }
 
-// checkChannelValues checks the values of --mean or --std by themselves.
-func checkChannelValues(of param.Name, values []float64) error {
-	for _, v := range values {
-		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {
-			return badInputf("%s %v: want numbers within float32, for %s above 0", of, values, param.Std)
-		}
-	}
-	return nil
-}
-
-// repeat gives each of n channels the one value there is.
+// repeat gives each of n channels a value, the first where there is but one.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"math"
@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // channelsLast has two channels whose values take turns, and puts the example's values in
@@ -97,12 +97,12 @@ func TestInputHasItsNoise(t *testing.T) {
 	const sigma, samples = 0.3, 20000
 	std := []float64{0.5, 4}
 	example := []float32{0, 1, 17. / 255, 254. / 255, 1. / 255, 100. / 255}
-	for _, kind := range []runfolder.NoiseKind{runfolder.Lattice, runfolder.Float} {
+	for _, kind := range []spec.NoiseKind{spec.Lattice, spec.Float} {
 		n := &noise{Arrangement: channelsLast, channel: func(d int) int { return d % 2 }, data: byteLattice(0, 1)}
 		err := n.prepare(law.Gaussian, sigma, []float64{0, 0}, std)
-		if kind == runfolder.Float {
+		if kind == spec.Float {
 			n.lattice = nil
-			n.float, err = newNormalisation(Plan{Parameters: runfolder.Parameters{Sigma: sigma, Std: std}}, channelsLast, 6)
+			n.float, err = newNormalisation(spec.Spec{Smoothing: spec.Smoothing{Sigma: sigma}, Conditions: spec.Conditions{Std: std}}, channelsLast, 6)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestNormalisation(t *testing.T) {
 		sigma := math.Exp(3 * r.NormFloat64())
 		mean := []float64{r.NormFloat64(), r.NormFloat64()}
 		std := []float64{math.Exp(r.NormFloat64()), math.Exp(r.NormFloat64())}
-		n, err := newNormalisation(Plan{Parameters: runfolder.Parameters{Sigma: sigma, Mean: mean, Std: std}}, channelsLast, 6)
+		n, err := newNormalisation(spec.Spec{Smoothing: spec.Smoothing{Sigma: sigma}, Conditions: spec.Conditions{Mean: mean, Std: std}}, channelsLast, 6)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,55 @@
+package experiment
+
+import (
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// models are the model on each device; none before it is loaded.
+func (e *Experiment) models() []*onnx.Model {
+	if e.model == nil {
+		return nil
+	}
+	return append([]*onnx.Model{e.model}, e.replicas...)
+}
+
+// Device names all devices of the experiment together.
+func (e *Experiment) Device() onnx.Device { return onnx.DeviceOf(e.models()...) }
+
+// GPUs are the names of the GPUs among the devices.
+func (e *Experiment) GPUs() (names []string) {
+	for _, m := range e.models() {
+		if name := m.Hardware(); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// parallel is about the number of batches under way at a time: on the CPU one a thread, else one a device.
+func (e *Experiment) parallel() int {
+	if e.model.Device() == onnx.CPU {
+		return e.threads
+	}
+	return len(e.models())
+}
+
+// Sampler returns a sampler of the model on all devices. It compares one sample of the experiment in other batches.
+// N0, Progress and Lost are the caller's to set.
+func (e *Experiment) Sampler() smoothing.Sampler {
+	s := smoothing.Sampler{
+		Classifier: e.model, Seed: e.Spec.Seed, Workers: e.threads, Compare: ComparesFirst(e.Spec.Conditions, e.data.Len()),
+	}
+	for _, m := range e.replicas {
+		s.Replicas = append(s.Replicas, m)
+	}
+	return s
+}
+
+// ComparesFirst chooses the first example of the whole experiment, for shards too, so that every run compares a sample.
+func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
+	c.Shard = spec.Whole
+	positions := c.Positions(examples)
+	return func(index int) bool { return len(positions) > 0 && index == positions[0] }
+}

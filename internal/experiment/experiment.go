@@ -1,0 +1,161 @@
+// Package experiment opens experiments: a model, data, noise and a device from a spec.Spec, checked to fit each other.
+// Every command that samples a model starts from Open.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Console takes messages to the user and shows progress.
+type Console struct {
+	Warn     func(param.Text) // anything that may give the user other results than they meant
+	Note     func(param.Text) // anything else the user may want to know
+	Progress progress.Options
+}
+
+// Warnf warns. The arguments may name parameters, as those of param.Textf.
+func (c Console) Warnf(format string, args ...any) { c.Warn(param.Textf(format, args...)) }
+
+// Notef notes. The arguments may name parameters, as those of param.Textf.
+func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
+
+// Experiment is an open experiment.
+type Experiment struct {
+	Spec spec.Spec // settled: its Seed and Select are chosen
+
+	console   Console
+	file      *graph.File // the model, with the denoiser in front
+	modelSum  string      // SHA-256 of the model, in hex
+	denoiser  *runfolder.Denoiser
+	library   *onnx.Runtime
+	model     *onnx.Model
+	replicas  []*onnx.Model // the model on further devices
+	data      *dataset.Dataset
+	noise     *noise
+	onHost    error // why the device does not make the noise although it was to; nil: it does, or was not to
+	threads   int
+	positions []int // where the experiment's examples stand in the data
+}
+
+// Open opens an experiment: it settles and validates the spec, chooses the seed and the examples, loads the model on
+// every device, and checks that model, data and noise fit. It tells the console what it decided. Errors in what the
+// user gave are spec.InputErrors. The caller must Close the experiment.
+func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error) {
+	s.Settle()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	e := &Experiment{Spec: s, console: console, threads: s.Threads}
+	if e.threads == 0 {
+		e.threads = smoothing.DefaultWorkers()
+	}
+	if err := e.chooseSeed(); err != nil {
+		return nil, err
+	}
+	err := e.open(ctx)
+	if err == nil {
+		e.report()
+		err = e.chooseExamples()
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// open reads the model and the data, and fits them to each other and to the noise.
+func (e *Experiment) open(ctx context.Context) error {
+	err := e.readModels()
+	if err != nil {
+		return err
+	}
+	if e.data, err = dataset.Open(ctx, e.Spec.Data, e.Spec.DataOptions); err != nil {
+		return spec.BadInput(err)
+	}
+	if e.library, err = OpenLibrary(e.Spec.Device, e.Spec.Library); err != nil {
+		return err
+	}
+	e.data.FitChannels(imageChannels(e.file))
+	models, err := e.library.LoadEach(ctx, e.file, onnx.LoadOptions{
+		Device: e.Spec.Device, Precision: e.Spec.Precision, Tuning: e.Spec.Tuning(), Batch: e.Spec.Batch, Workers: e.threads,
+		Outputs: e.Spec.Outputs, Output: e.Spec.ScoresOutput, Scores: e.Spec.KeepOutputs,
+		Example: e.data.Shape(), Columns: e.data.Columns(),
+	})
+	if err != nil {
+		return spec.BadInput(fmt.Errorf("%s: %w", e.Spec.Model, err))
+	}
+	e.model, e.replicas = models[0], models[1:]
+	arrangement, err := e.model.Fit(e.data.Shape(), e.Spec.Layout)
+	if err != nil {
+		return spec.BadInput(fmt.Errorf("%s and %s: %w", e.Spec.Model, e.Spec.Data, err))
+	}
+	if err := e.data.CheckLabels(e.model.Classes()); err != nil {
+		return spec.BadInput(err)
+	}
+	if e.noise, err = e.newNoise(ctx, arrangement); err != nil {
+		return err
+	}
+	e.onHost = e.placeNoise(ctx, e.Spec.NoiseOn, e.Spec.Seed)
+	return ctx.Err()
+}
+
+// report tells the console what was decided in opening, and what may be other than meant.
+func (e *Experiment) report() {
+	if note := e.data.Note(); note != "" {
+		e.console.Notef("data: %s", note)
+	}
+	if e.denoiser != nil {
+		e.console.Notef("classifier: %s", Classifier(e.Spec.Model, e.denoiser))
+	}
+	for _, note := range e.model.Notes() {
+		e.console.Notef("model: %s", note)
+	}
+	e.console.Notef("noise: %s", e.noise)
+	if e.onHost != nil {
+		e.console.Warnf("the noise is made on the host, not on %s: %v", e.Device(), e.onHost)
+	}
+	for _, w := range e.model.Warnings() {
+		e.console.Warnf("%s: %s", e.Spec.Model, w)
+	}
+	for _, w := range e.data.Warnings() {
+		e.console.Warnf("%s", w)
+	}
+}
+
+// chooseExamples chooses the examples of the experiment; there is at least one.
+func (e *Experiment) chooseExamples() error {
+	e.chooseSelection()
+	e.positions = e.Spec.Positions(e.data.Len())
+	if len(e.positions) > 0 {
+		return nil
+	}
+	whole := e.Spec.Conditions
+	whole.Shard = spec.Whole
+	return spec.BadInputf("%s %s: has none of the %d examples", param.Shard, e.Spec.Shard, len(whole.Positions(e.data.Len())))
+}
+
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If the user named the file, an
+// error is an InputError.
+func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
+	path, err := ortlib.FindFor(device.Build(), named)
+	var library *onnx.Runtime
+	if err == nil {
+		library, err = onnx.Open(path)
+	}
+	if named != "" {
+		err = spec.BadInput(err)
+	}
+	return library, err
+}

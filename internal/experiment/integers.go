@@ -1,0 +1,42 @@
+package experiment
+
+import (
+	"context"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// givesBytes reports whether the model gets the data's bytes, 255·x, which its graph rounds and clamps: a model of
+// integers without mean and std does, where the data are bytes. (The float32 nearest to k/255 over the float64 nearest
+// to 1/255 is k.) A model of other integers takes other data unchanged, rounded; a model of bytes refuses them.
+func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
+	intake := e.model.Intake()
+	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {
+		return false, nil
+	}
+	if e.data.Bytes() || intake == graph.Integers {
+		return e.data.Bytes(), nil
+	}
+	lattice, err := e.data.Lattice(ctx)
+	switch {
+	case err != nil:
+		return false, spec.BadInput(err)
+	case lattice.Kind == dataset.ByteLattice:
+		return true, nil
+	}
+	return false, hint.Add(spec.BadInputf("%s takes bytes (uint8), and the %s of %s", e.Spec.Model, lattice, e.Spec.Data),
+		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
+}
+
+// changes are the edits between the data and the model's file, for the record.
+func (e *Experiment) changes() []string {
+	changes := e.model.Changes()
+	if e.noise.bytes {
+		changes = append(changes, "values are given as 255·x")
+	}
+	return changes
+}

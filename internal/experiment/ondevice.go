@@ -1,0 +1,85 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// placeNoise has the models make the noise themselves if the spec asks for it. Where one of them cannot, or makes other
+// bits, the host makes the noise, and why says what happened.
+func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
+	models := e.models()
+	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
+	for _, m := range models {
+		if device && why == nil {
+			if why = e.startNoise(ctx, m, seed); why != nil && len(models) > 1 {
+				why = fmt.Errorf("%s: %w", m.Place(), why)
+			}
+		}
+		m.SealSource() // nothing else needs it, and it holds the weights
+	}
+	if why != nil {
+		for _, m := range models {
+			_ = m.StopNoise()
+		}
+	}
+	return why
+}
+
+// startNoise has a model make the noise, and checks it. The checks run side by side, as batches will: they must fit into
+// the device's memory.
+func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
+	if err := m.StartNoise(e.noise.lattice); err != nil {
+		return err
+	}
+	checks := make([]error, 1)
+	if m.MakesNoiseWell() {
+		checks = make([]error, min(e.threads, checksAtOnce))
+	}
+	var wait sync.WaitGroup
+	for i := range checks {
+		wait.Go(func() { checks[i] = smoothing.CheckNoise(ctx, m, e.noise.channel) })
+	}
+	wait.Wait()
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return e.compareNoise(ctx, m, seed)
+}
+
+// compareNoise compares noise made by the model and here on a few examples of the data, from all over them.
+func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
+	var indices []int
+	var examples []smoothing.LatticeInput
+	n := min(e.data.Len(), 16)
+	for i := range n {
+		example, err := e.data.Example(i * e.data.Len() / n)
+		if err != nil {
+			return err
+		}
+		input, _, err := e.noise.input(example.Values)
+		if err != nil {
+			return err
+		}
+		indices, examples = append(indices, example.Index), append(examples, input.(smoothing.LatticeInput))
+	}
+	return smoothing.CompareNoise(ctx, m, seed, indices, examples)
+}
+
+// checksAtOnce is the most batches that a device has under way at a time.
+const checksAtOnce = 2
+
+// noiseOn is where the noise is made.
+func (e *Experiment) noiseOn() spec.NoiseOn {
+	if e.model.Noise() == nil {
+		return spec.NoiseOnHost
+	}
+	return spec.NoiseOnDevice
+}

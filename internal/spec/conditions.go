@@ -1,0 +1,78 @@
+package spec
+
+import (
+	"math/bits"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/onnx"
+)
+
+// Smoothing is the noise that smooths a model: parameters by their names in run.json.
+type Smoothing struct {
+	Law   law.Name `json:"law,omitempty"` // absent: the Gaussian
+	Sigma float64  `json:"sigma"`
+}
+
+// Conditions are the other parameters of an experiment that determine its results, by their names in run.json.
+type Conditions struct {
+	Outputs      graph.OutputKind `json:"outputs"`       // logits, probabilities; as told apart
+	ScoresOutput string           `json:"scores-output"` // empty: the only one
+	Precision    onnx.Precision   `json:"precision"`
+	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // of CUDA
+	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // of CUDA
+	Layout       graph.Layout     `json:"layout"`
+	Mean         []float64        `json:"mean"`
+	Std          []float64        `json:"std"`
+	Noise        NoiseKind        `json:"noise"`
+	Seed         uint64           `json:"seed"`
+	Skip         int              `json:"skip"`
+	Max          int              `json:"max"`
+	Select       Selection        `json:"select,omitzero"` // of Max
+	Shard        Shard            `json:"shard"`
+
+	// The denoiser's parameters; absent without one.
+	DenoiserKind      graph.DenoiserKind `json:"denoiser-kind,omitempty"`
+	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
+	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
+}
+
+// Positions returns where in a dataset with this number of examples the experiment's examples stand, ascending.
+func (c Conditions) Positions(examples int) []int {
+	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
+		return nil // a folder of the first format need not say
+	}
+	var positions []int
+	candidates := (examples-1)/c.Skip + 1 // every Skip-th
+	turns := candidates
+	if c.Max > 0 {
+		turns = min(turns, c.Max)
+	}
+	for turn := c.Shard.I; turn < turns; turn += c.Shard.K {
+		i := turn
+		if c.Select == Spread {
+			i = spread(turn, turns, candidates)
+		}
+		positions = append(positions, i*c.Skip)
+	}
+	return positions
+}
+
+// spread is the candidate of a turn: a fixed pseudo-random one of the turn's part of all, ⌊turn·candidates/turns⌋ up to
+// the next one's. Equal steps would take what recurs in the order of files, as the first image of every class.
+func spread(turn, turns, candidates int) int {
+	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
+	// splitmix64 (Steele, Lea and Flood 2014), of the turn.
+	z := uint64(turn+1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	offset, _ := bits.Mul64(z^z>>31, uint64(end-begin))
+	return begin + int(offset)
+}
+
+// part is ⌊turn·candidates/turns⌋.
+func part(turn, turns, candidates int) int {
+	high, low := bits.Mul64(uint64(turn), uint64(candidates))
+	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so it is at most candidates
+	return int(quotient)
+}

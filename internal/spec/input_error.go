@@ -1,0 +1,26 @@
+package spec
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rscert/rscert/internal/param"
+)
+
+// InputError is an error in what the user gave: a parameter or a file.
+type InputError struct{ error }
+
+func (e InputError) Unwrap() error { return e.error }
+
+// BadInput wraps err as an InputError; nil and context.Canceled pass through.
+func BadInput(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return InputError{err}
+}
+
+// BadInputf is BadInput of param.Errorf.
+func BadInputf(format string, args ...any) error {
+	return BadInput(param.Errorf(format, args...))
+}

@@ -1,0 +1,61 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// Selection says which examples Max takes.
+type Selection uint8
+
+// The selections.
+const (
+	First  Selection = iota // the first ones
+	Spread                  // one from each of Max parts of the dataset: some of all classes where these stand one by one
+)
+
+// Selections are all selections.
+var Selections = choice.Of("selection", First, Spread)
+
+func (s Selection) String() string {
+	if s == Spread {
+		return "spread"
+	}
+	return "first"
+}
+
+// MarshalText writes the name.
+func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
+
+// Shard is part I of K of a run: the examples whose turn is I modulo K.
+type Shard struct{ I, K int }
+
+// Whole is the shard that has the whole run.
+var Whole = Shard{0, 1}
+
+// UnmarshalText reads i/k with 0 ≤ i < k.
+func (s *Shard) UnmarshalText(text []byte) error {
+	a, b, ok := strings.Cut(string(text), "/")
+	i, err1 := strconv.Atoi(a)
+	k, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || k < 1 || i < 0 || i >= k {
+		return fmt.Errorf("%q: want i/k with 0 ≤ i < k, as in 0/4", text)
+	}
+	*s = Shard{i, k}
+	return nil
+}
+
+// MarshalText writes i/k.
+func (s Shard) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
+
+// Compare orders shards.
+func (s Shard) Compare(t Shard) int { return cmp.Or(s.I-t.I, s.K-t.K) }

@@ -1,0 +1,143 @@
+// Package spec says what an experiment is: a model, data and noise, how they meet, and the device that computes them.
+// Package experiment opens one.
+package spec
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
+)
+
+// Spec is an experiment: every command that samples a model starts from one.
+type Spec struct {
+	Model, Data string // paths
+	Denoiser    string // path of a model in front of Model; empty: none
+
+	// DataOptions say how to read the data.
+	DataOptions dataset.Options
+
+	Smoothing
+	Conditions
+
+	// KeepOutputs: the command reads the model's outputs, not only the classes they vote for.
+	KeepOutputs bool
+
+	// FixedSeed repeats the noise of another run; nil draws a seed from the system.
+	FixedSeed *uint64
+	// FixedSelect says which examples Max takes; nil chooses by the order of the data.
+	FixedSelect *Selection
+
+	Library string // path of ONNX Runtime; empty: found
+	Device  onnx.Device
+	NoiseOn NoiseOn // empty: NoiseOnAuto
+	Batch   int     // samples a call; 0: chosen
+	Threads int     // 0: one a core
+}
+
+// Idle is a flag that has no effect without another.
+type Idle struct{ Flag, Without string }
+
+// Settle fills in what follows from other fields, and sets parameters without effect to their zero value. It returns
+// the flags of those parameters.
+func (s *Spec) Settle() (idle []Idle) {
+	s.Noise = cmp.Or(s.Noise, Lattice)
+	if s.Noise != Lattice {
+		idle = append(idle, Idle{"noise-on", "noise lattice"})
+	}
+	return append(idle, s.settleDenoiser()...)
+}
+
+// settleDenoiser is Settle for the denoiser's parameters.
+func (s *Spec) settleDenoiser() (idle []Idle) {
+	switch {
+	case s.Denoiser == "":
+		s.DenoiserKind, s.DenoiserRange, s.DiffusionSchedule = "", nil, ""
+		for _, flag := range []string{"denoiser-kind", "denoiser-range", "diffusion-schedule"} {
+			idle = append(idle, Idle{flag, "denoiser"})
+		}
+		return idle
+	case !s.DenoiserKind.Diffusion():
+		s.DenoiserKind, s.DiffusionSchedule = graph.DenoisedImage, ""
+		idle = append(idle, Idle{"diffusion-schedule", "denoiser-kind epsilon or x0"})
+	default:
+		s.DiffusionSchedule = cmp.Or(s.DiffusionSchedule, "linear")
+	}
+	if len(s.DenoiserRange) == 0 {
+		s.DenoiserRange = []float64{0, 1}
+		if s.DenoiserKind.Diffusion() {
+			s.DenoiserRange = []float64{-1, 1}
+		}
+	}
+	return idle
+}
+
+// Tuning says how the device chooses its kernels.
+func (s Spec) Tuning() onnx.Tuning {
+	return onnx.Tuning{PreferNHWC: s.PreferNHWC, ConvSearch: s.ConvSearch}
+}
+
+// maxThreads is above the cores of any machine; each thread holds a batch.
+const maxThreads = 1024
+
+// Missing is the InputError for a required parameter that is not given.
+func Missing(name param.Name) error {
+	return hint.Add(BadInputf("%s is missing", name), "see 'rscert certify %s'", param.Help)
+}
+
+// Validate checks everything that can be checked without opening model and data. Its errors are InputErrors.
+func (s Spec) Validate() error {
+	switch {
+	case s.Model == "":
+		return Missing(param.Model)
+	case s.Data == "":
+		return Missing(param.Data)
+	case !(s.Sigma > 0) || math.IsInf(s.Sigma, 0):
+		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)
+	case s.Noise == Float && s.Law.Law() != law.Gaussian:
+		return BadInputf("%s float: is for %s, not for %s %s", param.Noise, law.Gaussian.Words().Noise, param.Law, s.Law)
+	case s.Skip < 1:
+		return BadInputf("%s %d: want at least 1", param.Skip, s.Skip)
+	case s.Max < 0:
+		return BadInputf("%s %d: want at least 0", param.Max, s.Max)
+	case s.Shard.K < 1 || s.Shard.I < 0 || s.Shard.I >= s.Shard.K:
+		return BadInputf("%s %s: want i/k with 0 ≤ i < k", param.Shard, s.Shard)
+	case s.Batch < 0:
+		return BadInputf("%s %d: want at least 0", param.Batch, s.Batch)
+	case s.Threads < 0 || s.Threads > maxThreads:
+		return BadInputf("%s %d: want 0 to %d", param.Threads, s.Threads, maxThreads)
+	}
+	if err := s.Device.Check(s.Precision, s.Tuning()); err != nil {
+		return BadInput(err)
+	}
+	return s.validateDenoiser()
+}
+
+// validateDenoiser is Validate for the denoiser's parameters.
+func (s Spec) validateDenoiser() error {
+	if s.Denoiser == "" {
+		return nil
+	}
+	if r := s.DenoiserRange; len(r) != 2 || !(r[0] < r[1]) || math.IsInf(float64(float32(r[1]-r[0])), 0) {
+		return BadInputf("%s %v: want two numbers, LOW,HIGH", param.DenoiserRange, r)
+	}
+	if err := CheckChannelValues(param.Mean, s.Mean); err != nil {
+		return err
+	}
+	return CheckChannelValues(param.Std, s.Std)
+}
+
+// CheckChannelValues checks the values of mean or std, each by itself.
+func CheckChannelValues(of param.Name, values []float64) error {
+	for _, v := range values {
+		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {
+			return BadInputf("%s %v: want numbers within float32, for %s above 0", of, values, param.Std)
+		}
+	}
+	return nil
+}
