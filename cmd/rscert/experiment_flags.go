@@ -66,7 +66,7 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 // addExampleFlags adds the flags for the noise and the examples.
 func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Noise, "noise", spec.Lattice, spec.NoiseKinds, runfolder.NoiseKinds.Described())
+	choiceVar(f, &s.Noise, "noise", spec.Lattice, spec.NoiseKinds, spec.NoiseKinds.Described())
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
 	integerVar(f, &s.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "take at most this many examples; 0 = all")
