@@ -132,7 +132,7 @@ func TestManyLines(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of it
 	_, err = readVotes(path)
 	var limit *memory.LimitError
-	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than the `).MatchString(err.Error()) {
+	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than `).MatchString(err.Error()) {
 		t.Errorf("three quarters of %d bytes: error %v", held, err)
 	}
 	debug.SetMemoryLimit(3 * held)
