@@ -207,7 +207,11 @@ func differentResult(then, now runfolder.Record) string {
 	case a.N != b.N || a.N0 != b.N0:
 		return fmt.Sprintf("%d samples are recorded, %d are drawn here", a.N0+a.N, b.N0+b.N)
 	case a.Quantisation != b.Quantisation:
-		return fmt.Sprintf("quantisation %v is recorded, it is %v", a.Quantisation, b.Quantisation)
+		why := fmt.Sprintf("%v is taken off the radius for rounding the data, and %v must be", a.Quantisation, b.Quantisation)
+		if then.Compared == 0 && a.Quantisation < b.Quantisation {
+			why += ": older versions took nothing off for reading float64 and decimals as float32"
+		}
+		return why
 	}
 	moved := max(a.None0-b.None0, 0) + max(a.None-b.None, 0)
 	for k := range a.Counts {
