@@ -90,7 +90,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // from version 4 on, weights are not inputs
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // from 4 on weights are not inputs
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph

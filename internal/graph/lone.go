@@ -8,7 +8,7 @@ import (
 
 // SplitLone appends nodes that turn one number into two scores: the logits [0, z], or the probabilities [1−p, p].
 // They multiply by constants and add, in float32: 0·z + 0 and 1·z + 0, or −p + 1 and p + 0. Rounding keeps the order
-// of 1−p and p, and any p ≠ ½ stays distinct: 1−p is exact for p ≥ ½, and at least ½ for p < ½. Equal scores mean
+// of 1−p and p, and p ≠ ½ never ties: 1−p is exact for p ≥ ½, and at least ½ for p < ½. Equal scores mean
 // class 0. Infinite logits give NaN, which is no class.
 func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores string) {
 	e := newEditor(g)
