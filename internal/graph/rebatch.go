@@ -116,7 +116,7 @@ func nodeName(n *onnxpb.NodeProto) string {
 }
 
 // sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but ONNX Runtime sorts
-// by itself, and converters to float16 break it. On a cycle, sortNodes returns the name of a node in it.
+// by itself, and converters to float16 break it. If a cycle prevents it, sortNodes names a node.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	makers, users := make(map[string]bool), make(map[string][]int)
 	for _, n := range g.Node {
