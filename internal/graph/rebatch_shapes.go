@@ -63,7 +63,7 @@ var parameters = map[string][]int{
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// unknowns returns the values whose shape is known only at run time, and the parameters of nodes whose value is.
+// unknowns returns the values with shapes, and the node parameters with values, known only at run time.
 func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
