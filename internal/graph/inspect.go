@@ -99,7 +99,7 @@ func (t TensorInfo) shape() string {
 
 // Info describes a model as its file declares it.
 type Info struct {
-	Inputs  []TensorInfo // without those that have an initializer
+	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo
 	Opset   int64 // of the default operator domain
 	// Producer is the program that wrote the file, e.g. "pytorch 2.4.0".

@@ -113,7 +113,7 @@ func TestContractErrors(t *testing.T) {
 	}
 }
 
-// Errors print the names of outputs on one line, even if a name has line breaks.
+// Errors print the names of outputs on one line, even if a name has control characters.
 func TestChooseOutputNames(t *testing.T) {
 	const evil = "\x1b]0;x\a\n"
 	outputs := []TensorInfo{
