@@ -9,12 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file makes models as people have them into what the rest of the package
-// runs: one input of rows of floats, one tensor of scores. Every edit is a
-// deterministic function in front of the model or behind it, so it is part of
-// the classifier that is certified; Model.Changes names it for the record.
+// This file rewrites users' models into the form that the rest of the package runs: one input of rows of floats, one
+// tensor of scores. Every edit is a deterministic function before or after the model, so it belongs to the certified
+// classifier; Model.Changes records it.
 
-// Intake is what a model's input takes.
+// Intake says how a model's input takes values.
 type Intake int
 
 const (
@@ -25,17 +24,16 @@ const (
 
 // Adaptation records what adapt did to a model.
 type Adaptation struct {
-	Input   string // the input as the file declares it
+	Input   string // the output with the scores, as the file declares it
 	Output  string // with the scores, the same
 	Intake  Intake
-	Changes []string // a line each, for the record
-	Notes   []string // of what the user should know
+	Changes []string // one line per edit, for the record
+	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph: it takes the tensor in front of ZipMap for the
-// sequence of maps behind it, joins inputs of one column each, and rounds for
-// inputs of integers. info is what the file says of itself; columns are the
-// names of the data's values, nil if they have none.
+// adapt edits the model's graph: it replaces the sequence of maps behind ZipMap by the tensor in front of it, joins
+// one-column inputs, and rounds values for integer inputs. info describes the file; columns names the columns of the
+// data, nil if unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.unwrapZipMaps(m)
@@ -50,12 +48,12 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 	return a, err
 }
 
-// Adapt returns a copy of the file's model made fit to run: with one input of rows of floats and the output with the
-// scores, the one of the given name ("" chooses). columns are the names of the data's values, nil if they have none. It
-// refuses a model that has no such form, draws random numbers or has unknown operators.
+// Adapt returns a copy of the model that is ready to run: one input of rows of floats, and the output with the
+// scores, called output ("": Adapt chooses). columns names the columns of the data, nil if unnamed. Adapt refuses a
+// model that cannot take this form, draws random numbers or has unknown operators.
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
-	sortNodes(m.Graph) // in a circle, ONNX Runtime says so
+	sortNodes(m.Graph) // on a cycle, ONNX Runtime reports the error
 	info, err := Describe(m)
 	if err != nil {
 		return nil, err
@@ -79,16 +77,16 @@ func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	return &Classifier{Proto: m, Weights: f.Weights, Contract: c, Adapted: a, Outputs: info.Outputs}, nil
 }
 
-// Classifier is a model made fit to run.
+// Classifier is a model that is ready to run.
 type Classifier struct {
 	Proto    *onnxpb.ModelProto
 	Weights  Weights
 	Contract Contract
 	Adapted  Adaptation
-	Outputs  []TensorInfo // all there are
+	Outputs  []TensorInfo // all outputs of the file
 }
 
-// declaredOutput is the output of the name as the file declares it.
+// declaredOutput returns the named output as the file declares it.
 func declaredOutput(outputs []TensorInfo, name string) string {
 	k := slices.IndexFunc(outputs, func(o TensorInfo) bool { return o.Name == name })
 	return outputs[k].String()
@@ -98,8 +96,8 @@ func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
 
-// editable is a copy of the model whose graph can be edited: nodes and inputs can
-// be replaced, but nodes and tensors are the model's own.
+// editable returns a copy of the model whose graph can be edited: callers may replace nodes and inputs, but the copy
+// shares nodes and tensors with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,
@@ -120,8 +118,8 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// Opset is the version of ONNX's own operators in the model. A model that has
-// none of them need not import them: then the edits' are imported.
+// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import
+// them; the edits then add the import.
 func Opset(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {
@@ -133,7 +131,7 @@ func Opset(m *onnxpb.ModelProto) int64 {
 	return any
 }
 
-// setType declares the type of a graph's input or output.
+// setType sets the declared type of a graph's input or output.
 func setType(v *onnxpb.ValueInfoProto, t ElemType) {
 	v.GetType().GetTensorType().ElemType = proto.Int32(int32(t))
 }

@@ -11,10 +11,10 @@ import (
 
 // Builder makes the nodes and constants of a graph. Its methods return the names of the values that they add.
 type Builder struct {
-	// Nodes are the nodes so far, each after those that compute its inputs.
+	// Nodes lists the nodes added so far, each after the nodes that compute its inputs.
 	Nodes []*onnxpb.NodeProto
-	// Initializers are the constants so far of a builder that NewInitializing returned. Others make nodes of them: before
-	// IR version 4 each initializer would have to be an input as well.
+	// Initializers lists the constants added so far, if NewInitializing returned the builder. Other builders turn
+	// constants into nodes: before IR version 4 each initializer would have to be an input as well.
 	Initializers []*onnxpb.TensorProto
 	name         func() string
 	initializing bool
@@ -26,7 +26,7 @@ func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
 // NewInitializing returns a builder whose constants are initializers.
 func NewInitializing(name func() string) *Builder { return &Builder{name: name, initializing: true} }
 
-// Numbered returns names: the prefix and 1, 2, ….
+// Numbered returns a function that generates names: the prefix followed by 1, 2, ….
 func Numbered(prefix string) func() string {
 	last := 0
 	return func() string {
@@ -35,7 +35,7 @@ func Numbered(prefix string) func() string {
 	}
 }
 
-// Add adds nodes whose outputs have names.
+// Add adds nodes whose outputs already have names.
 func (b *Builder) Add(nodes ...*onnxpb.NodeProto) { b.Nodes = append(b.Nodes, nodes...) }
 
 // Node adds a node with attributes.
@@ -48,12 +48,12 @@ func (b *Builder) Node(op string, inputs []string, attributes ...*onnxpb.Attribu
 // Op adds a node.
 func (b *Builder) Op(op string, inputs ...string) string { return b.Node(op, inputs) }
 
-// Cast adds the conversion of a value to a type.
+// Cast adds a node that converts a value to a type.
 func (b *Builder) Cast(x string, to ElemType) string {
 	return b.Node("Cast", []string{x}, IntAttribute("to", int64(to)))
 }
 
-// Floats adds a float32 constant of a shape; nil: a vector.
+// Floats adds a float32 constant of the given shape (nil: a vector).
 func (b *Builder) Floats(shape []int64, v ...float32) string {
 	return b.constant(Float32, shape, len(v), func(t *onnxpb.TensorProto) { t.FloatData = v })
 }
@@ -72,7 +72,7 @@ func (b *Builder) Int32s(v ...int32) string {
 	})
 }
 
-// Uint64s adds a uint64 constant of a shape; nil: a vector.
+// Uint64s adds a uint64 constant of the given shape (nil: a vector).
 func (b *Builder) Uint64s(shape []int64, v ...uint64) string {
 	return b.constant(Uint64, shape, len(v), func(t *onnxpb.TensorProto) {
 		for _, x := range v {
@@ -81,7 +81,7 @@ func (b *Builder) Uint64s(shape []int64, v ...uint64) string {
 	})
 }
 
-// scalar is the shape of one number.
+// scalar is the shape of a single number.
 var scalar = []int64{}
 
 func (b *Builder) constant(of ElemType, shape []int64, length int, fill func(*onnxpb.TensorProto)) string {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Reading and editing models needs no C compiler: neither this package nor package ortlib may come to need one.
+// Reading and editing models needs no C compiler: neither this package nor package ortlib may depend on cgo.
 func TestNeedsNoCgo(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", ".", "../ortlib")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// oneColumnEach reports whether the inputs are columns of a table, [N] or
-// [N,1] each with the same N, as skl2onnx makes them of a data frame.
+// oneColumnEach reports whether the inputs are columns of a table, [N] or [N,1] each with the same N, as skl2onnx
+// exports a data frame.
 func oneColumnEach(inputs []TensorInfo) bool {
 	if len(inputs) < 2 {
 		return false
@@ -30,10 +30,9 @@ func oneColumnEach(inputs []TensorInfo) bool {
 	return true
 }
 
-// joinColumns makes one input [N,D] of D inputs of one column each, in the order
-// of the data's columns: by their names or, where they have none, in the order
-// of the graph. A Split in front gives each input its column, converted to its
-// type.
+// joinColumns replaces D inputs of one column each by one input [N,D]. It matches inputs to the data's columns by
+// name or, if the columns have no names, by their order in the graph. A Split in front gives each input its column,
+// converted to the input's type.
 func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, columns []string) error {
 	order, err := orderOf(inputs, columns)
 	if err != nil {
@@ -72,7 +71,7 @@ func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, colu
 	return nil
 }
 
-// feedColumn adds nodes that make a float32 column [N,1] what the input takes.
+// feedColumn adds nodes that convert a float32 column [N,1] to the input's type and shape.
 func (e *editor) feedColumn(column string, input TensorInfo) {
 	if len(input.Shape) == 1 {
 		flat := e.unused("flat")
@@ -89,7 +88,7 @@ func (e *editor) feedColumn(column string, input TensorInfo) {
 	}
 }
 
-// replaceInputs declares one float32 input [N,D] in place of the columns'.
+// replaceInputs declares one float32 input [N,D] in place of the column inputs.
 func replaceInputs(g *onnxpb.GraphProto, inputs []TensorInfo, joined string) {
 	var batch *onnxpb.TensorShapeProto_Dimension
 	g.Input = slices.DeleteFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool {
@@ -104,7 +103,7 @@ func replaceInputs(g *onnxpb.GraphProto, inputs []TensorInfo, joined string) {
 	g.Input = slices.Insert(g.Input, 0, in)
 }
 
-// orderOf says which input each of the data's columns goes to.
+// orderOf maps each column of the data to its input.
 func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	order := make([]int, len(inputs))
 	for i := range order {
@@ -131,7 +130,7 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
 }
 
-// match finds for every column the one input of its name.
+// match finds, for every column, the only input with its name.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {
@@ -144,8 +143,8 @@ func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) (
 	return order, len(order) == len(inputs)
 }
 
-// identifier is a column's name as skl2onnx and others write it: in small
-// letters and digits, with one '_' for anything else.
+// identifier spells a column's name as skl2onnx and others do: lower-case letters and digits, with one '_' for
+// anything else.
 func identifier(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

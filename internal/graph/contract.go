@@ -11,18 +11,17 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// noBatch and freeSize are the batch of an input without a batch dimension and
-// of one whose size is free.
+// noBatch marks an input without a batch dimension; freeSize marks a batch of any size.
 const (
 	NoBatch  = 0
 	FreeSize = -1
 )
 
-// Contract is what a model's file promises of its input and its scores.
+// Contract describes the input and the scores that a model's file declares.
 type Contract struct {
 	Input, Output TensorInfo
 	Batch         int   // size of the batch dimension, noBatch or freeSize
-	Sample        []Dim // of the input, without the batch
+	Sample        []Dim // dimensions of the input without the batch
 }
 
 // readContract finds the model's one input and the output with the scores.
@@ -60,8 +59,8 @@ func readContract(info *Info, output string) (Contract, error) {
 	return c, nil
 }
 
-// batchSize tells what the first dimension of the input is. It is the batch if
-// its size is free, or if the output has rows and begins with the same size.
+// batchSize interprets the first dimension of the input. It is the batch if its size is free, or if the output has
+// rows and starts with the same size.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -75,15 +74,14 @@ func batchSize(input, output TensorInfo) int {
 		}
 		return NoBatch
 	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
-		return 1 // one number for a batch of one
+		return 1 // a batch of one with one number
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}
 	return NoBatch
 }
 
-// chooseOutput returns the output of the given name or, if that is empty, the
-// only one that can hold the scores of the classes.
+// chooseOutput returns the named output. If name is empty, it returns the only output that can hold class scores.
 func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	var candidates []TensorInfo
 	for _, o := range outputs {
@@ -91,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // a lone number beside the scores is a value or a loss
+	if len(candidates) > 1 { // beside the scores, a single number is a value or a loss
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}
@@ -112,7 +110,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	return o, nil
 }
 
-// scoresHint says how to get scores out of a model with these outputs.
+// scoresHint explains how to get scores out of a model with these outputs.
 func scoresHint(outputs []TensorInfo) string {
 	for _, o := range outputs {
 		switch {
@@ -128,7 +126,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed bounds how many inputs or outputs an error lists.
 const maxListed = 8
 
-// List names things in a row.
+// List joins the things into one line of text.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {
@@ -141,8 +139,7 @@ func List[T fmt.Stringer](things []T) string {
 	return strings.Join(names, ", ")
 }
 
-// scoresLike reports whether the output can hold the scores of the classes: a
-// float tensor whose samples are vectors.
+// scoresLike reports whether the output can hold class scores: a float tensor with one vector per sample.
 func scoresLike(o TensorInfo) bool {
 	if o.Kind != "tensor" || !o.Type.IsFloat() {
 		return false
@@ -150,12 +147,12 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// lone reports whether the output is known to hold one number a sample.
+// lone reports whether the output is known to hold one number per sample.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }
 
-// rowOf returns the sizes of the output of one sample, −1 where free.
+// rowOf returns the output's sizes for one sample, −1 where free.
 func rowOf(o TensorInfo) []int {
 	dims := o.Shape
 	if len(dims) >= 2 {
@@ -168,7 +165,7 @@ func rowOf(o TensorInfo) []int {
 	return sizes
 }
 
-// Mismatch says that an example does not fit the input, with both shapes.
+// Mismatch returns an error saying that an example does not fit the input, with both shapes.
 func (c Contract) Mismatch(example []int) error {
 	return fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
 }

@@ -16,19 +16,19 @@ import (
 
 // This file puts a denoiser in front of a classifier: denoised smoothing (Salman et al. 2020, "Denoised Smoothing: A
 // Provable Defense for Pretrained Classifiers") and the one-step denoiser of a diffusion model (Carlini et al. 2023,
-// "(Certified!!) Adversarial Robustness for Free!"). The pair is one graph, and a classifier like any other.
+// "(Certified!!) Adversarial Robustness for Free!"). The pair is one graph and serves as an ordinary classifier.
 
-// DenoiserKind says what a denoiser gives for a noisy image. The zero value is none.
+// DenoiserKind says what a denoiser returns for a noisy image. The zero value means no denoiser.
 type DenoiserKind string
 
 // The kinds of denoisers.
 const (
-	DenoisedImage  DenoiserKind = "image"   // the image, from the image with noise
-	PredictedNoise DenoiserKind = "epsilon" // the noise, of a diffusion model
-	PredictedImage DenoiserKind = "x0"      // the image, of a diffusion model
+	DenoisedImage  DenoiserKind = "image"   // the clean image
+	PredictedNoise DenoiserKind = "epsilon" // the noise, as a diffusion model predicts it
+	PredictedImage DenoiserKind = "x0"      // the clean image, as a diffusion model predicts it
 )
 
-// DenoiserKinds are all there are.
+// DenoiserKinds lists all kinds.
 var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
 	return map[DenoiserKind]string{DenoisedImage: "it gives the image", PredictedNoise: "a diffusion model that gives the noise",
 		PredictedImage: "one that gives the image"}[k]
@@ -45,19 +45,20 @@ func (k DenoiserKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText reads a kind.
 func (k *DenoiserKind) UnmarshalText(text []byte) error { return DenoiserKinds.Unmarshal(text, k) }
 
-// Denoiser says how a denoiser and a classifier work together.
+// Denoiser says how to combine a denoiser and a classifier.
 type Denoiser struct {
 	Kind DenoiserKind
-	// Low and High are the values that the denoiser's images have for data of 0 and 1.
+	// Low and High are the denoiser's values for data values 0 and 1.
 	Low, High float64
-	// Timestep and AlphaBar, its ᾱ, are those of a diffusion model.
+	// Timestep is the diffusion model's timestep, AlphaBar its ᾱ.
 	Timestep int
 	AlphaBar float64
-	// Mean and Std normalise what the classifier gets: (x − Mean)/Std, one value or one a channel; none: as it is.
+	// Mean and Std normalise the classifier's input: (x − Mean)/Std, one value or one per channel; empty: no
+	// normalisation.
 	Mean, Std []float64
 }
 
-// Denoise returns the classifier that the denoiser in front of it makes, with an input in the units of the data:
+// Denoise joins the denoiser and the classifier into one classifier, whose input is in the units of the data:
 //
 //	u = Low + (High−Low)·x                        the input, in the denoiser's range
 //	û = D(u)                                      of DenoisedImage
@@ -65,8 +66,8 @@ type Denoiser struct {
 //	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, …)    of PredictedNoise
 //	scores = C(((û−Low)/(High−Low) − Mean)/Std)
 //
-// D and C must agree in their sizes. Of a diffusion model that learns its variance too, with twice the channels, the first
-// half counts. Errors name what does not fit.
+// D and C must agree in their sizes. If a diffusion model also learns its variance, its output has twice the channels
+// and only the first half is used. Errors name the mismatch.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
 	into, err := Describe(back)
@@ -89,7 +90,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // from 4 on weights are no inputs
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // from 4 on weights are not inputs
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph
@@ -100,28 +101,28 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	dropValueInfo(g)
 	weights := make(Weights)
 	for _, from := range []Weights{denoiser.Weights, classifier.Weights} {
-		for key, w := range from { // keys are drawn at random
+		for key, w := range from { // keys are random, so they do not collide
 			weights[key] = w
 		}
 	}
 	return &File{Model: pair, Weights: weights}, nil
 }
 
-// bridgeOpset is the oldest operator set that has all that is added.
+// bridgeOpset is the oldest operator set with all added operators.
 const bridgeOpset = 10
 
-// join is a denoiser on its way to the front of a classifier.
+// join is the state of joining a denoiser to a classifier.
 type join struct {
 	Denoiser
 	image    TensorInfo  // the classifier's input
-	input    TensorInfo  // the denoiser's
-	step     *TensorInfo // its timestep; nil: it has no input for one
+	input    TensorInfo  // the denoiser's input
+	step     *TensorInfo // the denoiser's timestep; nil: no such input
 	output   TensorInfo
-	variance bool // the output has a second half, which is no part of the image
+	variance bool // the output has a second half, the variance
 
-	prefix, added  string // of the names of the denoiser, and of those in neither model
+	prefix, added  string // prefixes for the denoiser's names and for new names
 	noisy          *onnxpb.ValueInfoProto
-	before, behind *Builder // of what is before and behind the denoiser
+	before, behind *Builder // nodes before and behind the denoiser
 }
 
 // imageLike reports whether an input can be a batch of images or rows.
@@ -177,7 +178,7 @@ func (j *join) readOutput(outputs []TensorInfo) error {
 	return nil
 }
 
-// isStep reports whether an input can be a timestep: one number for all samples or one for each.
+// isStep reports whether an input can be a timestep: one number for all samples or one per sample.
 func isStep(in TensorInfo) bool {
 	switch onnxpb.TensorProto_DataType(in.Type) {
 	case onnxpb.TensorProto_INT64, onnxpb.TensorProto_INT32, onnxpb.TensorProto_FLOAT, onnxpb.TensorProto_DOUBLE, onnxpb.TensorProto_FLOAT16:
@@ -186,8 +187,8 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// agree reports whether sizes are the same, or free on one side; channels is how many times the second dimension of b that
-// of a is.
+// agree reports whether the sizes match, or are free on one side. The second dimension of b must be channels times
+// the second dimension of a.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false
@@ -204,17 +205,18 @@ func agree(a, b []Dim, channels int) bool {
 	return true
 }
 
-// learnsVariance reports whether an output of a diffusion model has the image's channels twice: the second time for the
+// learnsVariance reports whether a diffusion model's output has twice the image's channels: the second half is the
 // variance of the step.
 func (j *join) learnsVariance(out TensorInfo) bool {
 	return j.Kind.Diffusion() && !out.Unknown && len(out.Shape) >= 3 && j.channels() > 0 && out.Shape[1].Size == 2*j.channels() &&
 		agree(out.Shape, j.input.Shape, 2)
 }
 
-// channels is the size of the images' second dimension, −1 where neither model says.
+// channels returns the size of the images' second dimension, −1 if neither model fixes it.
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
-// rename gives all names of the denoiser a prefix that no name of the classifier has, and chooses another for what is added.
+// rename adds a prefix that the classifier does not use to all names of the denoiser, and chooses another prefix for
+// new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
 	EachName(classifier, func(name string) string {
@@ -228,7 +230,7 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	j.before, j.behind = NewBuilder(name), NewBuilder(name)
 	rename := func(name string) string {
 		if name == "" {
-			return "" // an input that is left out
+			return "" // an omitted input
 		}
 		return j.prefix + name
 	}
@@ -249,7 +251,7 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// EachName replaces the names of a graph's values and nodes, and of those in its subgraphs, by what visit returns for them.
+// EachName replaces every name of a value or node, in the graph and its subgraphs, by the result of visit.
 func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {
@@ -282,7 +284,7 @@ func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	}
 }
 
-// bridge makes the nodes in front of the denoiser and between it and the classifier.
+// bridge adds the nodes before the denoiser and between denoiser and classifier.
 func (j *join) bridge() error {
 	signal, noise := 1.0, 0.0 // √ᾱ and √(1−ᾱ)
 	if j.Kind.Diffusion() {
@@ -321,7 +323,7 @@ func (j *join) bridge() error {
 	return nil
 }
 
-// noisyType is the type of the pair's input: float32, with every size that either model fixes.
+// noisyType returns the type of the pair's input: float32, with every size that either model fixes.
 func (j *join) noisyType() *onnxpb.TypeProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for i, d := range j.input.Shape {
@@ -336,7 +338,7 @@ func (j *join) noisyType() *onnxpb.TypeProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}
 }
 
-// addStep gives the denoiser its timestep: once, or for each sample.
+// addStep feeds the timestep to the denoiser: once, or once per sample.
 func (j *join) addStep(noisy string) {
 	out := j.before
 	step := out.Node("Cast", []string{out.Floats(scalar, float32(j.Timestep))}, IntAttribute("to", int64(j.step.Type)))
@@ -351,7 +353,7 @@ func (j *join) addStep(noisy string) {
 	out.Add(Node("Expand", []string{step, batch}, j.step.Name))
 }
 
-// normalise is (value − Mean)/Std, by channel.
+// normalise adds (value − Mean)/Std, by channel.
 func (j *join) normalise(out *Builder, value string) (string, error) {
 	sizes := SizesOf(j.noisyDims())
 	channels, layout := 1, CHW
@@ -390,7 +392,7 @@ func (j *join) normalise(out *Builder, value string) (string, error) {
 	return value, nil
 }
 
-// noisyDims are the sizes of a sample of the pair's input.
+// noisyDims returns the sizes of one sample of the pair's input.
 func (j *join) noisyDims() []Dim {
 	dims := make([]Dim, len(j.input.Shape)-1)
 	for i := range dims {
@@ -399,7 +401,7 @@ func (j *join) noisyDims() []Dim {
 	return dims
 }
 
-// affine is scale·value + shift; what changes nothing is left out.
+// affine adds scale·value + shift and omits operations without effect.
 func (j *join) affine(out *Builder, value string, scale, shift float64) string {
 	if scale != 1 {
 		value = out.Node("Mul", []string{value, out.Floats(nil, float32(scale))})

@@ -10,12 +10,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file edits graphs. Each edit changes the graph it is given.
+// This file edits graphs in place.
 
-// batchName is the name given to a batch dimension that was fixed.
+// batchName names a batch dimension whose size was fixed before.
 const batchName = "rscert_batch"
 
-// freeSizes makes the batch dimension of the graph's input and outputs free.
+// freeSizes frees the batch dimension of the graph's input and outputs.
 func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 	for _, v := range slices.Concat(g.Input, g.Output) {
 		if v.GetName() != input && !slices.Contains(g.Output, v) {
@@ -25,10 +25,10 @@ func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
 		}
 	}
-	dropValueInfo(g) // inferred with the fixed size; ONNX Runtime infers anew
+	dropValueInfo(g) // inferred for the fixed size; ONNX Runtime infers them again
 }
 
-// FixBatch fixes a free batch dimension.
+// FixBatch sets a free batch dimension to a fixed size.
 func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	for _, v := range slices.Concat(g.Input, g.Output) {
 		if v.GetName() != input && !slices.Contains(g.Output, v) {
@@ -41,8 +41,8 @@ func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	dropValueInfo(g)
 }
 
-// FeedFloat32 makes the graph's input and output float32, converting to and
-// from the model's own type inside the graph. Inner values keep their names.
+// FeedFloat32 makes the graph's input and output float32 and converts to and from the model's own type inside the
+// graph. Inner values keep their names.
 func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	e := newEditor(g)
 	in, out = input, output
@@ -72,8 +72,7 @@ func Node(op string, in []string, out string, attributes ...*onnxpb.AttributePro
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
 
-// KeepOutput drops the graph's other outputs, so that only what the wanted one
-// needs is computed.
+// KeepOutput drops all other outputs of the graph, so that a run computes only the nodes that this output needs.
 func KeepOutput(g *onnxpb.GraphProto, output string) {
 	g.Output = slices.DeleteFunc(g.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() != output })
 }
@@ -84,7 +83,7 @@ type editor struct {
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 	producers map[string]*onnxpb.NodeProto
 	names     int
-	*Builder  // of nodes that go before all others
+	*Builder  // nodes to insert in front of all others
 }
 
 func newEditor(g *onnxpb.GraphProto) *editor {
@@ -98,8 +97,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// finish puts the added nodes in front. They need only the graph's input and
-// constants; the latter go before them.
+// finish inserts the added nodes in front. They depend only on the graph's input and on constants; finish moves those
+// constants ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {
@@ -124,14 +123,14 @@ func (e *editor) unused(what string) string {
 	}
 }
 
-// uses reports whether the graph has a value of the name.
+// uses reports whether the graph has a value with this name.
 func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||
 		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
 }
 
-// int64sOf returns the elements of a tensor of int64 that the file holds.
+// int64sOf returns the elements of an int64 tensor stored in the file.
 func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	if t.GetDataType() != int32(onnxpb.TensorProto_INT64) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 		return nil, false
@@ -154,7 +153,7 @@ func IntAttribute(name string, v int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
 }
 
-// dropValueInfo forgets the shapes inferred for inner values.
+// dropValueInfo deletes the inferred shapes of inner values.
 func dropValueInfo(g *onnxpb.GraphProto) {
 	g.ValueInfo = nil
 	for _, n := range g.Node {
@@ -166,7 +165,7 @@ func dropValueInfo(g *onnxpb.GraphProto) {
 	}
 }
 
-// FloatTensor is a float32 input or output of the given shape.
+// FloatTensor declares a float32 input or output of the given shape.
 func FloatTensor(name string, shape []int64) *onnxpb.ValueInfoProto {
 	dims := new(onnxpb.TensorShapeProto)
 	for _, n := range shape {

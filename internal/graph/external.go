@@ -22,15 +22,15 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file reads external data: tensors that a model's file does not hold, but names in another file (onnx.proto,
-// TensorProto.external_data). ONNX Runtime is never given such a tensor: it would read the file by itself, whatever it
-// has become, and of a model without a path from the working directory.
+// This file reads external data: tensors that a model's file stores in another file and refers to by name
+// (onnx.proto, TensorProto.external_data). ONNX Runtime never sees such a tensor. It would read the file again, which
+// may have changed by then, and look for it in the working directory if the model has no path.
 
-// externalHint says how to have a model without external data.
+// externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
-// smallWeight is the size, in bytes, from which on a weight is handed to a session where it lies. Smaller ones go into the
-// graph: shapes are among them, which the editing of graphs and ONNX Runtime's inference of shapes read.
+// smallWeight is a limit in bytes: sessions use weights of this size or more in place. Smaller ones are copied into
+// the graph, because graph edits and ONNX Runtime's shape inference read some of them as shapes.
 const smallWeight = 1 << 10
 
 // externalFile is a file beside a model.
@@ -39,14 +39,14 @@ type externalFile struct {
 	sha256 string
 }
 
-// place is where the data of a tensor lie in an external file.
+// place locates a tensor's data in an external file.
 type place struct {
 	file         string // relative to the model's folder, without . and ..
 	offset, size int64
 }
 
-// readExternal reads the files that the model names, and replaces every tensor of them by one that holds its data or
-// points at a weight that does.
+// readExternal reads the files that the model names. It replaces each external tensor by one that holds its data or
+// points at a weight.
 func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externalFile, weights Weights, err error) {
 	external, err := externalTensors(m)
 	switch {
@@ -62,7 +62,7 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // of it for tensors, of which many can name the same bytes
+	left := r.room // room for tensors, counted separately: many can share the same bytes
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -77,20 +77,20 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 // externalReader reads the external tensors of one model.
 type externalReader struct {
 	root    *os.Root
-	files   map[string]externalFile // that were read, by name
+	files   map[string]externalFile // files read so far, by name
 	weights Weights                 // by key
 	movable map[*onnxpb.TensorProto]bool
 	room    int64 // for files
 }
 
-// take reads a tensor, and its file if that was not read before.
+// take reads a tensor, and its file unless that is already read.
 func (r *externalReader) take(e externalTensor) (err error) {
 	f, ok := r.files[e.file]
 	if !ok {
 		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
 			return e.wrong("%w", err)
 		}
-		r.files[e.file] = f // which keeps its memory
+		r.files[e.file] = f // f keeps its memory alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
 		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)
@@ -103,13 +103,13 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	if err != nil {
 		return err
 	}
-	key := "rscert-" + rand.Text() // a file that cannot be there
+	key := "rscert-" + rand.Text() // no real file has this name
 	r.weights[key] = w
 	point(e.tensor, key)
 	return nil
 }
 
-// movableInitializers are those that a session can be given by name.
+// movableInitializers returns the initializers that a session accepts by name.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {
@@ -132,12 +132,12 @@ func (e externalTensor) wrong(format string, args ...any) error {
 	return wrongTensor(e.tensor, format, args...)
 }
 
-// wrongTensor is what is wrong with an external tensor.
+// wrongTensor returns an error about an external tensor.
 func wrongTensor(t *onnxpb.TensorProto, format string, args ...any) error {
 	return hint.New(fmt.Sprintf("tensor '%s': %v", quote.Name(t.GetName()), fmt.Errorf(format, args...)), externalHint)
 }
 
-// externalTensors finds the external tensors of a model, wherever they stand.
+// externalTensors finds the external tensors in all parts of a model.
 func externalTensors(m *onnxpb.ModelProto) (external []externalTensor, err error) {
 	EachTensor(m, func(t *onnxpb.TensorProto) {
 		if t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL || err != nil {
@@ -151,7 +151,7 @@ func externalTensors(m *onnxpb.ModelProto) (external []externalTensor, err error
 	return external, err
 }
 
-// placeOf reads where the data of an external tensor lie.
+// placeOf reads the location of an external tensor's data.
 func placeOf(t *onnxpb.TensorProto) (p place, err error) {
 	size, err := tensorSize(t)
 	if err != nil {
@@ -185,8 +185,8 @@ func parseSize(s string) (int64, error) {
 	return int64(n), err
 }
 
-// cleanLocation is the name of a file within the model's folder. What else a location may say is refused: a path that is
-// absolute or goes up, a backslash (the separator of some writers) and what cannot be printed.
+// cleanLocation returns a file name inside the model's folder. It refuses every other location: absolute paths, paths
+// that go up, backslashes (some writers' separator) and unprintable characters.
 func cleanLocation(location string) (string, error) {
 	switch {
 	case location == "":
@@ -201,13 +201,13 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether a type is one that all kernels take from memory: of whole bytes, and neither complex nor
-// one of the small floats.
+// wholeElements reports whether all kernels can read this type directly from memory: its elements are whole bytes,
+// and it is neither complex nor a small float.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
 
-// ElementBits are the sizes of the elements of tensors that can be external.
+// ElementBits gives the element size, in bits, of each type that an external tensor may have.
 var ElementBits = map[onnxpb.TensorProto_DataType]uint64{
 	onnxpb.TensorProto_FLOAT: 32, onnxpb.TensorProto_UINT8: 8, onnxpb.TensorProto_INT8: 8, onnxpb.TensorProto_UINT16: 16,
 	onnxpb.TensorProto_INT16: 16, onnxpb.TensorProto_INT32: 32, onnxpb.TensorProto_INT64: 64, onnxpb.TensorProto_BOOL: 8,
@@ -217,7 +217,7 @@ var ElementBits = map[onnxpb.TensorProto_DataType]uint64{
 	21: 4, 22: 4, 23: 4, // uint4, int4, float4
 }
 
-// tensorSize is the number of bytes of a tensor's data.
+// tensorSize returns the size of a tensor's data in bytes.
 func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	width, ok := ElementBits[onnxpb.TensorProto_DataType(t.GetDataType())]
 	if !ok {
@@ -234,9 +234,9 @@ func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	return int64(size/8 + (size%8+7)/8), nil // less than 2⁶²
 }
 
-// readExternalFile reads a file of the model's folder and takes its size off the room there is.
+// readExternalFile reads a file in the model's folder and subtracts its size from room.
 func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, err error) {
-	// Without O_NONBLOCK opening a pipe would wait for its writer.
+	// Without O_NONBLOCK, opening a pipe would wait for its writer.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var p *fs.PathError
@@ -253,11 +253,11 @@ func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, 
 	return e, err
 }
 
-// digestOf is the SHA-256 of a model with external files: of the text that
+// digestOf returns the SHA-256 of a model with external files. It equals the output of
 //
 //	(sha256sum < MODEL; sha256sum FILE…) | sha256sum
 //
-// gives its last part in the model's folder, the files sorted by the bytes of their names.
+// in the model's folder, with the files sorted by the bytes of their names.
 func digestOf(model string, files map[string]externalFile) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s  -\n", model)

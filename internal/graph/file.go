@@ -20,24 +20,24 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// File is a model as it was read, once: what becomes of its files later does not matter. It holds the memory of the
-// weights beside the model, which is given back when nothing refers to it any more.
+// File is a model in memory: its files are read once, and later changes to them have no effect. File owns the memory
+// of the external weights, which is freed when nothing refers to it any more.
 type File struct {
-	Model   *onnxpb.ModelProto // without external tensors but those that point at weights
+	Model   *onnxpb.ModelProto // its only external tensors point at Weights
 	Weights Weights
 	sha256  string
 }
 
-// SHA256 is the digest, in hex, of all that was read. Of a model in one file it is the file's SHA-256. Of one with
-// external data it is the SHA-256 of the lines "DIGEST  -" of the model's file and "DIGEST  NAME" of each file beside it,
-// sorted by name, each with its newline.
+// SHA256 returns the digest, in hex, of all files read. For a model in one file it is that file's SHA-256. For a
+// model with external data it is the SHA-256 of the lines "DIGEST  -" for the model's file and "DIGEST  NAME" for
+// each file beside it, sorted by name, each with its newline.
 func (f *File) SHA256() string { return f.sha256 }
 
-// Info is what the model says of itself. It needs no ONNX Runtime.
+// Info describes the model from its file alone, without ONNX Runtime.
 func (f *File) Info() (*Info, error) { return Describe(f.Model) }
 
-// Learned reports whether the model has operators of ai.onnx.ml: scikit-learn's and the like, which are fitted to the
-// columns of tables as they are.
+// Learned reports whether the model has operators of ai.onnx.ml, such as scikit-learn's, which are fitted to raw
+// table columns.
 func (f *File) Learned() bool {
 	found := errors.New("found")
 	return eachNode(f.Model, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -48,11 +48,11 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file, and those beside it that hold its weights. It refuses what is no regular file (a device,
-// a pipe, a folder: reading them may never end), what ONNX cannot store in one file, which is 2 GiB, and files that are
-// larger together than a third of the memory: they, the parsed model and what ONNX Runtime makes of it are held at once.
+// ReadModel reads a model's file and the files beside it that hold its weights. It refuses anything but regular files
+// (reading a device, a pipe or a folder may never end), files above ONNX's limit of 2 GiB, and files that together
+// exceed a third of the memory: the files, the parsed model and ONNX Runtime's copy are in memory at the same time.
 func ReadModel(path string) (*File, error) {
-	// Without O_NONBLOCK opening a pipe would wait for its writer.
+	// Without O_NONBLOCK, opening a pipe would wait for its writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var e *fs.PathError
@@ -67,7 +67,7 @@ func ReadModel(path string) (*File, error) {
 	var file *File
 	if err == nil {
 		file, err = Parse(graph.bytes, sum, filepath.Dir(path))
-		runtime.KeepAlive(graph) // what is parsed are its bytes
+		runtime.KeepAlive(graph) // the parsed model refers to graph's bytes
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", quote.Name(path), err)
@@ -75,12 +75,12 @@ func ReadModel(path string) (*File, error) {
 	return file, nil
 }
 
-// maxModel is the most that one file of ONNX can hold, in bytes: the most of a message of protocol buffers.
+// maxModel is the size limit of an ONNX file in bytes, which is the limit of a protocol buffers message.
 const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model whose external data are in the folder; "": nowhere.
+// Parse parses a model whose external data are in folder ("": it has none).
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error
@@ -97,11 +97,11 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 	return f, nil
 }
 
-// modelCopies is how many copies of a model's weights there are while it is made ready: what was read, ONNX Runtime's, and
-// those that its sessions arrange for their kernels.
+// modelCopies is the number of copies of a model's weights during preparation: the file's, ONNX Runtime's, and the
+// copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
-// roomForModels is how many bytes of models the memory has room for.
+// roomForModels returns how many bytes of models fit in memory.
 func roomForModels() int64 {
 	if room, ok := memory.Available(); ok {
 		return int64(room / modelCopies)
@@ -109,7 +109,7 @@ func roomForModels() int64 {
 	return math.MaxInt64
 }
 
-// readOpen reads an open file of at most so many bytes, takes them off the room there is, and returns their SHA-256 in hex.
+// readOpen reads an open file of at most `most` bytes, subtracts its size from room, and returns its SHA-256 in hex.
 func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
 	info, err := f.Stat()
 	if err != nil {

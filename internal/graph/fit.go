@@ -13,10 +13,10 @@ type Layout int
 
 const (
 	CHW Layout = iota // channel by channel
-	HWC               // pixel by pixel, its channels side by side
+	HWC               // pixel by pixel, with the channels of a pixel adjacent
 )
 
-// Layouts are all there are.
+// Layouts lists all layouts.
 var Layouts = choice.Of("layout", CHW, HWC)
 
 func (l Layout) String() string {
@@ -28,13 +28,13 @@ func (l Layout) String() string {
 
 // Arrangement maps a data example onto a model's input.
 type Arrangement struct {
-	Perm     []int // value j of the input is value Perm[j] of the example; nil: the same order
+	Perm     []int // value j of the input is value Perm[j] of the example; nil: same order
 	Channels int   // colour channels, 1 if the input has none
 	Layout   Layout
 	size     int
 }
 
-// Arrange writes the example to in, in the model's order.
+// Arrange copies the example into in, in the model's order.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -45,7 +45,7 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
-// Channel is the colour channel of value j of the input.
+// Channel returns the colour channel of value j of the input.
 func (a Arrangement) Channel(j int) int {
 	if a.Layout == HWC {
 		return j % a.Channels
@@ -53,10 +53,9 @@ func (a Arrangement) Channel(j int) int {
 	return j / (a.size / a.Channels)
 }
 
-// Fit maps an example of the given shape onto an input whose samples have the
-// dimensions dims (sizes, or free), and returns the sizes of a sample. Images
-// are [C,H,W], [H,W,C] or [H,W]; layout is the order of the values on the flat
-// side where an image meets a flat input, or a flat example an image input.
+// Fit maps an example of the given shape onto an input whose samples have dimensions dims (fixed or free), and
+// returns the sizes of a sample. Images are [C,H,W], [H,W,C] or [H,W]. If only one of example and input is an image,
+// layout gives the order of the values on the flat side.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {
@@ -105,15 +104,15 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 			return sample, a, true
 		}
 	}
-	// The same sizes up to dimensions of 1: [1,28,28] and [28,28].
+	// The sizes are equal except for dimensions of 1: [1,28,28] and [28,28].
 	if sizes != nil && slices.Equal(WithoutOnes(sizes), WithoutOnes(example)) {
 		return sizes, a, true
 	}
 	return nil, a, false
 }
 
-// layoutOf tells the layout of an image's shape: [H,W,C] where only the last
-// size is a number of colours (1, 3 or 4), [C,H,W] otherwise.
+// layoutOf derives the layout from an image's shape: [H,W,C] if only the last size is a number of colours (1, 3 or
+// 4), [C,H,W] otherwise.
 func layoutOf(sizes []int) Layout {
 	colours := func(n int) bool { return n == 1 || n == 3 || n == 4 }
 	if !colours(sizes[0]) && colours(sizes[2]) {
@@ -122,8 +121,8 @@ func layoutOf(sizes []int) Layout {
 	return CHW
 }
 
-// reorder is the permutation that takes n pixels of c channels from one layout
-// to the other; nil: none is needed.
+// reorder returns the permutation from one layout to the other for n pixels of c channels; nil: the order is the
+// same.
 func reorder(from, to Layout, c, n int) []int {
 	if from == to || c == 1 {
 		return nil
@@ -140,7 +139,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill gives the dimensions the sizes, if every fixed one has its size already.
+// fill assigns sizes to the dimensions; it fails if a fixed dimension has another size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false
@@ -153,7 +152,7 @@ func fill(dims []Dim, sizes []int) ([]int, bool) {
 	return slices.Clone(sizes), true
 }
 
-// SizesOf returns the sizes of the dimensions, or nil if one is free.
+// SizesOf returns the sizes of the dimensions, or nil if any is free.
 func SizesOf(dims []Dim) []int {
 	sizes := make([]int, len(dims))
 	for i, d := range dims {
@@ -169,11 +168,10 @@ func WithoutOnes(sizes []int) []int {
 	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
 }
 
-// maxSample bounds the values of one sample: above it a shape is a mistake.
+// maxSample limits the number of values in a sample; a larger shape is a mistake.
 const maxSample = 1 << 28
 
-// Product is the number of values of a tensor, 0 if it is out of bounds or not
-// known.
+// Product returns the number of values in a tensor, 0 if it is unknown or out of bounds.
 func Product(sizes []int) int {
 	if sizes == nil {
 		return 0

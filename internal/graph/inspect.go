@@ -15,7 +15,7 @@ import (
 // ElemType is the element type of a tensor, numbered as in ONNX.
 type ElemType int32
 
-// The element types that a model's input and scores may have.
+// The element types allowed for a model's input and scores.
 const (
 	Float32 = ElemType(onnxpb.TensorProto_FLOAT)
 	Float64 = ElemType(onnxpb.TensorProto_DOUBLE)
@@ -50,11 +50,10 @@ func (t ElemType) String() string {
 // IsFloat reports whether rscert can feed and read tensors of this type.
 func (t ElemType) IsFloat() bool { return t == Float32 || t == Float64 || t == Float16 }
 
-// Dim is one dimension of a tensor: a size, or a name for what is only known
-// when the model runs.
+// Dim is one dimension of a tensor: a size, or a name if the size is known only at run time.
 type Dim struct {
 	Size int    // −1: symbolic
-	Name string // of a symbolic dimension; may be empty
+	Name string // name of a symbolic dimension; may be empty
 }
 
 func (d Dim) String() string {
@@ -73,7 +72,7 @@ type TensorInfo struct {
 	Type    ElemType
 	Shape   []Dim
 	Unknown bool   // the graph declares no shape
-	Kind    string // "tensor", or what else it is: "sequence", "map", …
+	Kind    string // "tensor", "sequence", "map", …
 }
 
 func (t TensorInfo) String() string {
@@ -98,19 +97,19 @@ func (t TensorInfo) shape() string {
 	return "[" + strings.Join(dims, ",") + "]"
 }
 
-// Info is what a model's file says of itself.
+// Info describes a model as its file declares it.
 type Info struct {
-	Inputs  []TensorInfo // without those that initializers fill
+	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo
 	Opset   int64 // of the default operator domain
 	// Producer is the program that wrote the file, e.g. "pytorch 2.4.0".
 	Producer string
 }
 
-// maxPrintedDims bounds what is printed of a shape.
+// maxPrintedDims limits how many dimensions of a shape are printed.
 const maxPrintedDims = 8
 
-// maxDim bounds the dimensions that are believed: above it a file is damaged.
+// maxDim limits the size of a dimension; a larger one means a damaged file.
 const maxDim = 1<<31 - 1
 
 func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
@@ -143,7 +142,7 @@ func Describe(m *onnxpb.ModelProto) (*Info, error) {
 	}
 	for _, v := range m.Graph.Input {
 		if filled[v.GetName()] {
-			continue // before IR version 4 weights are inputs too
+			continue // before IR version 4, weights are inputs too
 		}
 		t, err := tensorInfo(v)
 		if err != nil {

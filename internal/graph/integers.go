@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// IntegerRanges are the types of integers that an input may have, with the least and
-// the greatest float32 that is one of the type.
+// IntegerRanges gives, for each integer type that an input may have, the least and the greatest float32 that the type
+// can represent.
 var IntegerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},
 	ElemType(onnxpb.TensorProto_INT8):   {math.MinInt8, math.MaxInt8},
@@ -29,7 +29,7 @@ func (t ElemType) feedable() bool {
 	return integer || t.IsFloat()
 }
 
-// intakeOf is what an input of the type takes.
+// intakeOf returns how an input of this type takes values.
 func intakeOf(t ElemType) Intake {
 	switch _, integer := IntegerRanges[t]; {
 	case t == ElemType(onnxpb.TensorProto_UINT8):
@@ -40,9 +40,8 @@ func intakeOf(t ElemType) Intake {
 	return Floats
 }
 
-// roundInput makes an input of integers one of float32: v becomes
-// min(max(⌊v + ½⌋, least), greatest) of the type, the sum rounded to float32: all
-// of it is defined to the bit. Of bytes k/255 the sum is exact.
+// roundInput turns an integer input into a float32 input: v becomes min(max(⌊v + ½⌋, least), greatest) for the type,
+// with the sum rounded to float32, so every bit is defined. For bytes k/255 the sum is exact.
 func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 	if a.Intake = intakeOf(input.Type); a.Intake == Floats {
 		return
@@ -66,7 +65,7 @@ func (a *Adaptation) rounded(input TensorInfo) {
 	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
 }
 
-// round adds nodes that round and clamp the float32 value from to the type.
+// round adds nodes that round the float32 value from and clamp it to the type.
 func (e *editor) round(from, to string, t ElemType) {
 	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
 	r := IntegerRanges[t]
@@ -78,8 +77,8 @@ func (e *editor) round(from, to string, t ElemType) {
 		Cast(atMost, to, t))
 }
 
-// checkTokens refuses models of text: an input of integers that a table is
-// looked up with holds numbers of tokens, and the noise would make others.
+// checkTokens refuses text models: an integer input that indexes a table holds token numbers, and noise would turn
+// them into other tokens.
 func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	for _, input := range info.Inputs {
 		if intakeOf(input.Type) == Floats {
@@ -94,8 +93,8 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	return nil
 }
 
-// lookedUp names the constant table that Gather looks up with the input, "" if
-// there is none. It looks through nodes that change shape or type only.
+// lookedUp returns the name of the constant table that Gather indexes with the input, "" if there is none. It looks
+// through nodes that only change shape or type.
 func lookedUp(g *onnxpb.GraphProto, input string) string {
 	constants := constantsOf(g.Initializer, g.Node)
 	same := map[string]bool{input: true}

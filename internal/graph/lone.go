@@ -4,14 +4,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file gives binary classifiers of one number a sample two scores.
+// This file derives two scores from the single number of a binary classifier.
 
-// SplitLone appends to the graph what makes two scores of one number: the logits
-// [0, z], or the probabilities [1−p, p]. One multiplication by constants and one
-// sum, in float32: 0·z + 0 and 1·z + 0, −p + 1 and p + 0. Rounding keeps the
-// order of 1−p and p, and no difference of p and ½ is lost: 1−p is exact for
-// p ≥ ½, and not below ½ for p < ½. Equal scores are class 0. Infinite logits
-// give NaN, which is no class.
+// SplitLone appends nodes that turn one number into two scores: the logits [0, z], or the probabilities [1−p, p].
+// They multiply by constants and add, in float32: 0·z + 0 and 1·z + 0, or −p + 1 and p + 0. Rounding keeps the order
+// of 1−p and p, and p ≠ ½ never ties: 1−p is exact for p ≥ ½, and at least ½ for p < ½. Equal scores mean
+// class 0. Infinite logits give NaN, which is no class.
 func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores string) {
 	e := newEditor(g)
 	slope, offset := []float32{0, 1}, []float32{0, 0}

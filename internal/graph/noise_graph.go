@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file puts noise in front of a model and votes behind it, in the graph.
+// This file adds noise in front of a model and votes behind it, inside the graph.
 //
-// In front there are integers and look-ups only, so every provider that has the operators makes the bits that
-// smoothing.LatticeInput makes. All of them are of operator set 7 (Mod of 10) and have kernels of ONNX Runtime's CUDA
-// provider for the types here, by its table docs/OperatorKernels.md (looked up on 22 November 2026;
-// TestNoiseGraphKernels has it):
+// The nodes in front use only integers and look-ups, so every provider with these operators computes the same bits as
+// smoothing.LatticeInput. All are in operator set 7 (Mod in 10) and have kernels for the types below in ONNX
+// Runtime's CUDA provider, by its table docs/OperatorKernels.md (looked up on 22 November 2026; listed in
+// TestNoiseGraphKernels):
 //
 //	Add, Mul, Div, Mod     uint64, Add and Mul int32 too, Mul float
 //	Gather                 uint64, int32 and float, by int32
@@ -26,37 +26,38 @@ import (
 //	ReduceMax, ReduceMin   float; from 18 on their axes are an input
 //	Reshape                float
 //
-// Not used, as they are not everywhere: Min of uint64 (from 12), Equal of floats (from 11), BitShift (none on CUDA),
-// Where (few types), ArgMax (which of equals it takes, and what NaN does, is cuDNN's).
+// Operators avoided because some providers or versions lack them: Min of uint64 (from 12), Equal of floats (from 11),
+// BitShift (none on CUDA), Where (few types), ArgMax (cuDNN decides which of several equal scores it takes, and how
+// it treats NaN).
 
-// noiseOpset is the least operator set of a model that noise can be put in front of: the first whose operators stretch
-// their operands to one shape by themselves.
+// noiseOpset is the oldest operator set of a model that can get noise: from 7 on, operators broadcast their operands
+// by themselves.
 const noiseOpset = 7
 
-// maxRank bounds the classes whose ranks are exact in float32.
+// maxRank limits the number of classes, so that their ranks are exact in float32.
 const maxRank = 1 << 24
 
-// NoiseNames are the inputs of a graph that makes noise, and its votes. For T rows of D coordinates, and any number E
-// of examples:
+// NoiseNames names the inputs of a graph that makes noise, and its votes, for T rows of D coordinates and any number
+// E of examples:
 type NoiseNames struct {
 	Places  string // int32 [E, D]
 	Example string // int32 [T], below E
 	Key     string // uint64 [T, 1]
 	Start   string // uint64 [T, 1]
-	Votes   string // int32 [T, 1]: m − class, 0 for nobody
+	Votes   string // int32 [T, 1]: m − class, 0 for no class
 }
 
-// Around is a graph that noise and votes are put around.
+// Around describes a graph that gets noise and votes.
 type Around struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
 	Rows    int64   // T; −1: free
-	values  int     // of a row, D
-	Shape   []int64 // of the input: rows and the sample's sizes, or these alone
+	values  int     // D, the values per row
+	Shape   []int64 // of the input: rows and the sample's sizes, or the sample's sizes alone
 	classes int     // m
 }
 
-// AroundModel is the model's graph, of inputs of D values and m classes, with a free number of rows.
+// AroundModel describes the model's graph for inputs of D values, m classes and a free number of rows.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	version := Opset(m)
 	switch {
@@ -70,7 +71,7 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
 
-// AddNoise puts nodes in front of the graph that make its float32 input of what smoothing.Rows says.
+// AddNoise adds nodes in front of the graph that compute its float32 input as defined by smoothing.Rows.
 func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)
@@ -91,8 +92,8 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	e.Add(Node("Reshape", []string{values, e.Ints(a.Shape...)}, input))
 	e.finish()
 
-	// The input is a value now, and its shape stays known by the names of its sizes: by them ONNX Runtime tells which
-	// sums it can fuse with convolutions, and so the last bits.
+	// The input becomes an inner value. Keep its shape with the names of its sizes: from them ONNX Runtime decides
+	// which sums to fuse with convolutions, which affects the last bits.
 	k := slices.IndexFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
 	g.ValueInfo = append(g.ValueInfo, g.Input[k])
 	g.Input = slices.Delete(g.Input, k, k+1)
@@ -101,8 +102,8 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// words computes the words [T, d] of smoothing.Stream.Words, Squares of five rounds, for the keys [T, 1] of streams and
-// the products [T, 1] of key and counter at which the rows start.
+// words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds) from the streams' keys [T, 1]
+// and, for each row, the product [T, 1] of key and first counter.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {
@@ -122,7 +123,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo is x mod n. Before Mod it is x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
+// modulo computes x mod n. Operator sets before Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.Uint64s(scalar, n))
@@ -130,10 +131,10 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.Uint64s(scalar, n)), e.Uint64s(scalar, -n)))
 }
 
-// AddVotes puts nodes behind the graph that turn its float32 output, of m scores a row, into votes as smoothing.Vote
-// has them, and makes them an output too. Class k has the rank m − k; of the classes with the row's largest score the
-// first has the highest rank, and the row's is 0 if a score is NaN or +∞ (not below +∞), or the largest −∞ (not above
-// it).
+// AddVotes adds nodes behind the graph that turn its float32 output, m scores per row, into votes as smoothing.Vote
+// defines them, and makes the votes an output. Class k has rank m − k, so the first class with the row's largest
+// score has the highest rank. The row's vote is 0 if a score is NaN or +∞ (not below +∞), or if the largest score is
+// −∞ (not above −∞).
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)
@@ -157,7 +158,7 @@ func (a Around) AddVotes(output string) (votes string) {
 	return votes
 }
 
-// reduceRows reduces the rows of a matrix to one value each, [T, 1].
+// reduceRows reduces each row of a matrix to one value, [T, 1].
 func (e *editor) reduceRows(op, x string, opset int64) string {
 	if opset < 18 {
 		return e.Node(op, []string{x}, IntsAttribute("axes", []int64{1}))
@@ -165,12 +166,12 @@ func (e *editor) reduceRows(op, x string, opset int64) string {
 	return e.Op(op, x, e.Ints(1))
 }
 
-// tensorOf is an input or output of the type and sizes, of which −1 are free.
+// tensorOf declares an input or output with the given type and sizes; −1 means free.
 func tensorOf(name string, t ElemType, sizes ...int64) *onnxpb.ValueInfoProto {
 	v := FloatTensor(name, sizes)
 	setType(v, t)
 	for i, d := range v.GetType().GetTensorType().GetShape().GetDim() {
-		if sizes[i] < 0 { // of its own for each input: ONNX Runtime finds out which are the same
+		if sizes[i] < 0 { // one name per input: ONNX Runtime finds out which sizes are equal
 			d.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s_%d", name, i)}
 		}
 	}

@@ -10,13 +10,12 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file refuses models whose scores are no function of their input alone.
+// This file refuses models whose scores depend on more than their input.
 //
-// Certificates allow a random classifier if its randomness is independent over
-// samples. ONNX Runtime's is not: its generators are seeded once a session and
-// go on from run to run, so that a result would depend on the order of the
-// runs, on the batch and on where a run was resumed. Comparing two runs cannot
-// show it: a model may draw only once in a thousand inputs.
+// Certificates allow a random classifier if its randomness is independent between samples. ONNX Runtime's is not: it
+// seeds its generators once per session and continues them from run to run, so a result would depend on the order of
+// the runs, on the batch and on where a run resumed. Comparing two runs cannot reveal this: a model may draw only
+// once in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }
@@ -29,14 +28,14 @@ var draws = []opKey{
 	{"", "Multinomial"}, {"", "Bernoulli"}, {Microsoft, "Sampling"},
 }
 
-// drops are the operators that draw random numbers in training, by the position
-// of the input that says so. Without it they are for inference.
+// drops maps operators that draw random numbers only in training to the position of their training input. Without
+// that input they run in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {Microsoft, "BitmaskDropout"}: 2, {Microsoft, "BiasDropout"}: 4, {Microsoft, "BitmaskBiasDropout"}: 4,
 }
 
-// foreign are operators of ONNX Runtime that keep a state, change weights in
-// place, or run code or a compiled graph that is not in the model's nodes.
+// foreign lists operators of ONNX Runtime that keep a state, change weights in place, or run code or a compiled graph
+// from outside the model's nodes.
 var foreign = []opKey{
 	{"org.pytorch.aten", "ATen"}, {Microsoft, "ATen"}, {Microsoft, "PythonOp"}, {Microsoft, "PythonOpGrad"}, {Microsoft, "EPContext"},
 	{Microsoft, "Snpe"}, {Microsoft, "YieldOp"}, {Microsoft, "Send"}, {Microsoft, "Recv"}, {Microsoft, "InPlaceAccumulator"},
@@ -44,15 +43,12 @@ var foreign = []opKey{
 	{Microsoft, "AdamOptimizer"}, {Microsoft, "AdamWOptimizer"}, {Microsoft, "LambOptimizer"},
 }
 
-// knownDomains are the domains of the operators that come with ONNX Runtime.
-// One of another domain is code of a library that is not ours: what it
-// computes, and whether it draws, cannot be known. ONNX Runtime would not have
-// it either (no custom library is registered with it), so that nothing is lost
-// by refusing it here, by name.
+// knownDomains lists the domains of the operators that come with ONNX Runtime. An operator of another domain runs
+// code from a foreign library, so we cannot know what it computes or whether it draws random numbers. ONNX Runtime
+// would reject it too (no custom library is registered), so refusing it here by name loses nothing.
 var knownDomains = []string{"", "ai.onnx.ml", Microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
-// checkOperators refuses a model with operators that draw random numbers, keep
-// a state, or are not known.
+// checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.
 func checkOperators(m *onnxpb.ModelProto) error {
 	local := localFunctions(m)
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
@@ -78,7 +74,7 @@ func checkOperators(m *onnxpb.ModelProto) error {
 	})
 }
 
-// HasLoops reports whether the model has loops, which need not end.
+// HasLoops reports whether the model has loops, which may never end.
 func HasLoops(m *onnxpb.ModelProto) bool {
 	loop := errors.New("a loop")
 	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -91,7 +87,7 @@ func HasLoops(m *onnxpb.ModelProto) bool {
 
 const InferenceHint = "export it for inference (in PyTorch after model.eval())"
 
-// refuse names the node that stands against the model.
+// refuse returns an error that names the offending node.
 func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error {
 	where := ""
 	switch {
@@ -108,7 +104,7 @@ func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error 
 	return hint.New(fmt.Sprintf("%s: %s, %s", problem, quote.Name(n.GetOpType()), where), advice)
 }
 
-// domainOf is the domain under its one name.
+// domainOf returns the canonical name of a domain.
 func domainOf(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -116,7 +112,7 @@ func domainOf(domain string) string {
 	return domain
 }
 
-// boolOf reads a constant of one truth value.
+// boolOf reads a constant that holds one bool.
 func boolOf(t *onnxpb.TensorProto) (value, known bool) {
 	switch {
 	case t.GetDataType() != int32(onnxpb.TensorProto_BOOL) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL:
@@ -129,7 +125,7 @@ func boolOf(t *onnxpb.TensorProto) (value, known bool) {
 	return false, false
 }
 
-// Has reports whether the model has an operator.
+// Has reports whether the model uses an operator.
 func Has(m *onnxpb.ModelProto, op string) bool {
 	found := errors.New("found")
 	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {

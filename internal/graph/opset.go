@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file joins the operator sets of two models.
+// This file reconciles the operator sets of two models.
 
 //go:embed opsets.txt
 var opsetList string
 
-// opsetChanges are the versions of ONNX's operators that changed more than types, by operator (see scripts/opsets.py), and
-// the newest version that they are known of.
+// opsetChanges returns, by operator, the versions of ONNX's operators that changed more than types (see
+// scripts/opsets.py), and the newest version that the list covers.
 var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 	changes := make(map[string][]int64)
 	for line := range strings.Lines(opsetList) {
@@ -43,7 +43,7 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export both models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node of version from of ONNX's operators that may not mean the same in version to.
+// checkRaise refuses a node of ONNX's operators whose meaning may differ between versions from and to.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]
@@ -53,12 +53,12 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
 }
 
-// raiseOpset makes a model of an older operator set of ONNX count as one of version to, if every node means the same there.
+// raiseOpset raises a model from an older operator set of ONNX to version to, if every node keeps its meaning.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
 	of := make(map[string]int64) // version by function; "": the graph
 	of[""] = raiseImport(m.OpsetImport, to)
-	for _, f := range m.Functions { // of one name in two domains the older
+	for _, f := range m.Functions { // of functions with one name in two domains, keep the older version
 		from := raiseImport(f.OpsetImport, to)
 		if known, again := of[f.GetName()]; again {
 			from = min(from, known)
@@ -74,7 +74,7 @@ func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	})
 }
 
-// raiseImport sets the version of ONNX's own operators and returns what it was.
+// raiseImport sets the version of ONNX's own operators and returns the old one.
 func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	from := to
 	for _, o := range imports {
@@ -85,7 +85,8 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets makes two models be of the same operator sets, of at least the given version of ONNX's own, and returns these.
+// joinOpsets raises two models to common operator sets, with ONNX's own at version least or newer, and returns these
+// sets.
 func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdProto, error) {
 	va, vb := importsOf(a), importsOf(b)
 	to := max(va[""], vb[""], least)
@@ -114,7 +115,7 @@ func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdPr
 	return all, nil
 }
 
-// importsOf are the versions of the operator sets that a model's graph is written for, by domain.
+// importsOf returns the versions of the operator sets that a model's graph imports, by domain.
 func importsOf(m *onnxpb.ModelProto) map[string]int64 {
 	versions := make(map[string]int64)
 	for _, o := range m.OpsetImport {
@@ -123,7 +124,7 @@ func importsOf(m *onnxpb.ModelProto) map[string]int64 {
 	return versions
 }
 
-// localFunctions are the functions that a model brings along.
+// localFunctions returns the functions that a model defines itself.
 func localFunctions(m *onnxpb.ModelProto) map[opKey]bool {
 	local := make(map[opKey]bool)
 	for _, f := range m.Functions {

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestOpsetChanges has operators whose changes are known.
+// TestOpsetChanges checks operators whose changes are known.
 func TestOpsetChanges(t *testing.T) {
 	for _, c := range []struct {
 		op       string

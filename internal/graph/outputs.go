@@ -10,38 +10,36 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// OutputKind says what a classifier's outputs are.
+// OutputKind says whether a classifier outputs logits or probabilities.
 type OutputKind int
 
 const (
-	OutputsAuto   OutputKind = iota // to be told from the model; or not known
+	OutputsAuto   OutputKind = iota // derive it from the model; or unknown
 	Logits                          // the softmax of the outputs is the confidence
 	Probabilities                   // the outputs are the confidence
 )
 
-// OutputKinds are all there are.
+// OutputKinds lists all kinds.
 var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities)
 
 func (k OutputKind) String() string {
 	return [...]string{"auto", "logits", "probabilities"}[k]
 }
 
-// Nodes that change the shape or type of the scores but not what they are.
+// passThrough lists operators that change the shape or type of the scores but not their meaning.
 var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "Transpose"}
 
-// Nodes whose results take any real value, so that a classifier that ends in
-// one was exported without a softmax. LogSoftmax is among them: the softmax of
-// log probabilities is the probabilities.
+// Unbounded lists operators whose results take any real value, so a classifier that ends in one was exported without
+// a softmax. It includes LogSoftmax: the softmax of log probabilities gives the probabilities.
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
-// classifiers are the operators of scikit-learn's classifiers that give the
-// probabilities of all classes, unless they give scores that are none.
+// classifiers lists the operators of scikit-learn's classifiers that output the probabilities of all classes, unless
+// their scores are no probabilities.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// TellOutputs tells what the model's scores are: by the node they come from,
-// confirmed by the scores of random samples (rows of m values). It returns
-// OutputsAuto, and why, where the two do not settle it.
+// TellOutputs derives the kind of the model's scores from the node that computes them, and confirms it on the scores
+// of random samples (rows of m values). If the two do not settle it, it returns OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"
@@ -60,7 +58,7 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	case slices.Contains(Unbounded, node) && !distribution:
 		return Logits, ""
 	case negative:
-		return Logits, "" // whatever computed them, they are no probabilities
+		return Logits, "" // whichever node computed them, they are no probabilities
 	case distribution:
 		return OutputsAuto, fmt.Sprintf("the outputs look like probabilities, but come from %s", node)
 	default:
@@ -68,13 +66,12 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	}
 }
 
-// rowSumSlack is how far the sum of a row of probabilities may be from 1: the
-// rounding of float16 probabilities (2⁻¹¹ each, relative) with room to spare.
+// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities: the rounding of
+// float16 probabilities (2⁻¹¹ each, relative) with room to spare.
 const rowSumSlack = 4e-3
 
-// RowsLookLike reports whether any score is negative and whether every row of
-// m sums to 1, of the rows that it counts: those without NaN, which say nothing
-// of the others. −∞, the logit of a masked class, is negative.
+// RowsLookLike reports whether any score is negative, whether every row of m scores sums to 1, and how many rows it
+// counted. It skips rows with NaN, which say nothing about the others. −∞, the logit of a masked class, is negative.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {
@@ -94,8 +91,8 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 	return negative, sumsToOne, rows
 }
 
-// Producer is the operator that computes the value, looking through those that
-// only reshape or convert it, and through those in more.
+// Producer returns the operator that computes the value. It looks through operators that only reshape or convert the
+// value, and through the operators in more.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {
@@ -103,7 +100,7 @@ func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 			byOutput[o] = n
 		}
 	}
-	for range len(g.Node) { // bounded: a damaged graph may have cycles
+	for range len(g.Node) { // bounded, because a damaged graph may have cycles
 		n := byOutput[value]
 		if n == nil {
 			break

@@ -14,54 +14,55 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file proves that a model treats the samples of a batch independently, and frees its batch dimension on the way.
+// This file proves that a model treats the samples of a batch independently, and frees its batch dimension on the
+// way.
 //
-// A certificate is about a function of one input, so no sample may see the samples beside it. The proof follows the
-// batch through the graph, from the input to the scores, on the shapes of a run of one sample (or of the batch that the
-// file fixes). The values of a tensor lie in a row; if it holds the batch, then as
+// A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
+// the batch through the graph, from the input to the scores, with the shapes of a run on one sample (or on the batch
+// size that the file fixes). A tensor's values form a row; if the tensor holds the batch, its sizes are
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// indices of outer running slowest: an exported graph has shapes in which the batch is hidden, such as [197, 3, 64] where
-// 3 is batch·heads. Every operator has a rule that says where the batch is in its result if it treats all samples alike
-// and each by itself. A rule gives no place where it does not: a softmax over the batch, a sum of it, a matrix product
-// that contracts it, one scale for the whole tensor. An operator without a rule gives none either. A Reshape may leave a
-// choice (3 of [197, 3, 64] may hold the batch, and so may 197): the search tries all, and gives up those that a later
-// rule refuses. If the graph's output is [batch, m] at the end, then every node computes of a batch what it computes of
-// its samples one by one, once the sizes that hold the batch are free and sizes read off a tensor (Shape) are those of
-// the run that the proof is about. The edits say so. What cannot be proved runs one input a call.
+// with the outer indices running slowest: exported graphs have shapes that hide the batch, such as [197, 3, 64] where
+// 3 is batch·heads. Every operator has a rule that returns where the batch is in its result if it treats all samples
+// alike and independently. Otherwise the rule returns no position: for a softmax or a sum over the batch, a matrix
+// product that contracts it, or one scale for the whole tensor. An operator without a rule has no position either. A
+// Reshape may leave a choice (either 3 or 197 in [197, 3, 64] may hold the batch): the search tries all and drops
+// those that a later rule refuses. The proof succeeds if the graph's output ends up as [batch, m]. Then every node
+// computes for a batch the same values as for its samples one by one, once the sizes that hold the batch are free and
+// sizes read from a tensor (Shape) are those of the analysed run. The edits make these changes. A model without a
+// proof runs one input per call.
 
-// position is where the batch is in a tensor.
+// position locates the batch in a tensor.
 type position struct {
 	dim          int
 	outer, inner int64
 }
 
-// maxVisits bounds the search, in visits of nodes for each there is. A choice that
-// is wrong is refused a few nodes later, in all graphs seen.
+// maxVisits limits the search, in visits per node. In all graphs seen, a wrong choice is refused a few nodes later.
 const maxVisits = 20
 
-// rebatching is the search.
+// rebatching is the state of the search.
 type rebatching struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
 	batch   int64 // n
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // of all values, with a batch of n
-	ints    map[string][]int64  // of vectors that are parameters of nodes, and do not depend on the input
-	scales  map[string]float32  // of vectors of floats that the file holds: their first element
-	needed  []bool              // by node: the output needs it
+	shapes  map[string][]int64  // of all values, for a batch of n
+	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input
+	scales  map[string]float32  // first elements of the float vectors stored in the file
+	needed  []bool              // by node: whether the output needs it
 	places  map[string]position // of values that depend on the input
 	edits   Edits
 	visits  int
-	blocked int // the last node that the search came to
+	blocked int // the furthest node that the search reached
 }
 
-// Edits free the batch of a graph that was proved: what is done to its nodes, by their places.
+// Edits maps nodes, by index, to the edits that free the batch of a graph.
 type Edits map[int]edit
 
-// FixSizes reports whether sizes that the graph reads off its values become constants.
+// FixSizes reports whether the edits turn sizes that the graph reads from its values into constants.
 func (e Edits) FixSizes() bool {
 	for _, edit := range e {
 		if edit.sizes != nil {
@@ -71,23 +72,24 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// edit is what is done to a node.
+// edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // new constant input 1 (Reshape, Expand), or 3 (Resize, the first size being the batch's)
-	repeats   []int   // inputs, of the given rank, that are repeated along dimension dim, as often as the batch has samples
+	target    []int64 // new constant input 1 (Reshape, Expand) or 3 (Resize, with the batch as first size)
+	repeats   []int   // inputs of the given rank to repeat along dimension dim, once per sample
 	dim, rank int
-	sizes     *onnxpb.TensorProto // the node (Shape, Size) becomes this constant
+	sizes     *onnxpb.TensorProto // this constant replaces the node (Shape, Size)
 }
 
-// learnt is what a run of the model tells of its values.
+// learnt holds facts about a model's values from a run.
 type learnt struct {
 	shapes map[string][]int64 // of all values
 	ints   map[string][]int64 // of vectors that are parameters of nodes
 }
 
-// rebatch proves that the samples of a batch are independent, and finds the edits that free the batch of the graph,
-// whose input has it in front. known is of a run with a batch of n. The error names the node that ends the proof.
+// rebatch proves that the samples of a batch are independent, and finds the edits that free the batch dimension,
+// which is the input's first. known comes from a run with a batch of n. The error names the node where the proof
+// fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)
@@ -113,8 +115,8 @@ func nodeName(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%s '%s'", quote.Name(n.GetOpType()), quote.Name(name))
 }
 
-// sortNodes puts every node behind those that compute its inputs. ONNX demands that order, but ONNX Runtime makes its own,
-// and converters to float16 break it. It names a node that this is impossible for.
+// sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but ONNX Runtime sorts
+// by itself, and converters to float16 break it. If a cycle prevents it, sortNodes names a node.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	makers, users := make(map[string]bool), make(map[string][]int)
 	for _, n := range g.Node {
@@ -122,7 +124,7 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 			makers[v] = v != ""
 		}
 	}
-	missing := make([]int, len(g.Node)) // inputs that nodes compute which are not sorted yet
+	missing := make([]int, len(g.Node)) // inputs computed by nodes not sorted yet
 	order := &nodeHeap{}
 	for i, n := range g.Node {
 		for _, v := range inputsOf(n) {
@@ -156,7 +158,7 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	return "", true
 }
 
-// nodeHeap holds the places of nodes, the first on top: a graph in order stays as it is.
+// nodeHeap holds the indices of nodes, smallest first, so a sorted graph keeps its order.
 type nodeHeap struct{ sort.IntSlice }
 
 func (h *nodeHeap) Push(i any) { h.IntSlice = append(h.IntSlice, i.(int)) }
@@ -168,8 +170,8 @@ func (h *nodeHeap) Pop() any {
 	return i
 }
 
-// inputsOf are the values that a node uses: its inputs, and all that the nodes of its subgraphs name, which may be
-// values of the graph around them.
+// inputsOf returns the values that a node uses: its inputs, and all names in its subgraphs, which may be values of
+// the surrounding graph.
 func inputsOf(n *onnxpb.NodeProto) []string {
 	if !hasSubgraph(n) {
 		return n.Input
@@ -188,7 +190,7 @@ func inputsOf(n *onnxpb.NodeProto) []string {
 	return all
 }
 
-// neededFor says which nodes the value is computed of.
+// neededFor reports, by node, whether the value depends on it.
 func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	values := map[string]bool{value: true}
 	needed := make([]bool, len(g.Node))
@@ -205,7 +207,7 @@ func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	return needed
 }
 
-// firstFloats are the first elements of the float32 vectors that the file holds.
+// firstFloats returns the first elements of the float32 vectors stored in the file.
 func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	first := make(map[string]float32)
 	for name, t := range constantsOf(g.Initializer, g.Node) {
@@ -222,7 +224,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// from follows the batch through the nodes from i on.
+// from follows the batch through the nodes starting at i.
 func (r *rebatching) from(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -246,14 +248,14 @@ func (r *rebatching) from(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// forget notes that the node's results are the same for every input.
+// forget records that the node's results are the same for every input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)
 	}
 }
 
-// sizes is the constant in place of a node that reads the sizes of a tensor; nil: it is another node.
+// sizes returns the constant that replaces a node that reads the sizes of a tensor; nil for other nodes.
 func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	shape := r.shape(n, 0)
 	switch n.GetOpType() {
@@ -278,7 +280,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries what the node's rule allows, one after the other.
+// choose tries the options of the node's rule in turn.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
@@ -299,7 +301,7 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether there is a rule to ask: the node is an operator of ONNX's and not a function of the model's own,
+// known reports whether a rule can apply: the node is an ONNX operator rather than a function defined by the model,
 // it has no subgraphs, and the shapes of its inputs are known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
@@ -308,15 +310,13 @@ func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	return !slices.ContainsFunc(n.Input, func(v string) bool { _, known := r.shapes[v]; return v != "" && !known })
 }
 
-// option is a possible place of the batch in a node's results, and what is to be
-// done to the node for it.
+// option is a possible position of the batch in a node's results, and the edit that it requires.
 type option struct {
-	places []position // in each result; one: the same in all
+	places []position // in each result; a single one applies to all
 	edit   *edit
 }
 
-// place notes the positions of the batch in the node's results. It is false if
-// their sizes do not admit it.
+// place records the positions of the batch in the node's results. It returns false if their sizes do not fit.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -344,7 +344,7 @@ func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 // fed reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
-// at is the position of the batch in input k of the node, if that depends on the model's.
+// at returns the position of the batch in input k of the node, if that input depends on the model's.
 func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
@@ -353,8 +353,7 @@ func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
 	return at, fed
 }
 
-// alone returns the position of the batch in the node's first input, if no other
-// input depends on the model's.
+// alone returns the position of the batch in the node's first input, if no other input depends on the model's input.
 func (r *rebatching) alone(n *onnxpb.NodeProto) (position, bool) {
 	if slices.ContainsFunc(n.Input[1:], r.fed) {
 		return position{}, false
@@ -373,7 +372,7 @@ func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n
 
 func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
 
-// constant is the vector of integers in input k, if it does not depend on the model's.
+// constant returns the integer vector in input k, if it does not depend on the model's input.
 func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false
@@ -389,10 +388,10 @@ func hasSubgraph(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return len(subgraphs(a)) > 0 })
 }
 
-// clampIndex is an index as Slice reads it: from the end if negative.
+// clampIndex interprets an index as Slice does: negative ones count from the end.
 func clampIndex(i, size int64) int64 {
 	if i < 0 {
-		i = max(i, -size) + size // i+size could overflow
+		i = max(i, -size) + size // avoids overflow of i+size
 	}
 	return min(max(i, 0), size)
 }
@@ -406,8 +405,8 @@ func attribute(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
 	return nil
 }
 
-// Apply edits the graph, whose nodes are in the places that the edits were found for, and whose batch dimension has the
-// given size.
+// Apply edits the graph, whose nodes must be in the order for which the edits were found. size is the size of its
+// batch dimension.
 func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	freeSizes(g, input, size)
 	e := newEditor(g)
@@ -442,7 +441,7 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd is the vector of sizes [before…, number of samples of the input, after…].
+// batchAnd computes the vector of sizes [before…, number of samples of the input, after…].
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

@@ -7,13 +7,13 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// rule says where the batch may be in a node's results, if the node treats all
-// samples alike and each by itself; nothing where it does not.
+// rule returns where the batch may be in a node's results, if the node treats all samples alike and independently;
+// otherwise it returns nothing.
 type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // the rules of Reshape and others would refer to themselves
+func init() { // in init, since the rules of Reshape and others would refer to themselves
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule
@@ -63,13 +63,13 @@ func init() { // the rules of Reshape and others would refer to themselves
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved is the position in another dimension.
+// moved returns the position moved to another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// own reports whether the batch has its dimension for itself.
+// own reports whether the batch has a dimension of its own.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
-// axisOf is the node's attribute axis, 0 ≤ axis < rank for axes from the end too.
+// axisOf returns the node's attribute axis with 0 ≤ axis < rank; negative axes count from the end.
 func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	axis := absent
 	if a := attribute(n, "axis"); a != nil {
@@ -81,8 +81,7 @@ func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	return int(min(max(axis, -1), int64(rank)))
 }
 
-// same: elementwise in the first input, with constants that have no dimension of
-// their own.
+// same: elementwise in the first input; all other inputs are constants without a dimension of their own.
 func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	if !ok {
@@ -114,9 +113,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether input k, aligned at the last of rank dimensions, is
-// the same for all samples of a batch in dimension dim: if it is not the batch's
-// itself, a constant of size 1 there.
+// sameForAll reports whether input k, aligned at the last of rank dimensions, is the same for all samples of a batch
+// in dimension dim: it either is the batch's own input or a constant of size 1 there.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -126,11 +124,11 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	return known && (d < 0 || sizes[d] == 1)
 }
 
-// images: operators of [N, C, …] whose N may be anything.
+// images: operators on [N, C, …] that accept any N.
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // indices of MaxPool count through the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count through the batch
 		return nil
 	}
 	return to(at)
@@ -147,7 +145,7 @@ func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
 // matMul: rows of A, columns of B, or the leading dimensions of both.
 func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
 
-// matMulInteger: a product with constant zero points, one for a whole tensor.
+// matMulInteger: a product with constant zero points, one per tensor.
 func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 2, 3) {
 		return nil
@@ -163,7 +161,7 @@ func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 3)
 }
 
-// wholeTensor reports whether the inputs, where there are such, are constants of one number.
+// wholeTensor reports whether these inputs, if present, are constants of one number.
 func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	for _, k := range inputs {
 		if !present(n, k) {
@@ -176,7 +174,7 @@ func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	return true
 }
 
-// product is the rule of a matrix product of inputs i and j.
+// product is the rule for a matrix product of inputs i and j.
 func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
@@ -214,7 +212,7 @@ func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
 	return to(at.moved(0))
 }
 
-// softmax: over one axis; before version 13 over all from the axis on.
+// softmax: over one axis; before version 13, over all dimensions from the axis on.
 func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	last := r.rank(n, 0)
@@ -253,8 +251,7 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// before is the number of values that come before the batch's in a row: indices
-// that run slower than it.
+// before returns the number of index combinations that run slower than the batch's index in the row of values.
 func before(sizes []int64, at position) int64 {
 	p := at.outer
 	for _, s := range sizes[:at.dim] {
@@ -263,12 +260,11 @@ func before(sizes []int64, at position) int64 {
 	return p
 }
 
-// reshape cuts the row of values anew. The batch goes into a dimension that
-// begins at or before its place in the row and ends behind it; where there are
-// several, those of the batch's own size come first, and the last dimension,
+// reshape cuts the row of values anew. The batch goes into a dimension that begins at or before its place in the row
+// and ends behind it. Among several candidates, those of the batch's own size come first, and the last dimension,
 // which most operators contract, comes last.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n) // sizes that depend on the values of the input are no sizes of the graph
+	at, ok := r.alone(n) // target sizes computed from input values are not sizes of the graph
 	if !ok {
 		return nil
 	}
@@ -325,7 +321,7 @@ func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
 	return to(position{1, p, result[1] / (p * r.batch)})
 }
 
-// axesOf are the node's axes, an attribute or input k, from 0 up.
+// axesOf returns the node's axes, from an attribute or input k, as non-negative numbers.
 func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	values, ok := r.parameter(n, k, "axes")
 	var axes []int
@@ -341,7 +337,7 @@ func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	return axes, ok
 }
 
-// without is the position once the axes are gone.
+// without returns the position after the axes are removed.
 func (p position) without(axes []int) position {
 	dim := p.dim
 	for _, a := range axes {
@@ -377,7 +373,7 @@ func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// concat: along another dimension. A constant part is repeated for every sample.
+// concat: along another dimension. Constant parts are repeated for every sample.
 func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	var found *position
 	rank := len(r.result(n))
@@ -411,7 +407,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// split: operators along one axis, 0 unless it is given or the operator's own is another.
+// split: operators along one axis, 0 unless the node or the operator's default says otherwise.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	absent := int64(0)
@@ -434,7 +430,7 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// slice: along other dimensions, or all of the batch's.
+// slice: along other dimensions, or the whole batch dimension.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	at, fed := r.at(n, 0)
 	axes, whole, ok := r.sliced(n)
@@ -444,7 +440,7 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// sliced are the axes of Slice and whether all of each is taken, whatever its size.
+// sliced returns the axes of Slice and whether it takes all of each axis, whatever the size.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
 	ends, ok2 := r.parameter(n, 2, "ends")
@@ -462,7 +458,7 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 	if !known || len(starts) != len(ends) || len(axes) != len(starts) || len(steps) != len(axes) {
 		return nil, nil, false
 	}
-	const huge = 1<<31 - 1 // and more: to the end
+	const huge = 1<<31 - 1 // this or more means: to the end
 	for k := range axes {
 		whole = append(whole, starts[k] == 0 && ends[k] >= huge && steps[k] == 1)
 	}
@@ -472,7 +468,7 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 // present reports whether the node has an input k.
 func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
 
-// parameter is an attribute of the node or, in later versions, its input k.
+// parameter returns an attribute of the node or, in later versions, its input k.
 func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
 	if a := attribute(n, name); a != nil {
 		return a.Ints, true
@@ -480,8 +476,7 @@ func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64
 	return r.constant(n, k)
 }
 
-// gather: constant places along another dimension, or the batch's places in a
-// constant table.
+// gather: constant indices along another dimension, or the batch's indices into a constant table.
 func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	axis := axisOf(n, 0, r.rank(n, 0))
 	at, data := r.at(n, 0)
@@ -501,8 +496,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in their order,
-// as PyTorch's as_strided does of values that are side by side: a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order, as PyTorch's as_strided does for adjacent
+// values: then it acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -545,7 +540,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// reduced is the position once the axes are reduced.
+// reduced returns the position after the axes are reduced.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p
@@ -553,7 +548,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// expand: a target of 1 keeps the size that the value has.
+// expand: a target size of 1 keeps the value's size.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	if !ok {
@@ -565,7 +560,7 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: target}}}
 }
 
-// resize: constant sizes of images, or scales, which leave the batch as it is.
+// resize: constant sizes of images, or scales, which leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	at, ok := r.alone(n)
 	sizes := r.result(n)
@@ -579,7 +574,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // by scales; of one sample, a scale of 1.5 leaves the batch's size as it is, too
+	if !present(n, 3) { // by scales; with one sample, even a scale of 1.5 keeps the batch's size
 		scales := 2
 		if r.opset < 11 {
 			scales = 1
@@ -595,13 +590,13 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: slices.Clone(sizes)}}}
 }
 
-// plainResize reports whether each dimension is resized by itself.
+// plainResize reports whether each dimension is resized independently.
 func plainResize(n *onnxpb.NodeProto) bool {
 	policy, mode := attribute(n, "keep_aspect_ratio_policy"), attribute(n, "coordinate_transformation_mode")
 	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
-// einsum: a letter of its own for the batch, the same in all inputs that hold it, in no other, and not summed.
+// einsum: the batch has its own letter, the same in all inputs that hold it, absent from the others, and not summed.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -634,8 +629,8 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// recurrent: sequences [time, batch, …], without lengths of their own. A constant state in which they begin is repeated
-// for every sample.
+// recurrent: sequences [time, batch, …] without individual lengths. A constant initial state is repeated for every
+// sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	const lengths, firstState, lastState = 4, 5, 6 // inputs
 	at, fed := r.at(n, 0)
@@ -660,7 +655,7 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	return []option{o}
 }
 
-// attention: queries, keys and values [batch, …], with a constant mask or none.
+// attention: queries, keys and values [batch, …], with a constant mask or no mask.
 func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	const mask = 3
 	at, _ := r.at(n, 0)
@@ -671,19 +666,19 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 			return nil
 		case k == mask && n.Input[k] != "" && (fed || !r.sameForAll(n, k, 0, 4)):
 			return nil
-		case k > mask && n.Input[k] != "": // keys and values of before
+		case k > mask && n.Input[k] != "": // past keys and values
 			return nil
 		}
 	}
 	return to(at)
 }
 
-// tableRows: operators of tables [N, columns], row by row.
+// tableRows: operators on tables [N, columns] that work row by row.
 func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	for k := range n.Input {
 		at, fed := r.at(n, k)
 		switch op := n.GetOpType(); {
-		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns that it takes
+		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns to take
 		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:
 			return nil
 		}
@@ -699,7 +694,7 @@ func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	return r.broadcast(&onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output})
 }
 
-// qLinearConcat: inputs 2, 5, … side by side, each with its constant scale and zero point behind it.
+// qLinearConcat: inputs 2, 5, … side by side, each followed by its constant scale and zero point.
 func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
 	for k := 2; k < len(n.Input); k += 3 {
@@ -714,7 +709,7 @@ func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	return r.concat(parts)
 }
 
-// qGemm: Gemm of inputs 0 and 3, its bias input 6.
+// qGemm: Gemm of inputs 0 and 3, with bias in input 6.
 func (r *rebatching) qGemm(n *onnxpb.NodeProto) []option {
 	if len(n.Input) < 6 || slices.ContainsFunc(n.Input[3:6], r.fed) || !r.wholeTensor(n, 1, 2, 7, 8) {
 		return nil

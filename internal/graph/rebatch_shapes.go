@@ -8,12 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file learns the shapes of all values of a graph from one run of it, with one sample or the batch that its file
-// fixes. The caller runs it.
+// This file learns the shapes of all values of a graph from one run, with one sample or the batch size that the file
+// fixes. The caller performs the run.
 
-// Prove proves that a model's scores of one input of a batch do not depend on the others (see rebatch.go), and returns
-// the edits that free its batch dimension. shape is the shape of its input for a batch of n; run runs a model that has
-// more outputs, all of int64, on an input of this shape and returns these outputs, one vector each.
+// Prove proves that a model's scores for one input of a batch do not depend on the others (see rebatch.go), and
+// returns the edits that free its batch dimension. shape is the shape of its input for a batch of n; run runs a model
+// with additional int64 outputs on an input of this shape and returns these outputs, one vector each.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {
@@ -24,8 +24,8 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	return rebatch(m, input, output, n, known)
 }
 
-// learnShapes has the graph run with Shape nodes behind all values that its output needs, and returns their shapes and
-// the parameters of nodes that are vectors.
+// learnShapes runs the graph with Shape nodes behind all values that its output needs. It returns their shapes and
+// the vectors that are parameters of nodes.
 func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known learnt, err error) {
@@ -56,15 +56,14 @@ func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	return learnt{shapes, ints}, nil
 }
 
-// parameters are the inputs of nodes, by operator, that hold axes or places.
+// parameters lists, by operator, the inputs that hold axes or indices.
 var parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Gather": {1}, "Pad": {1}, "CumSum": {1},
 	"ReduceMean": {1}, "ReduceSum": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1},
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// unknowns are the values whose shapes, and the parameters of nodes which
-// themselves, are known only when the graph runs.
+// unknowns returns the values with shapes, and the node parameters with values, known only at run time.
 func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
@@ -85,8 +84,7 @@ func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.
 	return values, asked
 }
 
-// addOutputs makes the shapes of values, and the vectors asked for as int64,
-// outputs of the graph.
+// addOutputs adds outputs to the graph: the shapes of values, and the requested vectors as int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {

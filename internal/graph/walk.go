@@ -13,14 +13,14 @@ import (
 // This file walks models: their graph, its subgraphs (the bodies of If, Loop
 // and Scan), and their local functions.
 
-// scope is a graph or the body of a function, inside the scopes around it.
+// scope is a graph or a function body, with the scopes around it.
 type scope struct {
-	function  string // the local function it belongs to; "" in the model's graph
+	function  string // the enclosing local function; "" in the model's graph
 	outer     *scope
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 }
 
-// constant returns the constant of that name that a node of the scope sees.
+// constant returns the constant with this name that is visible to a node of the scope.
 func (s *scope) constant(name string) *onnxpb.TensorProto {
 	for ; s != nil; s = s.outer {
 		if t := s.constants[name]; t != nil {
@@ -75,7 +75,7 @@ func subgraphs(a *onnxpb.AttributeProto) []*onnxpb.GraphProto {
 	return append([]*onnxpb.GraphProto{a.G}, a.Graphs...)
 }
 
-// constantsOf finds the constants of a graph by the names of their values.
+// constantsOf finds the constants of a graph by name.
 func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) map[string]*onnxpb.TensorProto {
 	constants := make(map[string]*onnxpb.TensorProto)
 	for _, t := range initializers {
@@ -97,8 +97,7 @@ func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) 
 	return constants
 }
 
-// EachTensor calls f for every tensor that the model's file holds: weights,
-// sparse weights, and tensors in attributes.
+// EachTensor calls f for every tensor stored in the model's file: weights, sparse weights, and tensors in attributes.
 func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	v := tensorVisit(f)
 	v.graph(m.Graph)
@@ -108,7 +107,7 @@ func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	}
 }
 
-// tensorVisit is called for tensors.
+// tensorVisit is called for each tensor.
 type tensorVisit func(*onnxpb.TensorProto)
 
 func (v tensorVisit) graph(g *onnxpb.GraphProto) {
@@ -151,19 +150,17 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 	}
 }
 
-// What a model's messages may come to. Parsed, a message takes up to 250 bytes
-// of memory where its file takes two, and a packed number eight where its file
-// takes one: both bounds stand for a gigabyte. The largest models in use have
-// some 10⁵ nodes, of about ten messages and fields each.
+// Limits on the size of a model's messages. Parsed, a message takes up to 250 bytes of memory for two bytes of file,
+// and a packed number eight for one: each limit amounts to a gigabyte. The largest models in use have some 10⁵ nodes,
+// each with about ten messages and fields.
 const (
 	maxFields     = 1 << 22
 	packedPerUnit = 32 // packed bytes that count as one field
 	maxNesting    = 100
 )
 
-// checkFields refuses a model whose few bytes would take much memory when
-// parsed, or that is nested deeper than ONNX Runtime reads (its protobuf
-// library stops at 100 messages).
+// checkFields refuses a model that would take far more memory when parsed than its file, or that is nested deeper
+// than ONNX Runtime reads (its protobuf library stops at 100 messages).
 func checkFields(model []byte) error {
 	left := maxFields
 	return countFields(model, (*onnxpb.ModelProto)(nil).ProtoReflect().Descriptor(), maxNesting, &left)

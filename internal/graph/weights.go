@@ -12,12 +12,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// block is memory outside Go's heap that is written once. Sessions compute with the weights where they lie in it, and
-// nobody can change them: not the one who changes the file, as in memory mapped to it, and not a stray pointer. It is
-// unmapped once nothing refers to it any more.
+// block is memory outside Go's heap that is written once. Sessions compute directly with the weights in it, and
+// nothing can change them: neither a change to the file, as with a mapped file, nor a stray pointer. It is unmapped
+// once nothing refers to it any more.
 type block struct{ bytes []byte }
 
-// fillBlock makes a block of size bytes by fill, which must write all of them.
+// fillBlock creates a block of size bytes with fill, which must write all of them.
 func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	if size == 0 {
 		return new(block), fill(nil)
@@ -37,16 +37,16 @@ func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	return b, unix.Mprotect(memory, unix.PROT_READ)
 }
 
-// readBlock reads size bytes, which must be all, and gives them to seen as well.
+// readBlock reads exactly size bytes and also writes them to seen.
 func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 	return fillBlock(size, func(to []byte) error {
-		const piece = 1 << 20 // small enough to be in the cache still when it is seen
+		const piece = 1 << 20 // small enough to stay in the cache until seen reads it
 		for len(to) > 0 {
 			part := to[:min(piece, len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {
 				return errChanges
 			}
-			_, _ = seen.Write(part) // of a hash
+			_, _ = seen.Write(part) // a hash never fails
 			to = to[len(part):]
 		}
 		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
@@ -58,18 +58,18 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// weight is the data of an initializer of a model's graph that stand in a block. In the graph is a tensor without data
-// that names the weight's key as its file.
+// weight holds the data of an initializer in a block. The graph contains a tensor without data, with the weight's key
+// as its file name.
 type weight struct {
 	block *block
-	data  []byte // of block
+	data  []byte // part of block
 }
 
-// newWeight is data of the block. They are moved to a block of their own if their elements, of so many bytes, do not lie at
-// multiples of these, as compiled code takes for granted.
+// newWeight returns a weight with data from the block. Compiled code assumes aligned elements: if the data are not
+// aligned to the element size, they are copied to a block of their own.
 func newWeight(b *block, offset, size, element int64) (weight, error) {
 	data := b.bytes[offset : offset+size]
-	if offset%element == 0 { // a block begins with a page
+	if offset%element == 0 { // a block starts at a page
 		return weight{b, data}, nil
 	}
 	moved, err := fillBlock(size, func(to []byte) error {
@@ -82,7 +82,7 @@ func newWeight(b *block, offset, size, element int64) (weight, error) {
 	return weight{moved, moved.bytes}, nil
 }
 
-// weightOf returns the weight that stands for the data of a tensor.
+// weightOf returns the weight that holds a tensor's data.
 func weightOf(weights Weights, t *onnxpb.TensorProto) (w weight, ok bool) {
 	if t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL || len(t.ExternalData) != 1 {
 		return w, false
@@ -91,29 +91,30 @@ func weightOf(weights Weights, t *onnxpb.TensorProto) (w weight, ok bool) {
 	return w, ok
 }
 
-// point makes t an external tensor of the given key.
+// point turns t into an external tensor with the given key.
 func point(t *onnxpb.TensorProto, key string) {
 	t.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
 	t.ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String(key)}}
 }
 
-// embed puts data into t.
+// embed stores data in t.
 func embed(t *onnxpb.TensorProto, data []byte) {
 	t.DataLocation, t.ExternalData, t.RawData = nil, nil, data
 }
 
-// Weights are the weights that stand outside a model's graph, by key. Who computes with their data must keep them.
+// Weights maps keys to weights stored outside a model's graph. Callers that compute with the data must keep the map
+// alive.
 type Weights map[string]weight
 
-// Initializer is an initializer of a graph whose data stand outside it.
+// Initializer is an initializer of a graph with its data stored outside the graph.
 type Initializer struct {
 	Name string
 	Type ElemType
 	Dims []int64
-	Data []byte // not on Go's heap, and not to be written
+	Data []byte // outside Go's heap and read-only
 }
 
-// Initializers are the initializers of a graph that are weights.
+// Initializers returns the graph's initializers that are stored as weights.
 func (w Weights) Initializers(g *onnxpb.GraphProto) (all []Initializer) {
 	for _, t := range g.Initializer {
 		if weight, ok := weightOf(w, t); ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReadBlock reads as much as it is told to, neither less nor more.
+// TestReadBlock checks that readBlock accepts exactly the given number of bytes, neither fewer nor more.
 func TestReadBlock(t *testing.T) {
 	for size, ok := range map[int64]bool{0: false, 4: false, 5: true, 6: false} {
 		var seen bytes.Buffer

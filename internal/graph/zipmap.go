@@ -14,9 +14,8 @@ import (
 
 const machineLearning = "ai.onnx.ml"
 
-// unwrapZipMaps takes out the ZipMap nodes that make a list of dictionaries, the
-// graph's output, of a tensor of probabilities [N,m]: the output is then that
-// tensor, under the same name.
+// unwrapZipMaps removes ZipMap nodes that turn a tensor of probabilities [N,m] into the graph's output, a list of
+// dictionaries. The tensor becomes the output, under the same name.
 func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 	g := m.Graph
 	for i, n := range g.Node {
@@ -30,7 +29,7 @@ func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 		Opset(m)
 		out := FloatTensor(n.Output[0], []int64{1, 1})
 		dims := out.GetType().GetTensorType().GetShape().Dim
-		dims[0].Value, dims[1].Value = nil, nil // free: ZipMap need not say how many classes
+		dims[0].Value, dims[1].Value = nil, nil // free: ZipMap need not give the number of classes
 		if ints, texts := classLabels(n); len(ints)+len(texts) > 0 {
 			dims[1].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(len(ints) + len(texts))}
 			a.noteLabels(ints, texts)
@@ -42,8 +41,7 @@ func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 	}
 }
 
-// noteLabels tells which labels the model's classes are, where that is not
-// plain.
+// noteLabels notes the labels of the model's classes, unless they are obvious.
 func (a *Adaptation) noteLabels(ints []int64, texts []string) {
 	var names []string
 	plain := len(texts) == 0
@@ -63,7 +61,7 @@ func (a *Adaptation) noteLabels(ints []int64, texts []string) {
 	a.Notes = append(a.Notes, fmt.Sprintf("its classes 0, 1, … are the labels %s", strings.Join(names, ", ")))
 }
 
-// classLabels are the labels that a node of scikit-learn's gives its classes.
+// classLabels returns the class labels stored in one of scikit-learn's nodes.
 func classLabels(n *onnxpb.NodeProto) (ints []int64, texts []string) {
 	for _, a := range n.Attribute {
 		switch a.GetName() {
@@ -76,7 +74,7 @@ func classLabels(n *onnxpb.NodeProto) (ints []int64, texts []string) {
 	return ints, texts
 }
 
-// stringsOf reads the attribute's field 9, which onnx.proto here leaves out.
+// stringsOf reads the attribute's field 9, which our onnx.proto omits.
 func stringsOf(a *onnxpb.AttributeProto) (texts []string) {
 	const field = 9
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {

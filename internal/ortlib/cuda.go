@@ -18,21 +18,21 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file says which libraries of NVIDIA ONNX Runtime's CUDA provider needs, and where they may lie.
+// This file lists the NVIDIA libraries that ONNX Runtime's CUDA provider needs, and the folders that may hold them.
 
-// nvidiaOrder are the names of the libraries in the order in which they are loaded: each after those that it needs.
-// cuDNN finds its own parts beside itself.
+// nvidiaOrder lists the libraries in loading order: each after the libraries that it needs. cuDNN finds its own parts
+// beside itself.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on does without it, by other kernels or not at all: what
-// is certified should not depend on whether it was found.
+// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, using other kernels or
+// refusing some models; we require it, because a certificate should not depend on whether cuDNN was found.
 const cudnnLibrary = "libcudnn.so.9"
 
-// nvidiaLibrary is a library of CUDA or cuDNN by its SONAME; not the driver's.
+// nvidiaLibrary matches the SONAME of a CUDA or cuDNN library, but not the driver's.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// CUDANeeds lists what the provider's file needs, in the order in which it is to be loaded. The optional ones come with
-// others: cuDNN compiles some kernels with nvrtc.
+// CUDANeeds lists the libraries that the provider's file needs, in loading order. The optional one comes with others:
+// cuDNN compiles some kernels with nvrtc.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
 	if err != nil {
@@ -62,7 +62,7 @@ func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	return needed, optional, nil
 }
 
-// loadRank is the place of a library in nvidiaOrder; unknown ones come before cuDNN.
+// loadRank returns a library's index in nvidiaOrder; unknown ones come before cuDNN.
 func loadRank(name string) int {
 	stem, _, _ := strings.Cut(name, ".so")
 	if i := slices.Index(nvidiaOrder, stem); i >= 0 {
@@ -71,7 +71,7 @@ func loadRank(name string) int {
 	return len(nvidiaOrder) - 1
 }
 
-// MissingLibraries names libraries that were not found, and how to get them.
+// MissingLibraries returns an error that names the libraries not found and says how to get them.
 func MissingLibraries(names, looked []string) error {
 	where := "the loader's folders"
 	for _, folder := range looked {
@@ -87,13 +87,13 @@ func MissingLibraries(names, looked []string) error {
 var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip install 'onnxruntime-gpu[cuda,cudnn]', or install CUDA 13 and cuDNN 9",
 	param.Device, param.WithCUDA)
 
-// missingLibrary matches the loader's message that it does not find a library.
+// missingLibrary matches the loader's message about a library that it cannot find.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
 
-// cudaFailure matches CUDA's own errors, which ONNX Runtime passes on with the place in its sources behind them.
+// cudaFailure matches CUDA's own errors, which ONNX Runtime passes on followed by a source location.
 var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
 
-// ExplainCUDA says what is missing where ONNX Runtime could not load its provider.
+// ExplainCUDA explains why ONNX Runtime could not load its CUDA provider.
 func ExplainCUDA(err error) error {
 	if err == nil {
 		return nil
@@ -115,11 +115,11 @@ func ExplainCUDA(err error) error {
 	return err
 }
 
-// CUDAProviderFile is the file of ONNX Runtime's CUDA provider, beside the library.
+// CUDAProviderFile is the file name of ONNX Runtime's CUDA provider, beside the library.
 const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
 
-// CUDAFolders are where NVIDIA's libraries may lie besides the loader's folders: beside ONNX Runtime's library, in the
-// packages of a Python, in the cache.
+// CUDAFolders lists where NVIDIA's libraries may be besides the loader's folders: beside ONNX Runtime's library, in
+// Python packages, in the cache.
 func CUDAFolders(library string) (folders []string) {
 	add := func(found ...string) {
 		for _, folder := range found {
@@ -139,8 +139,8 @@ func CUDAFolders(library string) (folders []string) {
 	return folders
 }
 
-// sitePackages are the folders of Python's packages: the one that ONNX Runtime's library is in, the folders of
-// $VIRTUAL_ENV, and those that python3 names.
+// sitePackages lists folders of Python packages: the folder that contains ONNX Runtime's library, those of
+// $VIRTUAL_ENV, and those that python3 reports.
 func sitePackages(library string) (folders []string) {
 	for _, library := range []string{library, os.Getenv(PythonEnv)} {
 		for dir := filepath.Dir(library); filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -156,10 +156,10 @@ func sitePackages(library string) (folders []string) {
 	return append(folders, pythonPackages()...)
 }
 
-// pythonPatience is how long python3 may take to say where its packages are.
+// pythonPatience is the time limit for python3 to report its package folders.
 const pythonPatience = 10 * time.Second
 
-// pythonPackages asks the python3 that a shell would call.
+// pythonPackages asks the shell's python3 for its package folders.
 func pythonPackages() (folders []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonPatience)
 	defer cancel()
@@ -176,5 +176,5 @@ func pythonPackages() (folders []string) {
 	return folders
 }
 
-// DriverLibrary is the library of NVIDIA's driver.
+// DriverLibrary is the SONAME of NVIDIA's driver library.
 const DriverLibrary = "libcuda.so.1"

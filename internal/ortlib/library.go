@@ -15,34 +15,32 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// LibraryVersion is the version of ONNX Runtime that 'rscert setup'
-// fetches and the tests run with.
+// Version is the version of ONNX Runtime that 'rscert setup' fetches and the tests use.
 const Version = "1.29.0"
 
-// LibraryEnv names the environment variable that holds the library's path.
+// Env names the environment variable with the library's path.
 const Env = "RSCERT_ONNXRUNTIME"
 
-// PythonEnv is the environment variable by which the launcher of the Python
-// package names the library of the installed onnxruntime package, which it has checked.
+// PythonEnv is the environment variable in which the Python package's launcher passes the library of the installed
+// onnxruntime package, which it has checked.
 const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
-// Place is one place where FindLibrary looks for the ONNX Runtime library.
+// Place is one place where Find looks for the ONNX Runtime library.
 type Place struct {
 	Source string // "onnxruntime" (the parameter), "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
 	Path   string
-	Err    error // why there is no library here; nil: there is one
+	Err    error // why the library is not here; nil: it is
 }
 
-// LibraryError says that there is no ONNX Runtime library and where it was
-// looked for.
+// NotFoundError says that there is no ONNX Runtime library and lists the places searched.
 type NotFoundError struct {
 	Looked  []Place
-	library Build // that was looked for
+	library Build // the build searched for
 }
 
 func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with its parameter spelled.
+// Spell returns Error with its parameter spelled.
 func (e *NotFoundError) Spell(s param.Spelling) string {
 	last := e.Looked[len(e.Looked)-1]
 	if e.named() {
@@ -60,15 +58,15 @@ func (e *NotFoundError) Spell(s param.Spelling) string {
 	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
 }
 
-// named reports that the user named the file, so that no other was looked for.
+// named reports whether the user named the file, in which case no other place is searched.
 func (e *NotFoundError) named() bool {
 	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }
 
-// Hint says what to do about it.
+// Hint says how to fix the error.
 func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with its parameters spelled.
+// SpellHint returns Hint with its parameters spelled.
 func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
 		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
@@ -77,7 +75,7 @@ func (e *NotFoundError) SpellHint(s param.Spelling) string {
 		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)
 }
 
-// spelledSource is the source, with a parameter spelled.
+// spelledSource returns the source, with a parameter spelled.
 func (p Place) spelledSource(s param.Spelling) string {
 	if p.Source == sourceParameter {
 		return s(param.ONNXRuntime)
@@ -93,14 +91,13 @@ const (
 	sourceSystem    = "system"
 )
 
-// FindLibrary returns the path of the ONNX Runtime library: explicit (the
-// flag's value) if it is not empty, else $RSCERT_ONNXRUNTIME, else that of the
-// Python package, else the one in the user's cache, else one in a system folder. A file that the flag or the
-// variable names must be there: no other is taken in its place. Where there is
-// none the error is a *LibraryError.
+// Find returns the path of the ONNX Runtime library: explicit (the flag's value) if not empty, else
+// $RSCERT_ONNXRUNTIME, else the Python package's library, else the one in the user's cache, else one in a system
+// folder. A file named by the flag or the variable must exist: Find does not fall back to another. If there is no
+// library, the error is a *NotFoundError.
 func Find(explicit string) (string, error) { return FindFor(Build{}, explicit) }
 
-// FindLibraryFor is FindLibrary for a build of ONNX Runtime.
+// FindFor is Find for a given build of ONNX Runtime.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -111,8 +108,7 @@ func FindFor(f Build, explicit string) (string, error) {
 	return last.Path, nil
 }
 
-// LibraryPlaces returns the places where FindLibrary looks, in order, up to
-// the first that holds a library.
+// Places returns the places where Find looks, in order, up to the first that holds a library.
 func Places(explicit string) []Place { return Plain.places(explicit) }
 
 func (f Build) places(explicit string) []Place {
@@ -120,7 +116,7 @@ func (f Build) places(explicit string) []Place {
 		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
 	}
 	if path := os.Getenv(Env); path != "" {
-		if !filepath.IsAbs(path) { // it would be another file in every folder
+		if !filepath.IsAbs(path) { // a relative path means another file in every folder
 			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", quote.Name(path))}}
 		}
 		return []Place{{sourceEnv, path, RegularFile(path)}}
@@ -140,10 +136,10 @@ func (f Build) places(explicit string) []Place {
 		add(sourceCache, filepath.Dir(path))
 	}
 	for _, dir := range systemDirs() {
-		if f != Plain { // what lies there has only the usual providers
+		if f != Plain { // system libraries have only the usual providers
 			break
 		}
-		if filepath.IsAbs(dir) { // an empty one is the working directory to the loader
+		if filepath.IsAbs(dir) { // the loader takes an empty one as the working directory
 			add(sourceSystem, dir)
 		}
 	}
@@ -159,8 +155,8 @@ func (f Build) places(explicit string) []Place {
 	return candidates
 }
 
-// providedBy reports whether a library has what the Build is for. The file of CUDA's provider lies beside it; OpenVINO's
-// packages are built with older ones.
+// providedBy reports whether a library has the provider of the Build. CUDA's provider is a file beside the library;
+// OpenVINO's packages are built with older versions of ONNX Runtime.
 func (f Build) providedBy(library string) bool {
 	switch f {
 	case Plain:
@@ -171,9 +167,8 @@ func (f Build) providedBy(library string) bool {
 	return false
 }
 
-// CachePath is where 'rscert setup' puts the library:
-// CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. There is none where the
-// system names no cache, or a relative one.
+// CachePath returns where 'rscert setup' puts the library: CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. It
+// fails if the system names no cache, or a relative one.
 func CachePath() (string, error) { return Plain.cachePath() }
 
 func (f Build) cachePath() (string, error) {
@@ -184,10 +179,10 @@ func (f Build) cachePath() (string, error) {
 	return filepath.Join(root, f.folder(), runtime.GOOS+"-"+runtime.GOARCH, libraryNames()[0]), nil
 }
 
-// cacheRoot is the folder in the user's cache with the libraries.
+// cacheRoot returns the folder for libraries in the user's cache.
 func cacheRoot() (string, error) {
 	cache, err := os.UserCacheDir()
-	if err == nil && !filepath.IsAbs(cache) { // of a relative $HOME
+	if err == nil && !filepath.IsAbs(cache) { // from a relative $HOME
 		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", quote.Name(cache))
 	}
 	if err != nil {
@@ -196,7 +191,7 @@ func cacheRoot() (string, error) {
 	return filepath.Join(cache, "rscert", "onnxruntime"), nil
 }
 
-// libraryNames are the names the library goes by, the cache's first.
+// libraryNames lists the library's possible file names, the cache's first.
 func libraryNames() []string {
 	if runtime.GOOS == "darwin" {
 		return []string{"libonnxruntime.dylib", "libonnxruntime.1.dylib"}
@@ -216,7 +211,7 @@ func systemDirs() []string {
 	return dirs
 }
 
-// RegularFile returns nil if path, or what it links to, is a regular file.
+// RegularFile returns nil if path is a regular file or links to one.
 func RegularFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An empty home: no library in the cache. Those of the system stay.
+// emptyHome sets an empty home, without a library in the cache. System libraries stay.
 func emptyHome(t *testing.T) (home string) {
 	home = t.TempDir()
 	t.Setenv("HOME", home)
@@ -56,7 +56,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	explicit := touch(t, filepath.Join(home, "explicit"))
 	find(explicit, explicit)
 
-	// A file that is named but not there is an error, with others at hand.
+	// A named file that does not exist is an error, even with other libraries present.
 	missing := filepath.Join(home, "missing")
 	if path, err := Find(missing); err == nil {
 		t.Errorf("the flag names no file: found %s", path)
@@ -115,7 +115,7 @@ func TestFindLibraryNowhere(t *testing.T) {
 	}
 }
 
-// cachePath is where the library is looked for in the cache.
+// cachePath returns the library's path in the cache.
 func cachePath(t *testing.T) string {
 	t.Helper()
 	path, err := CachePath()
@@ -140,8 +140,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestNoRelativePlaces has libraries in the working directory where relative
-// paths of the environment would find them.
+// TestNoRelativePlaces puts libraries into the working directory, where relative paths in the environment would find
+// them.
 func TestNoRelativePlaces(t *testing.T) {
 	home := emptyHome(t)
 	t.Chdir(home)
@@ -171,8 +171,8 @@ func TestNoRelativePlaces(t *testing.T) {
 			}
 		})
 	}
-	// Named by the user, a name without a slash is the file here, not one that
-	// the loader finds elsewhere.
+	// If the user gives a name without a slash, it means the file in this folder, not one that the loader finds
+	// elsewhere.
 	if path, err := Find(libraryNames()[0]); err != nil || path != libraryNames()[0] {
 		t.Errorf("%s, %v", path, err)
 	}

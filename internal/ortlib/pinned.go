@@ -22,11 +22,10 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// pinned returns the published SHA-256s of the libraries in a folder of the
-// cache, VERSION/PLATFORM, by file name.
+// pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file name.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn is pinned of the files from one package; "": of all.
+// pinnedIn is like pinned, limited to files from one package; "" means all.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
@@ -41,15 +40,14 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// CheckPinned checks the library at path against the pinned hashes, with all
-// that lies beside it, if it is one that 'rscert setup' put into the cache:
-// the cache outlives disks' and downloads' faults, and what is loaded from it
-// runs inside rscert. It is checked at every load, some 20 ms for 28 MB (OpenVINO's 160 MB: 100): a note of an
-// earlier check would have to be believed in turn. Other files are the user's.
+// CheckPinned checks the library at path, and all files beside it, against the pinned hashes, if 'rscert setup' put
+// it into the cache: cached files can be damaged by faults of disks and downloads, and a loaded library runs inside
+// rscert. It checks at every load, which takes some 20 ms for 28 MB (100 ms for OpenVINO's 160 MB): a record of an
+// earlier check could itself be wrong. Files outside the cache are the user's and are not checked.
 func CheckPinned(path string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil // without a cache it lies elsewhere
+		return nil // without a cache, the library is elsewhere
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {
@@ -62,7 +60,7 @@ func CheckPinned(path string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks the files of a folder, all those that hashes names.
+// checkFiles checks all files of a folder that are in hashes.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

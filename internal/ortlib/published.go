@@ -12,11 +12,11 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Build is a published build of ONNX Runtime. The zero value leaves the choice to what is here.
+// Build is a published build of ONNX Runtime. The zero value means: choose among the builds present.
 type Build struct {
 	device  string // of 'rscert setup --device'
 	version string
-	suffix  string // of the version in the cache's folder
+	suffix  string // appended to the version in the cache's folder name
 }
 
 var (
@@ -25,10 +25,10 @@ var (
 	CUDA     = Build{device: "cuda", version: "1.31.1", suffix: "-cuda"}
 )
 
-// folder is the Build's folder in the cache, below which the platforms' are.
+// folder returns the Build's folder in the cache, which contains one folder per platform.
 func (f Build) folder() string { return f.version + f.suffix }
 
-// setupCommand fetches the Build.
+// setupCommand returns the command that fetches the Build.
 func (f Build) setupCommand() param.Text {
 	if f == Plain {
 		return param.Textf("rscert setup")
@@ -36,8 +36,8 @@ func (f Build) setupCommand() param.Text {
 	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
-// chosen is the build itself; for the zero Build, of a device that is still to be chosen, one that is here. CUDA's is many
-// times larger than the plain one: it is taken where it is in the cache and there is a GPU.
+// chosen returns the build itself. For the zero Build, whose device is still open, it chooses one that is present.
+// The CUDA build is many times larger than the plain one: it is chosen if it is in the cache and there is a GPU.
 func (f Build) chosen() Build {
 	if f != (Build{}) {
 		return f
@@ -50,26 +50,26 @@ func (f Build) chosen() Build {
 	return Plain
 }
 
-// Published is the build of ONNX Runtime for a device that is published for this platform, and its place in the
-// user's cache, where FindLibraryFor looks for it.
+// Published is the build of ONNX Runtime published for a device on this platform, and its place in the user's cache,
+// where FindFor looks for it.
 type Published struct {
 	Device  string // cpu, openvino or cuda
 	Version string
 	// Platform is GOOS-GOARCH.
 	Platform string
 	Folder   string
-	// Library is the path of the library itself, Files the SHA-256s in hex of it and of all that has to lie beside it, by
-	// name; any of a file's will do.
+	// Library is the path of the library itself. Files maps the names of the library and of all files required beside
+	// it to their SHA-256s in hex; a file must match any one of its hashes.
 	Library string
 	Files   map[string][]string
-	// Wheel is the one that holds it, of one that is no build of ONNX Runtime.
+	// Wheel is the package with the library, if that is not a build of ONNX Runtime.
 	Wheel Wheel
 }
 
-// Wheel is a package of PyPI, and the name of its file.
+// Wheel is a package on PyPI and its file name.
 type Wheel struct{ Project, Version, File string }
 
-// PublishedFor returns what is published of a build; of the zero Build the plain one.
+// PublishedFor returns the published form of a build; for the zero Build, the plain one.
 func PublishedFor(f Build) (Published, error) {
 	if f == (Build{}) {
 		f = Plain
@@ -90,11 +90,11 @@ func PublishedFor(f Build) (Published, error) {
 	return p, nil
 }
 
-// cudaVersion is that of NVIDIA's libraries that 'rscert setup --with-cuda' fetches. What is built for CUDA 13 runs with
-// all of its versions; the first of them has the least demands on the driver.
+// cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' fetches. Builds for CUDA 13 run
+// with all of its versions; the first demands least of the driver.
 const cudaVersion = "13.0"
 
-// cudaWheels are the packages of NVIDIA that hold what the CUDA provider of cudaLibrary needs.
+// cudaWheels lists NVIDIA's packages with the libraries that cudaLibrary's CUDA provider needs.
 var cudaWheels = []Wheel{
 	{"nvidia-cuda-runtime", "13.0.96", "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"},
 	{"nvidia-cuda-nvrtc", "13.0.88", "nvidia_cuda_nvrtc-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl"},
@@ -103,7 +103,7 @@ var cudaWheels = []Wheel{
 	{"nvidia-cudnn-cu13", "9.24.0.43", "nvidia_cudnn_cu13-9.24.0.43-py3-none-manylinux_2_27_x86_64.whl"},
 }
 
-// cudaLibrariesFolder is where in the cache they lie.
+// cudaLibrariesFolder returns the cache folder for NVIDIA's libraries.
 func cudaLibrariesFolder() (string, error) {
 	root, err := cacheRoot()
 	return filepath.Join(root, cudaLibrariesName()), err
@@ -113,7 +113,7 @@ func cudaLibrariesName() string {
 	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
 }
 
-// CUDALibraries are NVIDIA's libraries that a build for CUDA needs, a package each, all in one folder.
+// CUDALibraries lists the NVIDIA libraries that a CUDA build needs, one entry per package, all in one folder.
 func CUDALibraries() ([]Published, error) {
 	folder, err := cudaLibrariesFolder()
 	if err != nil {
@@ -133,5 +133,5 @@ func CUDALibraries() ([]Published, error) {
 	return all, nil
 }
 
-// Check returns nil if the build is in the cache as it was published.
+// Check returns nil if the cached build matches its published hashes.
 func (p Published) Check() error { return checkFiles(p.Folder, p.Files) }
