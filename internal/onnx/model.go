@@ -29,7 +29,7 @@ type Model struct {
 	session   *session
 	batch     int       // samples per Run
 	tile      int       // samples per session call; divides batch
-	copies    int       // rows of a call that all hold the same sample, for files with a fixed batch; 0: each row has its own sample
+	copies    int       // rows of a call that hold copies of one sample, if the file fixes a batch; 0: no copies
 	in, out   ort.Shape // shapes of a call
 
 	independence Independence

@@ -46,7 +46,7 @@ func (p *preloader) open(name string) error {
 		if err := p.check(folder, path); err != nil {
 			return err
 		}
-		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it searches the loader's path for them
+		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it finds its builtins only on the loader's path
 			if builtins, _ := filepath.Glob(filepath.Join(folder, "libnvrtc-builtins.so.*")); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}

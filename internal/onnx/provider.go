@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// provider is one of ONNX Runtime's execution providers, with rscert's settings for it.
+// provider is one of ONNX Runtime's execution providers, with rscert's settings for it. A new one needs a file with a
+// value of this type, and a line in providers.
 type provider struct {
 	device  string       // its name in --device
 	name    string       // ONNX Runtime's name
