@@ -108,7 +108,7 @@ var company = map[string]struct {
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
 		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch rounds to one sample
+	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch truncates to one
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
 			node("GlobalAveragePool", "r", "p").node("ReduceMax", "p", "t", ints("axes", 0)).node("Add", "x t", "z").scored("z")
 		b.OpsetImport[0].Version = proto.Int64(13)

@@ -389,7 +389,7 @@ func TestReadModelCollected(t *testing.T) {
 	}
 }
 
-// TestExternalTwins moves weights of the same name into the graph, because a session can receive only one of them.
+// TestExternalTwins copies weights of the same name into the graph, because a session can receive only one of them.
 func TestExternalTwins(t *testing.T) {
 	b := wide()
 	b.Graph.Initializer[2].Name = proto.String("w_in")
