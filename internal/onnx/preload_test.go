@@ -268,7 +268,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// The check covers cuDNN even if the provider loads it by itself or works without it; the driver is not part of CUDA.
+// The needed libraries include cuDNN even if the provider loads it by itself or works without it. The driver is not a
+// library of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

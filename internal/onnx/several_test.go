@@ -144,7 +144,7 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // by a factor of 2⁻¹⁵, only in the first score
+			w.RawData[1] ^= 1 // changes it by 2⁻¹⁵ of its value, only in the first score
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})

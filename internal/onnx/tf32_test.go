@@ -82,8 +82,8 @@ func TestTF32IsTold(t *testing.T) {
 	}
 }
 
-// A device that may use TF32 but computes in float32 is accepted; a device that must use float32 and does not is
-// refused.
+// A device that may use TF32 but computes in float32 is accepted; a device that must use float16 but computes in
+// float32 is refused.
 func TestTF32IsAllowed(t *testing.T) {
 	r := openRuntime(t)
 	p := units([]string{"A"}, failOn(nil))
