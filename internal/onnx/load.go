@@ -56,8 +56,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // input a call. Warnings tells the user the cost.
 //
 // LoadFile inspects the graph and refuses a model that draws random numbers or has unknown operators. Cancelling ctx
-// ends the trial runs, even of a model that never ends. looking at its graph. Cancelling ctx ends the trial runs, as
-// those of a model that never ends.
+// ends the trial runs, even of a model that never ends.
 func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
 	if err != nil {

@@ -24,7 +24,7 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Opening a session takes time too; the first session's time is the estimate.
+		// Opening the session takes time too: about as long as opening the first.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}
