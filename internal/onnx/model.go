@@ -15,7 +15,7 @@ import (
 // Model is a classifier ready to run. It satisfies smoothing.Classifier.
 type Model struct {
 	source
-	form      sessionKey // what the session was opened for
+	form      sessionKey // key that the session was opened with
 	noisy     *noisy     // nil: the model makes no noise itself
 	contract  graph.Contract
 	adapted   graph.Adaptation

@@ -203,7 +203,6 @@ var abandonedSessions sync.Map
 
 // callLoop is call for a model with loops. A loop that never ends and whose body has no nodes cannot be stopped between
 // two nodes. callLoop abandons it; f owns everything that ONNX Runtime still uses. (The goroutine costs 8 µs a run.)
-// ONNX Runtime uses meanwhile. (The goroutine costs 8 µs a run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
 	done := make(chan error, 1)
 	go func() { done <- f(options) }()
