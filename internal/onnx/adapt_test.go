@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// TestColumns: each of the model's inputs gets the data's column of its name,
-// rounded if it takes integers. The model's scores are what it got.
+// TestColumns: each input of the model gets the data column of its name, rounded if it takes integers. The model's
+// scores are its inputs.
 func TestColumns(t *testing.T) {
 	row := []float32{41.5, 1.75, -3.25, 300}
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestRounding: what reaches a model of integers, whose scores are its inputs.
+// TestRounding checks the values that reach an integer model, whose scores are its inputs.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
 	for typ, r := range graph.IntegerRanges {
@@ -79,8 +79,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestSplitLone: of a logit or a probability, whatever its bits, the greater of
-// the two scores is class 1's exactly if z > 0 or p > ½; equal ones are class 0.
+// TestSplitLone: for any bits of a logit or probability, class 1 has the greater of the two scores exactly if z > 0 or
+// p > ½; a tie gives class 0.
 func TestSplitLone(t *testing.T) {
 	half := float32(.5)
 	below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1)
@@ -114,15 +114,14 @@ func TestSplitLone(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.close()
-		// −p + 1 is rounded to the nearest, below ½ too.
+		// −p + 1 is rounded to nearest, also below ½.
 		if got[1] != c.want[1] || math.Abs(float64(got[0]-c.want[0])) > 1e-7 || smoothing.Vote(got) != c.vote {
 			t.Errorf("%v %v: scores %v, vote %d, want %v and %d", c.kind, c.v, got, smoothing.Vote(got), c.want, c.vote)
 		}
 	}
 }
 
-// TestLone: one number a sample becomes two scores, of the declared shape, type
-// and batch that a model may have.
+// TestLone: one number a sample becomes two scores, for every declared shape, type and batch that a model may have.
 func TestLone(t *testing.T) {
 	linear := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z")
@@ -149,7 +148,7 @@ func TestLone(t *testing.T) {
 			t.Errorf("%s: %d classes, %v, %d a call, want 2, %v, %d", name, m.Classes(), m.Outputs(), m.tile, c.want, c.tile)
 		}
 		changes := 1
-		if name == "batch of 1" { // which is freed
+		if name == "batch of 1" { // freed by the loader
 			changes = 2
 		}
 		if !strings.HasPrefix(m.Output(), "'y' ") || len(m.Changes()) != changes {
@@ -179,14 +178,14 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// shapeless adds an output that declares no shape.
+// shapeless adds an output without a declared shape.
 func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 	b.output(name, t)
 	b.Graph.Output[len(b.Graph.Output)-1].GetType().GetTensorType().Shape = nil
 	return b
 }
 
-// What is told against what is seen.
+// The stated output kind is compared with the detected one.
 func TestLoneWarnings(t *testing.T) {
 	b := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1)
 	m := load(t, b.bytes(t), LoadOptions{Outputs: graph.Logits})

@@ -12,10 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file says what to do about models that run slowly or not at all.
+// This file advises on models that run slowly or not at all.
 
-// batchAdvice says how to export a model that cannot be run in batches because
-// of err.
+// batchAdvice tells how to export a model that cannot run in batches because of err.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))
 	switch {
@@ -31,12 +30,11 @@ func (l *loader) batchAdvice(err error) string {
 		"x.amax(dim=(1, 2, 3), keepdim=True), not x.amax()"
 }
 
-// noKernel is how ONNX Runtime says that it has no kernel for a node's types.
+// noKernel matches ONNX Runtime's message that it has no kernel for a node's types.
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
-// cannotLoad explains why a session does not open. ONNX Runtime's CPU
-// provider lacks kernels of types other than float32: that is no fault of the
-// graph.
+// cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks kernels for types other than
+// float32; the graph is not at fault then.
 func (l *loader) cannotLoad(err error) error {
 	found := noKernel.FindStringSubmatch(err.Error())
 	t := l.numbersOf()
@@ -47,8 +45,8 @@ func (l *loader) cannotLoad(err error) error {
 		"export the model in float32 (in PyTorch model.float())")
 }
 
-// numbersOf is the type of float that the model computes in: that of its input,
-// or, where that is float32 or an integer, of weights.
+// numbersOf returns the float type that the model computes in: its input's type or, if that is float32 or an integer,
+// its weights' type.
 func (l *loader) numbersOf() graph.ElemType {
 	if t := l.contract.Input.Type; t != graph.Float32 {
 		return t

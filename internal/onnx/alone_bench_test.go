@@ -13,10 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// BenchmarkAlone runs the file $RSCERT_BENCH_MODEL in ONNX Runtime as it is, by nothing of rscert but the options of the
-// device, $RSCERT_BENCH_DEVICE: what sampling is measured against. 'bound' has its inputs on the device already,
-// 'sent' sends them with each call; CALLERS calls go on at a time, of $RSCERT_BENCH_BATCH samples.
-// scripts/gpu_check.py calls it.
+// BenchmarkAlone runs the file $RSCERT_BENCH_MODEL directly in ONNX Runtime, with only rscert's options for the device
+// $RSCERT_BENCH_DEVICE. It is the baseline for sampling. 'bound' keeps its inputs on the device, 'sent' sends them with
+// each call; CALLERS calls of $RSCERT_BENCH_BATCH samples run concurrently. scripts/gpu_check.py calls it.
 func BenchmarkAlone(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {
@@ -42,7 +41,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // more than one only hides what the host does between calls
+	most := 2 // more than one only hides the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}
@@ -77,7 +76,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat makes b.N calls, by all callers at once.
+// repeat makes b.N calls, shared by all callers.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))
@@ -99,7 +98,7 @@ func repeat(b *testing.B, calls []func() error) {
 	b.StopTimer()
 }
 
-// alone is a model's file in ONNX Runtime.
+// alone is a model's file opened in ONNX Runtime.
 type alone struct {
 	session         *ort.DynamicAdvancedSession
 	input, output   string
@@ -128,7 +127,7 @@ func openAlone(file string, d Device, batch int64) (*alone, error) {
 	return a, err
 }
 
-// tensors are an input and room for its output, in the host's memory.
+// tensors returns an input and room for its output, in the host's memory.
 func (a *alone) tensors() (in, out *ort.Tensor[float32], err error) {
 	x := make([]float32, a.inSize.FlattenedSize())
 	for i := range x {
@@ -145,7 +144,7 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// bound binds the input, which copies it to a device with memory of its own once, and the output.
+// bound binds the output and the input; a device with memory of its own copies the input once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

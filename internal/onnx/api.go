@@ -1,10 +1,8 @@
 package onnx
 
-// This file reaches past the Go binding for the five things it does not wrap:
-// telling a wrong file from a library that is too old, naming that library's
-// version, asking it for its execution providers, handing weights to a
-// session from memory of our own, and running with values that stay bound so
-// that the run can be stopped.
+// This file calls the C API directly for five things that the Go binding does not wrap: it tells a wrong file from a
+// library that is too old, reads the library's version, lists its execution providers, gives a session weights in our
+// own memory, and runs with bound values so that a run can be stopped.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -19,9 +17,8 @@ typedef struct {
 	const char *(*GetVersionString)(void);
 } ApiBase;
 
-// OrtApi is a struct of function pointers that only ever grows at its end, so
-// an entry's index is part of the ABI. These are counted in
-// onnxruntime_c_api.h; apiVersion 7 is the first that has them all.
+// OrtApi is a struct of function pointers that only ever grows at its end, so an entry's index is part of the ABI. The
+// indices are counted in onnxruntime_c_api.h; apiVersion 7 is the first with all of them.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,
@@ -56,7 +53,7 @@ static void api_release_providers(ApiBase *base, char **names, int n) {
 	((void *(*)(char **, int))api[releaseAvailableProviders])(names, n);
 }
 
-// api_text is what went wrong, to be freed; NULL: nothing.
+// api_text returns the error message, which the caller frees, or NULL for no error.
 static char *api_text(void *const *api, void *status) {
 	if (!status) return NULL;
 	char *problem = strdup(((const char *(*)(void *))api[getErrorMessage])(status));
@@ -70,12 +67,11 @@ typedef struct {
 	size_t size;
 	const int64_t *dims;
 	size_t rank;
-	int32_t type; // ONNX's number of it, which is ONNX Runtime's
+	int32_t type; // ONNX's type number; ONNX Runtime uses the same
 } Weight;
 
-// api_add_weight makes w the initializer of its name in the sessions opened
-// with the options. ONNX Runtime keeps the pointer to the data and copies all
-// else. It returns NULL, or what went wrong, to be freed.
+// api_add_weight makes w the initializer of its name in sessions opened with the options. ONNX Runtime keeps the
+// pointer to the data and copies the rest. It returns NULL or an error message that the caller frees.
 static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 	void *const *api = base->GetApi(initializersVersion);
 	if (!api) return strdup("ONNX Runtime has no API of version 12");
@@ -121,14 +117,14 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// requiredAPI is the version of ONNX Runtime's C API that the Go binding was
-// built for; requiredVersion is the first release that has it.
+// requiredAPI is the C API version of ONNX Runtime that the Go binding was built for; requiredVersion is the first
+// release with that API.
 const (
 	requiredAPI     = 24
 	requiredVersion = "1.24"
 )
 
-// apiBase is the library's that ask opened last.
+// apiBase belongs to the library that ask opened last.
 var apiBase *C.ApiBase
 
 // ask opens the library at path and returns its version and the execution
@@ -164,9 +160,9 @@ func ask(path string) (version string, providers []string, err error) {
 	return version, providers, nil
 }
 
-// addWeight makes the data of w the initializer of its name in the sessions opened with the options, in place of an
-// external tensor. The session uses the data where they lie: they must not be on Go's heap, and must stay as they are
-// until the session is closed.
+// addWeight makes the data of w the initializer of its name in sessions opened with the options, in place of an
+// external tensor. The session reads the data in place: they must lie outside Go's heap and stay unchanged until the
+// session is closed.
 func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	options, err := pointerIn(o, "o") // OrtSessionOptions*
 	if err != nil {
@@ -187,7 +183,7 @@ func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	return apiError(problem)
 }
 
-// apiError is the error of a text to be freed.
+// apiError makes an error of a C message and frees the message.
 func apiError(problem *C.char) error {
 	if problem == nil {
 		return nil
@@ -196,8 +192,8 @@ func apiError(problem *C.char) error {
 	return errors.New(C.GoString(problem))
 }
 
-// pointerIn is the pointer of ONNX Runtime that a thing of the Go binding holds under these names, which the binding
-// does not give out.
+// pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in the unexported fields of these
+// names.
 func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 	v := reflect.ValueOf(thing)
 	for _, name := range names {
@@ -216,14 +212,14 @@ func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 
 var errBinding = errors.New("the Go binding of ONNX Runtime keeps its values otherwise")
 
-// boundValue is a tensor with the name of the input that it is bound to.
+// boundValue is a tensor and the name of the input that it is bound to.
 type boundValue struct {
 	tensor ort.Value
 	value  unsafe.Pointer // OrtValue*
 	name   *C.char
 }
 
-// newBoundValue makes a tensor of data, which must be pinned, for the input of the name.
+// newBoundValue makes a tensor of data, which must be pinned, for the named input.
 func newBoundValue[T ort.TensorData](name string, shape ort.Shape, data []T) (boundValue, error) {
 	tensor, err := ort.NewTensor(shape, data)
 	if err != nil {
@@ -241,7 +237,7 @@ func (v boundValue) destroy() error {
 	return v.tensor.Destroy()
 }
 
-// binding is a session with values bound to its inputs and outputs: those on a device stay there from run to run.
+// binding is a session with values bound to its inputs and outputs. Values on a device stay there from run to run.
 type binding struct {
 	*ort.IoBinding
 	binding, session unsafe.Pointer
@@ -260,12 +256,12 @@ func newBinding(s *ort.DynamicAdvancedSession) (b binding, err error) {
 	return b, err
 }
 
-// bind gives an input its value. A device with memory of its own takes a copy of what is in it now.
+// bind gives an input its value. A device with memory of its own copies the current contents.
 func (b binding) bind(v boundValue) error {
 	return apiError(C.api_bind_input(apiBase, b.binding, v.name, v.value))
 }
 
-// run runs the session on what is bound.
+// run runs the session on the bound values.
 func (b binding) run(options *ort.RunOptions) error {
 	o, err := pointerIn(options, "o")
 	if err != nil {

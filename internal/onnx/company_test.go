@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// company are models whose inputs see the inputs beside them, as real exports have them: each computes something of the
-// whole tensor or along the batch before or after a small convolutional net. node is the one that ends the proof; "": the
-// proof finds an edit that makes the graph, for every input of a batch, what it is for a batch of one.
+// company holds models whose inputs affect each other, as real exports have them: each computes a function of the whole
+// tensor or along the batch before or after a small convolutional net. node is the node that ends the proof; "": the
+// proof finds an edit after which the graph treats every input of a batch as in a batch of one.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
@@ -51,7 +51,7 @@ var company = map[string]struct {
 	"instance_norm_wrong_axes": {"ReduceMean 'mean'", func() *modelBuilder {
 		return companyOf().node("ReduceMean", "x", "mean", ints("axes", 0, 2, 3)).node("Sub", "x mean", "z").scored("z")
 	}},
-	"group_norm_across": {"", func() *modelBuilder { // one group of all samples; in front of the batch's own dimension, of one
+	"group_norm_across": {"", func() *modelBuilder { // one group of all samples, with a dimension of 1 in front of the batch
 		return companyOf().reshape("x", "one", 1, 1, -1).node("Softmax", "one", "z", integer("axis", 2)).
 			reshape("z", "back", -1, 3, 4, 4).scored("back")
 	}},
@@ -82,13 +82,13 @@ var company = map[string]struct {
 		return companyOf().flat("x").node("Transpose", "f", "t", ints("perm", 1, 0)).node("MatMul", "f t", "gram").
 			node("MatMul", "gram f", "m").weights("w", graph.Float32, 48, 4).node("MatMul", "m w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"loop": {"Loop 'z'", func() *modelBuilder { // its body uses x, which is no input of the node
+	"loop": {"Loop 'z'", func() *modelBuilder { // its body uses x, which is not an input of the node
 		return companyOf().subgraph("Loop", "trips keep x", "z").int64s("trips", 2).on("keep").scored("z")
 	}},
-	"branch": {"If 'max'", func() *modelBuilder { // a constant condition: nothing says that the node depends on x
+	"branch": {"If 'max'", func() *modelBuilder { // a constant condition hides that the node depends on x
 		return companyOf().subgraph("If", "keep", "max").on("keep").node("Div", "x max", "z").scored("z")
 	}},
-	"own_relu": {"Relu 'z'", func() *modelBuilder { // a function of the model's own under a name of ONNX's
+	"own_relu": {"Relu 'z'", func() *modelBuilder { // the model's own function, named like an ONNX operator
 		b := companyOf().node("Relu", "x", "z").scored("z")
 		f := &onnxpb.FunctionProto{Name: proto.String("Relu"), Domain: proto.String(""), OpsetImport: b.OpsetImport,
 			Node: []*onnxpb.NodeProto{graph.Node("ReduceMax", []string{"a"}, "m"), graph.Node("Div", []string{"a", "m"}, "b")}}
@@ -108,7 +108,7 @@ var company = map[string]struct {
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
 		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"resized_batch": {"Resize 'r'", func() *modelBuilder { // of one sample, 1.5 times the batch is one sample
+	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch truncates to one
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
 			node("GlobalAveragePool", "r", "p").node("ReduceMax", "p", "t", ints("axes", 0)).node("Add", "x t", "z").scored("z")
 		b.OpsetImport[0].Version = proto.Int64(13)
@@ -128,7 +128,7 @@ func init() {
 	}
 }
 
-// companyOf begins a model of images.
+// companyOf starts a model of images.
 func companyOf() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(12), proto.Int64(8)
@@ -145,13 +145,13 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// on adds a constant that is true.
+// on adds a constant true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
 }
 
-// subgraph adds a node whose graphs compute x over its largest value (Loop), or that value (If).
+// subgraph adds a node whose graphs compute x divided by its largest value (Loop), or this value (If).
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
 	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}
@@ -183,7 +183,7 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// unlike are images every other one of which is dark, some flat, sparse or far out.
+// unlike returns images; every other one is dark, and some are flat, sparse or extreme.
 func unlike(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {
@@ -203,8 +203,8 @@ func unlike(n int) [][]float32 {
 	return all
 }
 
-// TestCompany runs models whose inputs see each other: one input a call, they give the same bits for every batch, place,
-// company and number of workers, and say so once.
+// TestCompany runs models whose inputs affect each other. Running one input a call, they give the same bits for every
+// batch, place, company and number of workers, and warn once.
 func TestCompany(t *testing.T) {
 	xs := unlike(40)
 	for name, c := range company {
@@ -226,7 +226,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// checkSingly checks that the model runs one input a call, and says so once, if a node ends its proof.
+// checkSingly checks that the model runs one input a call and warns once, if a node ends its proof.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
 	s, w := m.Settings(), m.Warnings()
@@ -240,7 +240,7 @@ func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	}
 }
 
-// checkCompany compares the scores of images with those wanted, in two orders.
+// checkCompany compares the scores of images with the expected ones, in two orders.
 func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	t.Helper()
 	order := rand.New(rand.NewPCG(1, 1)).Perm(len(xs))
@@ -259,7 +259,7 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	}
 }
 
-// TestCompanyFixed has the same models exported for a batch of 1, which must not be freed.
+// TestCompanyFixed exports the same models for a batch of 1, which must not be freed.
 func TestCompanyFixed(t *testing.T) {
 	xs := unlike(20)
 	for name, c := range company {
@@ -283,7 +283,7 @@ func TestCompanyFixed(t *testing.T) {
 	}
 }
 
-// TestNodesOutOfOrder: a graph that is not in order is proved like one that is.
+// TestNodesOutOfOrder: the proof handles graphs whose nodes are not in order.
 func TestNodesOutOfOrder(t *testing.T) {
 	b := testModels["nchw"]()
 	slices.Reverse(b.Graph.Node)
@@ -299,7 +299,7 @@ func TestNodesOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestCompanyDevices: replicas on further devices run one input a call as well.
+// TestCompanyDevices: replicas on other devices run one input a call as well.
 func TestCompanyDevices(t *testing.T) {
 	models, err := loadEach(t, "company_brightest", LoadOptions{Device: Device{provider: units([]string{"A", "B"}, failOn(nil))}, Batch: 16})
 	if err != nil {
@@ -312,12 +312,12 @@ func TestCompanyDevices(t *testing.T) {
 	}
 }
 
-// TestCompanyTrial takes the proof away: the second line, which compares batches of very different inputs, finds all of
-// these models by itself but a rare choice, a function that ONNX Runtime does not use, and sizes that never change.
+// TestCompanyTrial disables the proof. The second check, which compares batches of very different inputs, alone finds
+// all these models but a rare choice, a function that ONNX Runtime does not use, and sizes that never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))
-		l.tried = true // and nothing to say against it
+		l.tried = true // as if the proof had found no objection
 		original, err := l.session(false, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestCompanyTrial(t *testing.T) {
 	}
 }
 
-// TestCompanyOpenVINO is TestCompany on the provider that compiles graphs anew.
+// TestCompanyOpenVINO is TestCompany on the provider that recompiles graphs.
 func TestCompanyOpenVINO(t *testing.T) {
 	xs := unlike(20)
 	r, d := openOpenVINO(t)
@@ -355,7 +355,7 @@ func TestCompanyOpenVINO(t *testing.T) {
 	}
 }
 
-// freeGraph is a random graph of a free batch, with operators that may mix it.
+// freeGraph is a random graph with a free batch and operators that may mix samples.
 func freeGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -421,8 +421,8 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	}
 }
 
-// companyOfProof proves a graph's independence and, if that succeeds, checks it: a sample's scores are the same bits in any
-// company, and those that it has alone but for rounding.
+// companyOfProof proves a graph's independence. If that succeeds, it checks that a sample's scores have the same bits
+// in any company and match the scores of the sample alone up to rounding.
 func companyOfProof(t testing.TB, model []byte) bool {
 	t.Helper()
 	l := prover(t, model)
@@ -474,7 +474,7 @@ func companyOfProof(t testing.TB, model []byte) bool {
 	return true
 }
 
-// TestProofRandom: what is proved is true, of graphs of a free batch that nobody thought of.
+// TestProofRandom checks that the proof is right on random graphs with a free batch.
 func TestProofRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	proved, graphs := 0, 600
@@ -492,7 +492,7 @@ func TestProofRandom(t *testing.T) {
 	}
 }
 
-// FuzzProof is TestProofRandom with graphs by the fuzzer.
+// FuzzProof is TestProofRandom with the fuzzer's graphs.
 func FuzzProof(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add(bytes.Repeat(binary.BigEndian.AppendUint32(nil, 0x08090a0b), 4))

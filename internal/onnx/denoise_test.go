@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// denoiserNet is a denoiser of images [N,3,4,4] with the names of the classifiers' values: y = conv(x) + 0.01·t.
+// denoiserNet is a denoiser of images [N,3,4,4] that reuses the classifiers' value names: y = conv(x) + 0.01·t.
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
@@ -28,7 +28,7 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// apply runs a model of one input on 16 samples, with its timestep, if it has one, as a constant.
+// apply runs a model with one input on 16 samples. Its timestep, if any, becomes a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)
@@ -61,7 +61,8 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	return out
 }
 
-// expected computes the pair's scores of 16 samples from the formulas in Denoise's documentation, the models run apart.
+// expected computes the pair's scores of 16 samples by the formulas in Denoise's documentation, running each model
+// alone.
 func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
 	alpha := 1.0
@@ -98,7 +99,7 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the pair with its two models run apart, for every kind of denoiser and of timestep.
+// TestDenoise compares the pair with its two models run separately, for every kind of denoiser and timestep.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
@@ -158,14 +159,14 @@ func TestDenoise(t *testing.T) {
 	}
 }
 
-// TestDenoisePairs joins models of different batches, types, operator sets and names.
+// TestDenoisePairs joins models with different batches, types, operator sets and names.
 func TestDenoisePairs(t *testing.T) {
 	r := openRuntime(t)
 	samples := randomSamples(48)[:16]
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	d := denoiserNet(nil, 3)
 	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
-	// The same two computations, written otherwise.
+	// The same two computations, written differently.
 	fixed := denoiserNet(nil, 3)
 	for _, v := range []*onnxpb.ValueInfoProto{fixed.Graph.Input[0], fixed.Graph.Output[0]} {
 		v.Type.GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}
@@ -241,7 +242,7 @@ func TestDenoisePairs(t *testing.T) {
 	}
 }
 
-// functionOf is a function of one node, from its input to its output, of a version of ONNX's operators.
+// functionOf is a function of one node, from its input to its output, for a version of ONNX's operators.
 func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{graph.Node(op, []string{"a"}, "b")},
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
@@ -261,7 +262,7 @@ func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 	return m
 }
 
-// TestDenoiseExternal joins two models with weights in files, of the same names.
+// TestDenoiseExternal joins two models whose weights lie in files of the same names.
 func TestDenoiseExternal(t *testing.T) {
 	r := openRuntime(t)
 	d := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
@@ -297,7 +298,7 @@ func TestDenoiseExternal(t *testing.T) {
 	}
 }
 
-// TestDenoiseRefused says what does not fit.
+// TestDenoiseRefused checks the errors for models that do not fit.
 func TestDenoiseRefused(t *testing.T) {
 	epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
@@ -357,7 +358,7 @@ func TestDenoiseRefused(t *testing.T) {
 }
 
 // TestDenoisePython compares with scripts/denoiser_golden.py: NumPy around two sessions of Python's ONNX Runtime. The
-// diffusion model is an export of PyTorch, of a newer operator set than the classifier, and learns its variance.
+// diffusion model is a PyTorch export with a newer operator set than the classifier, and learns its variance.
 func TestDenoisePython(t *testing.T) {
 	read := func(path string) *graph.File {
 		file, err := graph.ReadModel(path)
@@ -404,7 +405,7 @@ func TestDenoisePython(t *testing.T) {
 	}
 }
 
-// TestOpenVINODenoise runs the pairs of TestDenoisePython by OpenVINO as well: all of their nodes, in every precision.
+// TestOpenVINODenoise runs the pairs of TestDenoisePython on OpenVINO too: all their nodes, in every precision.
 func TestOpenVINODenoise(t *testing.T) {
 	classifier, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {

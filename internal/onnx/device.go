@@ -11,18 +11,18 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Device is where a model runs: a provider, and which of its devices. The zero
-// value chooses: CUDA where library and GPU are there, the CPU otherwise.
+// Device says where a model runs: on which provider, and on which of its devices. The zero value chooses CUDA if
+// library and GPU are present, else the CPU.
 type Device struct {
 	provider *provider
-	unit     string // of a provider whose devices are counted: an index, several with commas, or "" for all
+	unit     string // for providers that count devices: an index, several with commas, or "" for all
 }
 
-// CPU is the processor, by ONNX Runtime's own code.
+// CPU is the processor, driven by ONNX Runtime's own code.
 var CPU = Device{provider: &cpuProvider}
 
-// ParseDevice reads "auto" or a provider's device, as cpu, cuda (all GPUs that
-// work), cuda:1, cuda:0,2, openvino (the same as openvino:CPU) or openvino:GPU.
+// ParseDevice reads "auto" or a provider's device: cpu, cuda (all working GPUs), cuda:1, cuda:0,2, openvino (the same
+// as openvino:CPU) or openvino:GPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "auto" {
 		return Device{}, nil
@@ -48,7 +48,7 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("unknown device %q: want %s", s, Devices())
 }
 
-// parseIndices reads numbers with commas, no two of which are equal.
+// parseIndices reads distinct numbers separated by commas.
 func parseIndices(list string) (string, bool) {
 	var indices []string
 	for text := range strings.SplitSeq(list, ",") {
@@ -62,7 +62,7 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// each returns the single devices that d may name, and whether all of them are asked for by their index.
+// each returns the single devices that d may name and reports whether d asks for all of them by index.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {
@@ -74,13 +74,13 @@ func (d Device) each() (all []Device, named bool) {
 		}
 		return all, true
 	}
-	for i := range max(1, len(p.names())) { // without any the first one says why
+	for i := range max(1, len(p.names())) { // with no devices, the first one reports why
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false
 }
 
-// checkIndices refuses indices of devices that are not there, where the provider knows those that are.
+// checkIndices refuses indices of missing devices if the provider can list its devices.
 func (d Device) checkIndices() error {
 	if d.provider.names == nil || d.unit == "" {
 		return nil
@@ -96,7 +96,7 @@ func (d Device) checkIndices() error {
 	return nil
 }
 
-// hardware is the name of a single device, where the provider knows it.
+// hardware returns the name of a single device if the provider knows it.
 func (d Device) hardware() string {
 	if d.provider.names == nil {
 		return ""
@@ -108,7 +108,7 @@ func (d Device) hardware() string {
 	return ""
 }
 
-// DeviceOf is where the models run, all on devices of one provider.
+// DeviceOf returns the device that runs the models, which all run on one provider.
 func DeviceOf(models ...*Model) Device {
 	d := models[0].device
 	for _, m := range models[1:] {
@@ -127,16 +127,16 @@ func (d Device) String() string {
 	return d.provider.device + ":" + d.unit
 }
 
-// MarshalText writes what ParseDevice reads.
+// MarshalText writes the text that ParseDevice reads.
 func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is ParseDevice.
+// UnmarshalText reads text as ParseDevice does.
 func (d *Device) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDevice(string(text))
 	return err
 }
 
-// Build is the build of ONNX Runtime that can run models on the device; the zero Build while the device is to be chosen.
+// Build returns the build of ONNX Runtime that can run models on the device; the zero Build if no device is chosen yet.
 func (d Device) Build() ortlib.Build {
 	if d.provider == nil {
 		return ortlib.Build{}

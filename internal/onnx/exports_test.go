@@ -14,11 +14,11 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// testdata/exports are models as skl2onnx and PyTorch's two exporters write
-// them; scripts/export_small_models.py made them and golden.json.
+// testdata/exports holds models written by skl2onnx and PyTorch's two exporters; scripts/export_small_models.py made
+// them and golden.json.
 
-// golden is what Python's ONNX Runtime returns for a model: of its own file, one
-// sample at a time where the batch is fixed.
+// golden holds the results of Python's ONNX Runtime for a model's original file, one sample at a time if the batch is
+// fixed.
 type golden struct {
 	Model  string
 	Data   string
@@ -46,7 +46,7 @@ func goldens(t testing.TB) (all []golden) {
 	return all
 }
 
-// irises are the names and the rows of exports/iris.csv.
+// irises returns the names and the rows of exports/iris.csv.
 func irises(t testing.TB) (columns []string, rows [][]float32) {
 	t.Helper()
 	f, err := os.Open("testdata/exports/iris.csv")
@@ -72,7 +72,7 @@ func irises(t testing.TB) (columns []string, rows [][]float32) {
 	return lines[0][:4], rows
 }
 
-// byteImages are the images of the script: bytes, or the bytes over 255.
+// byteImages returns the script's images: bytes, or bytes divided by 255.
 func byteImages(count int, scale float32) [][]float32 {
 	all := make([][]float32, count)
 	for s := range all {
@@ -84,7 +84,7 @@ func byteImages(count int, scale float32) [][]float32 {
 	return all
 }
 
-// TestExports compares scores in batches of 16 with those of Python.
+// TestExports compares scores in batches of 16 with Python's scores.
 func TestExports(t *testing.T) {
 	columns, rows := irises(t)
 	for _, g := range goldens(t) {
@@ -116,7 +116,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// Rounding and clamping, and what is noted of classes, of real exports.
+// Rounding, clamping and the notes about classes, for real exports.
 func TestExportsChanges(t *testing.T) {
 	columns, _ := irises(t)
 	for _, c := range []struct{ model, changes, notes string }{
@@ -144,7 +144,7 @@ func TestExportsChanges(t *testing.T) {
 	}
 }
 
-// What is said of models that cannot be run, or not in batches.
+// Messages about models that cannot run, or not in batches.
 func TestExportsRefused(t *testing.T) {
 	r := openRuntime(t)
 	for _, c := range []struct {

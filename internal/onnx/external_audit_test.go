@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// TestAuditLargeModel runs a model with 2.4 GB of weights, of which few are not 0: y = x·A·B₁·B₂·C, where B₁·B₂ is the
-// identity by ones that lie all over the file. It takes 6 GB of memory on the CPU provider,
-// and 14 on OpenVINO (RSCERT_AUDIT_DEVICE=openvino).
+// TestAuditLargeModel runs a model with 2.4 GB of weights, most of them 0: y = x·A·B₁·B₂·C, where B₁·B₂ is the identity
+// because of ones spread over the whole file. It takes 6 GB of memory on the CPU provider, and 14 on OpenVINO
+// (RSCERT_AUDIT_DEVICE=openvino).
 func TestAuditLargeModel(t *testing.T) {
 	const in, wide, huge = 48, 1024, 292_000
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestAuditLargeModel(t *testing.T) {
 	}
 }
 
-// weightAt is a value of an initializer.
+// weightAt returns a value of an initializer.
 func weightAt(b *modelBuilder, name string, i int) float64 {
 	for _, t := range b.Graph.Initializer {
 		if t.GetName() == name {

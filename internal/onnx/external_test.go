@@ -25,8 +25,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// wide is a model with weights of many sizes: a reshape's target, of a batch fixed at 1, and one that no
-// kernel rearranges (w_add) are among them.
+// wide is a model with weights of many sizes, among them a reshape's target for a batch fixed at 1 and a weight that no
+// kernel rearranges (w_add).
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -35,7 +35,8 @@ func wide() *modelBuilder {
 		node("MatMul", "h w_out", "y").output("y", graph.Float32, 1, 4)
 }
 
-// moved returns the model with all its tensors in a file of the given name, each at a multiple of align, and the file.
+// moved returns the model with all tensors moved to a file of the given name, each at a multiple of align, and the
+// file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	graph.EachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
@@ -115,7 +116,7 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	}
 }
 
-// TestExternalSameBits has the same bits, batches and warnings of models whose weights lie in another file.
+// TestExternalSameBits: models with weights in another file have the same bits, batches and warnings.
 func TestExternalSameBits(t *testing.T) {
 	r := openRuntime(t)
 	for _, align := range []int{64, 4, 1} {
@@ -126,7 +127,7 @@ func TestExternalSameBits(t *testing.T) {
 	}
 }
 
-// TestExternalTypes has weights of every type that a session is given where they lie, and of one that it is not.
+// TestExternalTypes covers every type of weight that a session uses in place, and one that it does not.
 func TestExternalTypes(t *testing.T) {
 	b := testModels["nchw"]()
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(10), proto.Int64(19)
@@ -156,7 +157,7 @@ func TestExternalTypes(t *testing.T) {
 	sameScores(t, openRuntime(t), LoadOptions{Device: CPU}, b, 64)
 }
 
-// TestOpenVINOExternal is the same by OpenVINO.
+// TestOpenVINOExternal does the same on OpenVINO.
 func TestOpenVINOExternal(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		sameScores(t, r, LoadOptions{Device: d, Precision: p, Batch: 32}, wide(), 64)
@@ -172,7 +173,7 @@ func hostile(pairs ...string) *modelBuilder {
 	return b
 }
 
-// TestExternalRefused names the tensor and what is wrong with it, of files that a model may not have read.
+// TestExternalRefused: errors about files that a model may not read name the tensor and the fault.
 func TestExternalRefused(t *testing.T) {
 	const size = 16 * 3 * 3 * 3 * 4
 	dir := t.TempDir()
@@ -247,7 +248,7 @@ func TestExternalRefused(t *testing.T) {
 			t.Errorf("%q: no hint", c.want)
 		}
 	}
-	// Links within the folder and parts of a file are fine.
+	// Links within the folder and parts of a file are accepted.
 	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestExternalRefused(t *testing.T) {
 	}
 }
 
-// TestExternalDigest has the digest that the command in docs/results.md prints.
+// TestExternalDigest checks the digest printed by the command in docs/results.md.
 func TestExternalDigest(t *testing.T) {
 	dir := t.TempDir()
 	b := hostile("location", "weights/b.data", "offset", "16")
@@ -278,7 +279,7 @@ func TestExternalDigest(t *testing.T) {
 		}
 		return file.SHA256()
 	}
-	data := make([]byte, 16+1728+5) // the last bytes are of no tensor
+	data := make([]byte, 16+1728+5) // the last bytes belong to no tensor
 	writeFile(t, filepath.Join(dir, "a.data"), make([]byte, 256*33*4))
 	writeFile(t, filepath.Join(dir, "weights", "b.data"), data)
 	seen := map[string]bool{digest(): true}
@@ -292,8 +293,8 @@ func TestExternalDigest(t *testing.T) {
 	}
 }
 
-// TestExternalFrozen changes the files after they were read, and after a first session was opened: what was hashed is what
-// is used. A file without a name in the working directory is not read either.
+// TestExternalFrozen changes the files after reading and after opening a first session: sessions use only the hashed
+// bytes. An unnamed file in the working directory is not read either.
 func TestExternalFrozen(t *testing.T) {
 	r, opt := openRuntime(t), LoadOptions{Device: CPU, Batch: 16}
 	want := scores(t, loadOn(t, r, wide().bytes(t), opt), randomSamples(48)[:16])
@@ -306,7 +307,7 @@ func TestExternalFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The last time nothing but the session keeps the memory of the weights.
+	// In the last round only the session keeps the memory of the weights.
 	for i, spoil := range []func() error{
 		func() error { return nil },
 		func() error { return os.WriteFile(weights, make([]byte, len(data)), 0o600) },
@@ -324,7 +325,7 @@ func TestExternalFrozen(t *testing.T) {
 			file = nil
 		}
 		for range 2 {
-			runtime.GC() // unmaps what is not kept
+			runtime.GC() // unmaps unreferenced memory
 			time.Sleep(10 * time.Millisecond)
 		}
 		got := scores(t, m, randomSamples(48)[:16])
@@ -339,7 +340,7 @@ func TestExternalFrozen(t *testing.T) {
 	}
 }
 
-// TestExternalTorch loads a model as torch.onnx.export writes it, and compares with what Python's ONNX Runtime gives.
+// TestExternalTorch loads a model written by torch.onnx.export and compares with the results of Python's ONNX Runtime.
 func TestExternalTorch(t *testing.T) {
 	file, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {
@@ -368,8 +369,8 @@ func TestExternalTorch(t *testing.T) {
 	}
 }
 
-// TestReadModelCollected has the garbage collector run all the time while a model is parsed: the memory that holds its
-// file must not be given back before the end.
+// TestReadModelCollected runs the garbage collector constantly during parsing: the memory of the file must not be freed
+// before the end.
 func TestReadModelCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	model := net()
@@ -388,7 +389,7 @@ func TestReadModelCollected(t *testing.T) {
 	}
 }
 
-// TestExternalTwins puts weights of one name into the graph: a session could be given only one of them.
+// TestExternalTwins copies weights of the same name into the graph, because a session can receive only one of them.
 func TestExternalTwins(t *testing.T) {
 	b := wide()
 	b.Graph.Initializer[2].Name = proto.String("w_in")
@@ -404,8 +405,8 @@ func TestExternalTwins(t *testing.T) {
 	}
 }
 
-// FuzzExternal reads damaged models beside one file. What is read points at nothing but weights that are there, and can be
-// put behind a denoiser and in front of a classifier, or is refused in one line.
+// FuzzExternal reads damaged models beside one file. An accepted model refers only to existing weights and can be put
+// behind a denoiser and in front of a classifier; other models are refused in one line.
 func FuzzExternal(f *testing.F) {
 	split := wide()
 	data := moved(split, "w", 4)

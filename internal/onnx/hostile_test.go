@@ -39,8 +39,7 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// net is the convolutional net with scores s and the constants that nodes
-// behind it need, ready for a node that computes y.
+// net is the convolutional net with scores s and the constants for later nodes, ready for a node that computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
@@ -49,7 +48,7 @@ func net() *modelBuilder {
 	return b.output("y", graph.Float32, "N", 4)
 }
 
-// add appends a node of the given domain and name.
+// add appends a node with the given domain and name.
 func (b *modelBuilder) add(n *onnxpb.NodeProto, domain, name string) *modelBuilder {
 	n.Domain, n.Name = proto.String(domain), proto.String(name)
 	b.Graph.Node = append(b.Graph.Node, n)
@@ -62,7 +61,7 @@ func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}
 }
 
-// calling is the net with a function of its own that has the node n.
+// calling is the net with a function of its own that contains node n.
 func calling(n *onnxpb.NodeProto) *modelBuilder {
 	b := net().add(graph.Node("Tail", []string{"s"}, "y"), "own", "tail")
 	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
@@ -70,8 +69,8 @@ func calling(n *onnxpb.NodeProto) *modelBuilder {
 	return b
 }
 
-// TestRandomOperators refuses models that draw, wherever the operator is, by
-// its name; those whose Dropout is for inference pass. ONNX Runtime is not asked.
+// TestRandomOperators refuses models that draw random numbers, by operator name and wherever the operator is; models
+// whose Dropout is for inference pass. ONNX Runtime is not asked.
 func TestRandomOperators(t *testing.T) {
 	drop := func(mode string) *onnxpb.NodeProto { return graph.Node("Dropout", []string{"s", "half", mode}, "y") }
 	branch := func(n *onnxpb.NodeProto) *modelBuilder {
@@ -118,8 +117,8 @@ func TestRandomOperators(t *testing.T) {
 	}
 }
 
-// TestRareDraws has a model whose runs agree: it draws a number once in a
-// thousand runs. Only its graph shows it.
+// TestRareDraws uses a model that draws a number once in a thousand runs. Its runs agree; only its graph shows the
+// draw.
 func TestRareDraws(t *testing.T) {
 	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
 		node("Cast", "hit", "h", integer("to", int64(graph.Float32))).node("Add", "s h", "y")
@@ -128,9 +127,8 @@ func TestRareDraws(t *testing.T) {
 	}
 }
 
-// TestExternalData finds tensors in other files, wherever the model has them:
-// ONNX Runtime would read them from the working directory, unhashed. They are
-// refused where there is no file, and put into the model where there is.
+// TestExternalData finds tensors in other files anywhere in the model: ONNX Runtime would read them from the working
+// directory, unhashed. They are refused if the file is missing, and else put into the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := graph.IntsTensor([]int64{1})
@@ -183,7 +181,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// endless is a model with a loop that never ends, with or without nodes in it.
+// endless is a model with a never-ending loop, with or without nodes in its body.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {
@@ -195,7 +193,7 @@ func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	return net().add(graph.Node("Loop", []string{"", "on", "s"}, "y", graphAttribute("body", loop)), "", "loop")
 }
 
-// TestLoadEndless ends the trial runs of models that never do.
+// TestLoadEndless cancels the trial runs of never-ending models.
 func TestLoadEndless(t *testing.T) {
 	r := openRuntime(t)
 	for name, model := range map[string]*modelBuilder{
@@ -203,7 +201,7 @@ func TestLoadEndless(t *testing.T) {
 		"no nodes": endless(),
 	} {
 		if name == "no nodes" && testing.Short() {
-			continue // a thread of ONNX Runtime is at work until the tests end
+			continue // a thread of ONNX Runtime works until the tests end
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := r.LoadContext(ctx, model.bytes(t), LoadOptions{Device: CPU})
@@ -215,7 +213,8 @@ func TestLoadEndless(t *testing.T) {
 	abandoned.Store(false) // for the tests that close the runtime
 }
 
-// TestNoiseEndless has a model whose loop never ends on noisy inputs: the call is given up, and the model can be closed.
+// TestNoiseEndless uses a model whose loop never ends on noisy inputs: the call is abandoned, and the model can be
+// closed.
 func TestNoiseEndless(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a call that does not end, which a thread of ONNX Runtime is at work in until the tests end")
@@ -224,7 +223,7 @@ func TestNoiseEndless(t *testing.T) {
 		Input:  []*onnxpb.ValueInfoProto{value("i", int64s), value("go", boolean), value("v", graph.Float32, "N", 4)},
 		Output: []*onnxpb.ValueInfoProto{value("go", boolean), value("v", graph.Float32, "N", 4)}}
 	model := net().floats("bound", 100)
-	model.Graph.Initializer[len(model.Graph.Initializer)-1].Dims = nil // a number
+	model.Graph.Initializer[len(model.Graph.Initializer)-1].Dims = nil // a scalar
 	model.node("ReduceMax", "s", "largest", graph.IntAttribute("keepdims", 0)).
 		add(graph.Node("Greater", []string{"largest", "bound"}, "beyond"), "", "beyond").
 		add(graph.Node("Loop", []string{"", "beyond", "s"}, "y", graphAttribute("body", loop)), "", "loop")
@@ -252,7 +251,7 @@ func TestNoiseEndless(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	runtime.GC() // what the call has pinned is still held
+	runtime.GC() // pins of the call are still held
 	abandoned.Store(false)
 }
 
@@ -302,7 +301,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestReadModel reads a file, and refuses everything else at once.
+// TestReadModel reads a file and refuses everything else at once.
 func TestReadModel(t *testing.T) {
 	dir := t.TempDir()
 	pipe, sparse, empty := filepath.Join(dir, "pipe"), filepath.Join(dir, "sparse"), filepath.Join(dir, "empty")
@@ -338,7 +337,7 @@ func TestReadModel(t *testing.T) {
 	}
 }
 
-// TestPrintable has names of models in errors and warnings.
+// TestPrintable puts control characters into names that appear in errors and warnings.
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{
 		"x":                       "x",
@@ -368,8 +367,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestLoadNaN loads models whose outputs are NaN or infinite, for some inputs
-// or for all: a sample without scores is a vote for none.
+// TestLoadNaN loads models whose outputs are NaN or infinite for some or all inputs: a sample without scores votes for
+// no class.
 func TestLoadNaN(t *testing.T) {
 	softmax := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 		node("ReduceMin", "x", "min", ints("axes", 1, 2, 3), integer("keepdims", 0)).floats("one", 1).node("Add", "min one", "a").

@@ -20,26 +20,26 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// LoadOptions say how a model is run. The zero value chooses everything.
+// LoadOptions say how to run a model. The zero value chooses everything.
 type LoadOptions struct {
 	Device    Device
-	Precision Precision        // F32 unless the device computes in others too
-	Tuning    Tuning           // of CUDA
+	Precision Precision        // F32 unless the device supports others
+	Tuning    Tuning           // CUDA only
 	Batch     int              // samples per Run; 0 chooses from the model and the memory
-	Workers   int              // goroutines that will call Run at once; 0: one
-	Outputs   graph.OutputKind // what the outputs are; OutputsAuto tells from the model
-	Scores    bool             // the confidence is wanted: not knowing Outputs is an error
+	Workers   int              // goroutines that will call Run at the same time; 0: one
+	Outputs   graph.OutputKind // kind of the outputs; OutputsAuto detects it from the model
+	Scores    bool             // the caller needs the confidence: unknown Outputs are an error
 	Output    string           // name of the output with the scores; "" chooses
 	Example   []int            // shape of one data example; fills in the sizes that the model leaves free
 	Columns   []string         // names of the values of one data example; nil: they have none
 }
 
-// Load is LoadFile of a model of which all is in model.
+// Load makes a model ready to run as LoadFile does; model holds the whole model.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
 
-// LoadContext is Load with a way to end it early.
+// LoadContext is Load with cancellation.
 func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
 	file, err := graph.Parse(model, "", "")
 	if err != nil {
@@ -50,16 +50,13 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 
 // LoadFile makes a model ready to run.
 //
-// The scores of a sample must not depend on the samples beside it, on its place
-// in the batch, or on the batch's size. Load proves this from the graph (see
-// rebatch.go), tries it bit for bit on random samples, and runs the model in the
-// largest pieces for which it holds: whole batches, or pieces of the reference
-// size. A model that is not proved runs one input a call. What that costs the
-// user is in Warnings.
+// The scores of a sample must not depend on the samples beside it, on its place in the batch, or on the batch's size.
+// LoadFile proves this from the graph (see rebatch.go), tests it bit for bit on random samples, and runs the model in
+// the largest pieces for which it holds: whole batches, or pieces of the reference size. An unproved model runs one
+// input a call. Warnings tells the user the cost.
 //
-// A model that draws random numbers or has unknown operators is refused by
-// looking at its graph. Cancelling ctx ends the trial runs, as those of a model
-// that never ends.
+// LoadFile inspects the graph and refuses a model that draws random numbers or has unknown operators. Cancelling ctx
+// ends the trial runs, even of a model that never ends.
 func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
 	if err != nil {
@@ -86,7 +83,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !isDeviceTrouble(err) { // it would not run on another device of the kind
+		if !isDeviceTrouble(err) { // it would fail on every device of this kind
 			devices = slices.DeleteFunc(devices, func(other Device) bool { return other.provider == d.provider })
 		}
 		if len(devices) > 0 {
@@ -96,7 +93,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place is the device in a sentence.
+// place names the device inside a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -104,7 +101,7 @@ func (d Device) place() string {
 	return describeDevice(d)
 }
 
-// devices are the devices to try, in order.
+// devices returns the devices to try, in order.
 func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	if d := opt.Device; d.provider != nil {
 		if err := d.Check(opt.Precision, opt.Tuning); err != nil {
@@ -144,7 +141,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken says why a device does not work, and what to do about it.
+// broken says why a device does not work and how to fix it.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -159,26 +156,26 @@ func haveGPU() bool {
 	return err == nil && len(gpus) > 0
 }
 
-// loader is a model on its way to being ready.
+// loader prepares a model for running.
 type loader struct {
 	*Model
-	ctx      context.Context // of Load, which the loader does not outlive
+	ctx      context.Context // passed to Load; the loader does not outlive it
 	sessions map[sessionKey]*session
-	halved   int              // how often the reference size was, for want of memory
+	halved   int              // how often the reference size was halved for lack of memory
 	tried    bool             // prove was called
 	unproved error            // what prove returned
-	lone     graph.OutputKind // of a model that gave one number a sample; OutputsAuto: it gave more
+	lone     graph.OutputKind // kind of a model with one number a sample; OutputsAuto: the model gives more
 }
 
-// source is what sessions are made of.
+// source holds the parts that sessions are built from.
 type source struct {
-	model   *onnxpb.ModelProto // as the file has it, adapted
-	weights graph.Weights      // that it points at
-	edits   graph.Edits        // of a proved model
+	model   *onnxpb.ModelProto // the file's model, adapted
+	weights graph.Weights      // external weights of the model
+	edits   graph.Edits        // edits of a proved model
 	loops   bool               // the model has loops
 }
 
-// newLoader matches the model with the options.
+// newLoader applies the options to the model.
 func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader, error) {
 	m, err := file.Adapt(opt.Columns, opt.Output)
 	if err != nil {
@@ -213,8 +210,7 @@ func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader,
 	return l, nil
 }
 
-// sayOutput says which of several outputs the scores are taken from: a warning
-// where another could hold scores too.
+// sayOutput notes which of several outputs the scores come from, and warns if another output could hold scores too.
 func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
@@ -238,7 +234,7 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	return err
 }
 
-// reference is the provider's reference size, or less where the device has too little memory.
+// reference returns the provider's reference size, or less if the device has too little memory.
 func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
 
 // closeSessions closes all sessions but the model's.
@@ -253,10 +249,10 @@ func (l *loader) closeAllBut(but *session) {
 	}
 }
 
-// sessionKey says how a session's graph differs from the model's.
+// sessionKey says how a session's graph differs from the model's graph.
 type sessionKey struct {
-	proved bool // the graph has the edits of its proof
-	fixed  int  // the free batch dimension was fixed at this size; 0: it was not
+	proved bool // the graph has the proof's edits
+	fixed  int  // the free batch dimension is fixed at this size; 0: it is free
 }
 
 // session opens the graph for calls of tile samples.
@@ -280,7 +276,7 @@ func (l *loader) session(proved bool, tile int) (*session, error) {
 	return s, nil
 }
 
-// edited is a copy of the model edited for a session.
+// edited returns a copy of the model, edited for a session.
 func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
 	input, output := m.contract.Input.Name, m.contract.Output.Name
@@ -294,7 +290,7 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	return edited
 }
 
-// build makes a model, which it edits, one that can be opened.
+// build edits the model and makes it ready to be opened.
 func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
 	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
@@ -302,7 +298,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes are the shapes of a call of tile samples.
+// shapes returns the shapes of a call of tile samples.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -313,14 +309,14 @@ func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, l.row...)
 }
 
-// Random samples: the number there are, and how many of them are run alone.
+// Random samples: their number, and how many of them also run alone.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples are inputs to check a model on: noise of several strengths
-// around a random image, as the model will see.
+// randomSamples returns inputs to check a model on: noise of several strengths around a random image, like the inputs
+// that the model will see.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -334,11 +330,11 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// dark is the place of the dark sample among the companions.
+// dark is the index of the dark sample among the companions.
 const dark = 4
 
-// companions are samples unlike the random ones, to stand beside them in a batch: dark, bright, flat, extreme, sparse. A
-// model that scales its inputs by the brightest of a batch, say, gives samples other scores beside them.
+// companions returns samples unlike the random ones, to put beside them in a batch: dark, bright, flat, extreme,
+// sparse. A model that scales its inputs by the brightest of a batch, say, gives samples other scores beside them.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -363,10 +359,10 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out how the model can be run and what its scores are.
+// load finds out how the model can run and what kind its scores are.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
-	native := max(l.contract.Batch, 1) // samples per call as the file has it
+	native := max(l.contract.Batch, 1) // samples per call in the file
 	want := opt.Batch
 	if want == 0 {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
@@ -418,7 +414,7 @@ func (l *loader) load(opt LoadOptions) error {
 	return nil
 }
 
-// sayEdits lists what the proof changed of the graph.
+// sayEdits lists the graph edits that the proof made.
 func (l *loader) sayEdits() {
 	if l.independence != Proved {
 		return
@@ -431,7 +427,7 @@ func (l *loader) sayEdits() {
 	}
 }
 
-// randomSamples are those for the model's input: bytes for one of bytes.
+// randomSamples returns random samples for the model's input: bytes if the input takes bytes.
 func (m *Model) randomSamples() [][]float32 {
 	pool := randomSamples(m.sampleLen)
 	for _, x := range pool {
@@ -444,8 +440,7 @@ func (m *Model) randomSamples() [][]float32 {
 	return pool
 }
 
-// scoresAlone are the scores of each sample alone, by the model as it is: what
-// batches must agree with.
+// scoresAlone returns the scores of each sample run alone by the unedited model. Batches must agree with them.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -467,8 +462,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in tiles, and batches of want samples or
-// a few more.
+// use makes the model run the session in tiles, and in batches of want samples or a few more.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -480,8 +474,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples if their scores have
-// the same bits as in calls of the reference size, else in calls of that size.
+// runBatched makes the model run in calls of want samples if their scores have the same bits as in calls of the
+// reference size, else in calls of the reference size.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -491,7 +485,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
-		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as many calls at a time as there will be
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as many calls at a time as in real runs
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)
@@ -519,9 +513,8 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference
-// size and gives each sample the scores that it has alone (but for rounding),
-// and these scores for the pool. The error says why there is none.
+// batchable returns a session that runs the model in batches of the reference size and gives each sample the scores
+// that it has alone (but for rounding), with these scores for the pool. The error says why no such session exists.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -550,7 +543,7 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	return nil, nil, fmt.Errorf("the model cannot run batches (%w)", err)
 }
 
-// batchableWithin is batchable at the reference size or, where the device's memory does not take it, at a smaller one.
+// batchableWithin is batchable at the reference size or, if the device's memory is too small for it, at a smaller one.
 func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*session, [][]float32, error) {
 	s, scores, err := l.batchable(pool, alone)
 	for isShortage(err) && l.device.provider.ownMemory && l.reference() > 1 {
@@ -595,7 +588,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// alone runs one sample, in every place of the model's own batch.
+// alone runs one sample, copied to every place of the model's own batch.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -618,13 +611,12 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
-// errMates: the model is no function of single samples.
+// errMates: a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples in calls of tile samples.
-// It fails if a sample's scores depend on its place or on the samples beside
-// it: each is run in several places, in changing company, and among very
-// different companions.
+// canonical returns the scores of the pool's samples in calls of tile samples. It fails if a sample's scores depend on
+// its place or on its neighbours: each sample runs in several places, in changing company, and among very different
+// companions.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -659,19 +651,19 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	if tile == 1 {
 		return scores[:poolSize], nil
 	}
-	for _, k := range []int{poolSize + dark, len(all) - 1} { // among its like
+	for _, k := range []int{poolSize + dark, len(all) - 1} { // among similar samples
 		if err := run(func(int) int { return k }); err != nil {
 			return nil, err
 		}
 	}
 	for k, place := range []int{0, tile / 2, tile - 1} {
-		among := func(i int) int { // one sample among companions
+		among := func(i int) int { // one sample, companions in all other rows
 			if i == place {
 				return k
 			}
 			return poolSize + (i+k)%(len(all)-poolSize)
 		}
-		between := func(i int) int { // every other row a companion
+		between := func(i int) int { // a companion in every other row
 			if i%2 == 0 {
 				return (7*i + 5*k) % poolSize
 			}
@@ -684,12 +676,10 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// compare checks the scores of samples in a batch against those of the same
-// samples alone. Rounding differs, because a matrix product is summed in
-// another order for a single row, by some tens of units in the last place of
-// the largest scores; a batch put together wrongly gives a sample the scores
-// of others, which is wrong by as much as scores differ between samples. The
-// tolerance lies between: a hundredth of the latter, at least the former.
+// compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix product is
+// summed in another order for a single row, so rounding differs by some tens of units in the last place of the largest
+// scores. A wrongly assembled batch gives a sample the scores of others, so the error is as large as the differences
+// between samples. The tolerance lies between: a hundredth of these differences, but at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {
@@ -707,7 +697,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // 64 units may be more than samples differ by
+	if l.settings.precision != F32 { // 64 units may exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {
@@ -721,7 +711,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 	return nil
 }
 
-// readOutputs settles what the outputs are; scores are those of random samples.
+// readOutputs determines the kind of the outputs; scores belong to random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	if l.lone != graph.OutputsAuto {
 		l.outputs = l.lone
@@ -749,8 +739,7 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	return nil
 }
 
-// sameBits reports whether the scores are the same, bit for bit (any NaN is
-// the same as any other).
+// sameBits reports whether the scores are equal bit for bit; all NaNs are equal.
 func sameBits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {
 		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y

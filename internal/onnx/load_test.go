@@ -46,7 +46,7 @@ func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// scores runs all samples, in batches that the last sample fills up.
+// scores runs all samples in batches; the last sample fills up the last batch.
 func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	t.Helper()
 	var all [][]float32
@@ -65,7 +65,7 @@ func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	return all
 }
 
-// images are random samples [3,4,4].
+// images returns random samples [3,4,4].
 func images(n int) [][]float32 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	all := make([][]float32, n)
@@ -78,9 +78,8 @@ func images(n int) [][]float32 {
 	return all
 }
 
-// convnetScores computes the scores of the test models' convolutional net in
-// float64, from the weights in "nchw": the oracle for all models that compute
-// the same.
+// convnetScores computes the scores of the test models' convolutional net in float64, from the weights in "nchw". It is
+// the oracle for all models that compute the same scores.
 func convnetScores(x []float32) []float64 {
 	weights := make(map[string][]float64)
 	for _, t := range testModels["nchw"]().Graph.Initializer {
@@ -115,15 +114,14 @@ func convnetScores(x []float32) []float64 {
 	return y
 }
 
-// TestLoadSameNet runs every model that computes the convolutional net, at
-// several batch sizes: the scores must be those of the oracle, and the same
-// bits at every size.
+// TestLoadSameNet runs every model that computes the convolutional net at several batch sizes: the scores must match
+// the oracle and have the same bits at every size.
 func TestLoadSameNet(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model     string
-		tolerance float64 // float32 rounding of sums of 32 terms of order 1; float16 the same
-		tile      int     // samples a call when 20 are asked for; 20: whole batches
+		tolerance float64 // float32 or float16 rounding of sums of 32 terms of order 1
+		tile      int     // samples per call if 20 are requested; 20: whole batches
 		warning   string
 	}{
 		{"nchw", 1e-5, 20, ""},
@@ -183,14 +181,13 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers runs the models that compute something of their own against
-// the file as it is, one call for each sample.
+// TestLoadOthers compares the models that compute other scores with the unedited file, one call for each sample.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model   string
-		native  int // samples a call of the file as it is
-		tile    int // samples a call when 20 are asked for
+		native  int // samples per call of the unedited file
+		tile    int // samples per call if 20 are requested
 		warning string
 	}{
 		{"float64", 1, 20, ""},
@@ -225,7 +222,7 @@ func TestLoadOthers(t *testing.T) {
 			}
 			got := scores(t, m, xs)
 
-			// The file as it is: a loader whose session is the unedited graph.
+			// The unedited file: a loader whose session is the unedited graph.
 			parsed, err := graph.ParseProto(testModel(t, c.model))
 			if err != nil {
 				t.Fatal(err)
@@ -336,7 +333,7 @@ func TestOutputKinds(t *testing.T) {
 		{"own_softmax", graph.OutputsAuto, graph.OutputsAuto},
 		{"own_softmax", graph.Probabilities, graph.Probabilities},
 		{"sigmoid", graph.OutputsAuto, graph.OutputsAuto},
-		{"tanh", graph.OutputsAuto, graph.Logits}, // negative: no probabilities
+		{"tanh", graph.OutputsAuto, graph.Logits}, // negative: not probabilities
 		{"softmax_batch", graph.OutputsAuto, graph.OutputsAuto},
 		{"label_and_scores", graph.OutputsAuto, graph.Logits},
 	} {
@@ -353,8 +350,7 @@ func TestOutputKinds(t *testing.T) {
 	}
 }
 
-// TestRunNaN checks that what is wrong with a score comes through, and only
-// for the samples it is wrong for.
+// TestRunNaN checks that NaN and infinite scores come through, and only for the affected samples.
 func TestRunNaN(t *testing.T) {
 	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
 	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)
@@ -369,8 +365,8 @@ func TestRunNaN(t *testing.T) {
 	}
 }
 
-// TestRunConcurrently runs one model from many goroutines, each on samples of
-// its own, and with a context that can be cancelled.
+// TestRunConcurrently runs one model from many goroutines, each with its own samples and a context that can be
+// cancelled.
 func TestRunConcurrently(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -420,7 +416,7 @@ func TestRunCancelled(t *testing.T) {
 				t.Errorf("%s: error %v, want context.Canceled", name, err)
 			}
 		}
-		// The model is as good as before.
+		// The model still works.
 		if err := m.Run(context.Background(), in, out); err != nil {
 			t.Error(err)
 		}
@@ -430,8 +426,7 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// TestFixedSizes runs the code for devices where every batch size has a
-// session of its own, which is CUDA's, on the CPU.
+// TestFixedSizes tests on the CPU the code for devices such as CUDA, where every batch size has a session of its own.
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)
@@ -439,7 +434,7 @@ func TestFixedSizes(t *testing.T) {
 	fixed.fixSizes = true
 	for _, c := range []struct {
 		model string
-		tile  int // samples a call when 20 are asked for
+		tile  int // samples per call if 20 are requested
 	}{{"nchw", 20}, {"float16", 20}, {"fixed_full", 20}, {"fixed_concat", 20}, {"baked", 20}, {"unbatched", 1}, {"stuck", 1}, {"batch_size", 20}, {"batch_mean", 1}} {
 		opt := LoadOptions{Batch: 20}
 		l, err := newLoader(t.Context(), testModels[c.model]().file(t), opt)
@@ -486,7 +481,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// device is the device of that name.
+// device returns the device with that name.
 func device(t testing.TB, name string) Device {
 	t.Helper()
 	d, err := ParseDevice(name)

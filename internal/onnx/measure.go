@@ -9,23 +9,22 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// What choosing the batch by measurement may take, and what it goes by.
+// Limits on choosing the batch by measurement, and the criteria.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // of one batch size, at least one call of each worker
-	measureGain   = 1.05                  // a larger batch has to be so much faster
+	measureOne    = 80 * time.Millisecond // for one batch size, at least one call of each worker
+	measureGain   = 1.05                  // a larger batch must be faster by this factor
 	longestCall   = time.Second           // a cancelled run waits for the call that it is in
 )
 
-// measureBatch finds the samples a call at which the device is fastest, between
-// the reference size, which s is for, and most. What it finds decides the speed
-// only: a sample's scores are the same bits, or runBatched does not take it.
+// measureBatch finds the samples a call at which the device is fastest, between the reference size, which s is for, and
+// most. The choice affects only the speed: runBatched rejects a batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Opening a session costs as well: that of the first is what it takes.
+		// Opening the session takes time too: about as long as opening the first.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}
@@ -42,14 +41,13 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure runs calls of tile samples by all workers at once and returns the
-// samples a second and the time of a call.
+// measure runs calls of tile samples by all workers at once. It returns the samples a second and the time of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)
 }
 
-// measure is the same for calls of the given shapes, the batch first.
+// measure times calls of the given shapes, the batch first, as loader.measure does.
 func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, pool [][]float32) (float64, time.Duration, error) {
 	var (
 		mu     sync.Mutex

@@ -15,11 +15,11 @@ import (
 // Model is a classifier ready to run. It satisfies smoothing.Classifier.
 type Model struct {
 	source
-	form      sessionKey // of session
+	form      sessionKey // key that the session was opened with
 	noisy     *noisy     // nil: the model makes no noise itself
 	contract  graph.Contract
 	adapted   graph.Adaptation
-	sample    []int // sizes of one sample
+	sample    []int // shape of one sample
 	sampleLen int
 	row       ort.Shape // shape of the scores of one sample
 	classes   int
@@ -27,28 +27,27 @@ type Model struct {
 	device    Device
 	settings  settings
 	session   *session
-	batch     int       // samples a Run
-	tile      int       // samples a call of the session; divides batch
-	copies    int       // rows of a call that all hold its one sample, where the file fixes a batch; 0: each has its own
-	in, out   ort.Shape // of a call
+	batch     int       // samples per Run
+	tile      int       // samples per session call; divides batch
+	copies    int       // rows of a call that hold copies of one sample, if the file fixes a batch; 0: no copies
+	in, out   ort.Shape // shapes of a call
 
 	independence Independence
 	warnings     []string
 }
 
-// InputLen is the number of values of one sample.
+// InputLen returns the number of values of one sample.
 func (m *Model) InputLen() int { return m.sampleLen }
 
-// Classes is the number of scores of one sample.
+// Classes returns the number of scores of one sample.
 func (m *Model) Classes() int { return m.classes }
 
-// Batch is the number of samples of every Run.
+// Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
 
-// Run computes the scores out [Batch·Classes] of the samples in
-// [Batch·InputLen], both row by row. It may be called from several goroutines
-// at once. A sample's scores are the same bits whatever the batch and the
-// samples beside it. They are passed on as they come, NaN and infinities too.
+// Run computes the scores out [Batch·Classes] of the samples in [Batch·InputLen], both row by row. Several goroutines
+// may call it at once. A sample's scores have the same bits whatever the batch and the samples beside it. Run passes
+// scores on unchanged, NaN and infinities too.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
 		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
@@ -67,7 +66,7 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runCopies runs samples one by one, each in all rows of a call: the scores are those of the first row.
+// runCopies runs samples one by one, each copied to all rows of a call, and takes the scores of the first row.
 func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	scores := make([]float32, m.copies*m.classes)
 	for i := range m.batch {
@@ -80,7 +79,7 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample a call, in every row of a session that is for rows samples.
+// runSingly makes the model run one sample a call, copied to every row of a session for rows samples.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {
@@ -93,54 +92,51 @@ type Independence string
 
 const (
 	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
-	OneByOne Independence = "one input a call" // that is not proved of the graph: no input has others beside it
+	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone
 )
 
-// Input is the model's input as its file declares it; where it has one for each
-// column of a table, all of them.
+// Input returns the model's input as the file declares it, or all inputs if the file has one for each column of a
+// table.
 func (m *Model) Input() string { return m.adapted.Input }
 
-// Output is the output that the scores are taken from, as the file declares it.
+// Output returns the output that gives the scores, as the file declares it.
 func (m *Model) Output() string { return m.adapted.Output }
 
-// Intake is what the input takes: where it is not Floats, values are rounded in
-// front of the model.
+// Intake returns the kind of values that the input takes. If it is not Floats, values are rounded in front of the
+// model.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
-// Changes are the edits of the model's graph that are part of the classifier, a
-// line each. They are the same for the same file and options.
+// Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
+// file and the options.
 func (m *Model) Changes() []string { return slices.Clone(m.adapted.Changes) }
 
-// Notes are what there is to know of the model, of no harm.
+// Notes returns harmless remarks about the model.
 func (m *Model) Notes() []string { return slices.Clone(m.adapted.Notes) }
 
-// Outputs says what the scores are: Logits or Probabilities; OutputsAuto if
-// that could not be told.
+// Outputs returns the kind of the scores: Logits or Probabilities, or OutputsAuto if it is unknown.
 func (m *Model) Outputs() graph.OutputKind { return m.outputs }
 
-// Device is where the model runs.
+// Device returns the device that runs the model.
 func (m *Model) Device() Device { return m.device }
 
-// Provider is ONNX Runtime's name of the execution provider that runs it.
+// Provider returns ONNX Runtime's name of the execution provider that runs the model.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision is the type of number that the device computes in. It is part of
-// the classifier.
+// Precision returns the type of number that the device computes in. It is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings are what a model is run with, for the record. Scores depend on the
-// precision alone.
+// Settings record how a model is run. Scores depend on the precision alone.
 type Settings struct {
 	Precision Precision         `json:"precision"`
-	Workers   int               `json:"workers"` // goroutines that it is set up for, each with one thread of its own
-	Batch     int               `json:"batch"`   // samples a Run
-	Call      int               `json:"call"`    // samples a call of ONNX Runtime
+	Workers   int               `json:"workers"` // goroutines it is set up for, one thread each
+	Batch     int               `json:"batch"`   // samples per Run
+	Call      int               `json:"call"`    // samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not see each other; "" in runs older than the proof.
+	// Independence says why inputs of one batch do not affect each other; "" in runs older than the proof.
 	Independence Independence `json:"independence,omitempty"`
 }
 
-// Settings returns what the model is run with. They stay as they are.
+// Settings returns the settings of the run. They never change.
 func (m *Model) Settings() Settings {
 	return Settings{
 		Precision: m.settings.precision, Workers: m.settings.workers, Batch: m.batch, Call: m.tile,
@@ -148,16 +144,15 @@ func (m *Model) Settings() Settings {
 	}
 }
 
-// Warnings are what the user should know of how the model is run.
+// Warnings returns the warnings about how the model runs.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
 func (m *Model) warn(format string, args ...any) {
 	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
 }
 
-// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat
-// [D]) onto the model's input; layout is the order of the values on the flat
-// side, if only one side is flat.
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If only one
+// side is flat, layout is the order of its values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

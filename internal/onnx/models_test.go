@@ -17,10 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The models that the tests run are built here, one function each, from the
-// same few weights: most compute the same scores of the same image, each in
-// its own way. They are kept in testdata, where the testscripts of cmd/rscert
-// find them too; TestModelFiles -update writes them.
+// This file builds the test models, one function each, from the same few weights: most compute the same scores of the
+// same image, each in its own way. testdata holds them for the testscripts of cmd/rscert too; TestModelFiles -update
+// writes them.
 
 var update = flag.Bool("update", false, "write testdata")
 
@@ -34,7 +33,7 @@ var testModels = map[string]func() *modelBuilder{
 	"nchw": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
-	// The same with other shapes and types of input.
+	// The same net with other shapes and types of input.
 	"nhwc": func() *modelBuilder {
 		return newModel("image", graph.Float32, "N", 4, 4, 3).
 			node("Transpose", "image", "x", ints("perm", 0, 3, 1, 2)).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
@@ -73,7 +72,7 @@ var testModels = map[string]func() *modelBuilder{
 		return b
 	},
 
-	"opset_6": func() *modelBuilder { // older than noise in the graph
+	"opset_6": func() *modelBuilder { // too old for noise in the graph
 		b := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "y").output("y", graph.Float32, "N", 4)
 		b.OpsetImport[0].Version = proto.Int64(6)
 		return b
@@ -122,7 +121,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
 
-	// A fixed batch that cannot.
+	// A fixed batch that cannot be freed.
 	"stuck": func() *modelBuilder { // the batch goes into the values
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", -1).
 			weights("w5", graph.Float32, 32, 4).node("MatMul", "v w5", "s").reshape("s", "y", 1, 4).output("y", graph.Float32, 1, 4)
@@ -131,11 +130,11 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 8, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", 256).reshape("v", "f", -1, 32).
 			weights("s8", graph.Float32, 8, 1).node("Sub", "s8 s8", "zero").gemm("f", "g", graph.Float32).node("Add", "g zero", "y").output("y", graph.Float32, 8, 4)
 	},
-	"mixing": func() *modelBuilder { // runs in batches, but then takes a sample's values from others
+	"mixing": func() *modelBuilder { // runs in batches, but takes a sample's values from other samples
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
-	"constant": func() *modelBuilder { // whatever the input: nothing to check a re-batching by
+	"constant": func() *modelBuilder { // independent of the input: gives no check of a re-batching
 		return newModel("x", graph.Float32, 1, 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "s").
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
@@ -145,7 +144,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_mean_slight": func() *modelBuilder { // less than rounding would be taken for
+	"batch_mean_slight": func() *modelBuilder { // smaller than the tolerance for rounding
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("ReduceMean", "s", "mean", ints("axes", 0)).
 			floats("tiny", 1e-6).node("Mul", "mean tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
 	},
@@ -169,13 +168,13 @@ var testModels = map[string]func() *modelBuilder{
 			node("Sqrt", "a", "root").node("Unsqueeze", "root", "column", ints("axes", 1)).node("Add", "s column", "y").output("y", graph.Float32, "N", 4)
 	},
 
-	// What the outputs are.
+	// Kinds of outputs.
 	"softmax": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	},
 	"softmax_batch": func() *modelBuilder { // over the batch, by mistake
 		b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
-		b.OpsetImport[0].Version = proto.Int64(13) // before, an axis of 0 meant all of the tensor
+		b.OpsetImport[0].Version = proto.Int64(13) // in older versions, axis 0 meant the whole tensor
 		return b
 	},
 	"log_softmax": func() *modelBuilder {
@@ -201,7 +200,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("features", "scores", graph.Float32).output("features", graph.Float32, "N", 32).output("scores", graph.Float32, "N", 4)
 	},
 
-	// Not a classifier that rscert can run.
+	// Models that are not classifiers or that rscert cannot run.
 	"one_output": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	},
@@ -225,7 +224,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 48).node("ArgMax", "x", "label", integer("axis", 1), integer("keepdims", 0)).
 			output("label", graph.ElemType(onnxpb.TensorProto_INT64), "N")
 	},
-	"table": func() *modelBuilder { // columns of their own, [N,1] and [N], of several types; the scores are their values
+	"table": func() *modelBuilder { // one input per column, [N,1] and [N], of several types; the scores are the inputs' values
 		b := newModel("age", graph.ElemType(onnxpb.TensorProto_INT64), "N", 1)
 		b.Graph.Input = append(b.Graph.Input, value("body height", graph.Float64, "N", 1), value("weight", graph.Float32, "N"), value("flag", graph.ElemType(onnxpb.TensorProto_UINT8), "N", 1))
 		float := integer("to", int64(graph.Float32))
@@ -249,7 +248,7 @@ var testModels = map[string]func() *modelBuilder{
 	},
 }
 
-// modelBuilder puts a model together, node by node.
+// modelBuilder builds a model node by node.
 type modelBuilder struct {
 	*onnxpb.ModelProto
 	rng *rand.Rand
@@ -310,7 +309,7 @@ func (b *modelBuilder) floats(name string, v ...float32) *modelBuilder {
 	return b
 }
 
-// weights adds normal weights of a scale that keeps scores of order 1.
+// weights adds normal weights with a scale that keeps scores of order 1.
 func (b *modelBuilder) weights(name string, t graph.ElemType, dims ...int64) *modelBuilder {
 	size := 1
 	for _, d := range dims {
@@ -340,7 +339,7 @@ func (b *modelBuilder) bytes(t testing.TB) []byte {
 	return model
 }
 
-// file is the model as it is read from a file.
+// file returns the model as read from a file.
 func (b *modelBuilder) file(t testing.TB) *graph.File {
 	t.Helper()
 	file, err := graph.Parse(b.bytes(t), "", "")
@@ -350,7 +349,7 @@ func (b *modelBuilder) file(t testing.TB) *graph.File {
 	return file
 }
 
-// value is an input or output: sizes are ints, free dimensions their names.
+// value is an input or output: ints are fixed sizes, names are free dimensions.
 func value(name string, t graph.ElemType, dims ...any) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for _, d := range dims {
@@ -373,7 +372,7 @@ func ints(name string, v ...int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }
 
-// testModel returns one of the models as a file's bytes.
+// testModel returns the file bytes of one of the models.
 func testModel(t testing.TB, name string) []byte {
 	t.Helper()
 	build := testModels[name]
@@ -383,7 +382,7 @@ func testModel(t testing.TB, name string) []byte {
 	return build().bytes(t)
 }
 
-// TestModelFiles checks that testdata holds the models as they are built here.
+// TestModelFiles checks that testdata holds the models that this file builds.
 func TestModelFiles(t *testing.T) {
 	for name := range testModels {
 		want, path := testModel(t, name), filepath.Join("testdata", name+".onnx")
@@ -397,7 +396,7 @@ func TestModelFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Compared as messages: their bytes are not promised to stay the same.
+		// Compared as messages, because their encoding may change.
 		var a, b onnxpb.ModelProto
 		if err := proto.Unmarshal(got, &a); err != nil {
 			t.Fatal(path, err)

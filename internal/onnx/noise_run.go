@@ -15,22 +15,22 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file runs graphs with noise in front and votes behind: a batch sends places (when its examples change), keys and
-// counters to the device, and 4 bytes a row come back. Counts a segment would be fewer bytes for few classes only, and
-// the graph would have to know the segments.
+// This file runs graphs that add noise to the inputs and turn scores into votes. A batch sends keys and counters to the
+// device, and places if its examples changed; 4 bytes a row come back. Counts per segment would take fewer bytes only
+// for few classes, and the graph would have to know the segments.
 
-// noisy is a session whose graph makes its noise itself.
+// noisy is a session whose graph makes the noise itself.
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
 	names  graph.NoiseNames
-	scores string // the output that they are
+	scores string // name of the scores output
 
 	mu   sync.Mutex
 	free []*noisyCall // not in use
 }
 
-// noiseGraph is the model's graph, as its session has it, with noise in front and votes behind.
+// noiseGraph returns the graph of the model's session with noise added to the inputs and votes made of the scores.
 func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseNames, err error) {
 	if m.model == nil {
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
@@ -63,34 +63,34 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	return g, names, err
 }
 
-// noisyCall is what one call at a time has bound to the session. All of it is made once.
+// noisyCall holds the values that one concurrent call binds to the session. They are allocated once.
 type noisyCall struct {
 	bound   binding
-	bind    func(boundValue) error // of bound
+	bind    func(boundValue) error // bind of the binding
 	rows    tensors                // example, key, start, votes and scores
-	inputs  []boundValue           // the first three
+	inputs  []boundValue           // example, key and start
 	example []int32                // [T]
 	key     []uint64               // [T]
 	start   []uint64               // [T]
 	votes   []int32                // [T]
-	scores  []float32              // [T·m]; nil until they are asked for
+	scores  []float32              // [T·m]; nil until requested
 	results [2]string              // the names of votes and scores
-	outputs [2]ort.Value           // votes and scores
+	outputs [2]ort.Value           // values of votes and scores
 	gives   [2]bool                // which of them are bound
 
 	examples tensors
 	places   []int32            // [·D]
-	held     [][]int32          // the examples that are in places; kept, so that no other gets an address of theirs
+	held     [][]int32          // the examples in places; kept, so that no new example gets the address of an old one
 	byCount  map[int]boundValue // places, by the number of examples
 }
 
-// tensors are tensors of Go's memory, which stays where it is for them.
+// tensors are tensors in Go's memory, pinned for their lifetime.
 type tensors struct {
 	pin runtime.Pinner
 	all []boundValue
 }
 
-// addTensor makes a tensor of data for the input or output of the name.
+// addTensor makes a tensor of data for the named input or output.
 func addTensor[T ort.TensorData](t *tensors, name string, data []T, shape ...int64) (boundValue, error) {
 	t.pin.Pin(&data[0])
 	v, err := newBoundValue(name, shape, data)
@@ -110,8 +110,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise puts noise in front of the model, in its graph, and votes behind it: from then on RunNoisy works. It fails
-// where that cannot be done, and the model stays as it was.
+// StartNoise adds noise and votes to the model's graph, so that RunNoisy works. If that fails, the model stays
+// unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	return nil
 }
 
-// StopNoise takes the noise off again.
+// StopNoise removes the noise from the graph.
 func (m *Model) StopNoise() error {
 	n := m.noisy
 	m.noisy = nil
@@ -146,10 +146,10 @@ func (m *Model) StopNoise() error {
 	return errors.Join(append(errs, n.close())...)
 }
 
-// SealSource gives back what only StartNoise needs.
+// SealSource frees memory that only StartNoise needs.
 func (m *Model) SealSource() { m.source = source{} }
 
-// Noise is the noise that the model makes itself; nil: none.
+// Noise returns the noise that the model makes itself, or nil.
 func (m *Model) Noise() *smoothing.LatticeNoise {
 	if m.noisy == nil {
 		return nil
@@ -157,11 +157,11 @@ func (m *Model) Noise() *smoothing.LatticeNoise {
 	return m.noisy.noise
 }
 
-// MakesNoiseWell reports whether the model runs where noise had better be made too: on a device with memory of its own,
-// to which inputs would have to be sent.
+// MakesNoiseWell reports whether the device should make the noise too: it has memory of its own, so inputs would
+// otherwise have to be sent there.
 func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
 
-// RunNoisy is smoothing.NoiseMaker's.
+// RunNoisy implements smoothing.NoiseMaker.
 func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int32, outputs []float32) error {
 	if err := m.checkRows(rows, votes, outputs); err != nil {
 		return err
@@ -175,11 +175,11 @@ func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int3
 		m.noisy.give(c)
 		return m.explainRun(err)
 	}
-	abandonedSessions.Store(c, true) // ONNX Runtime is at work in it
+	abandonedSessions.Store(c, true) // ONNX Runtime is still using it
 	return err
 }
 
-// checkRows refuses what the graph cannot run, or would run on what is not there.
+// checkRows refuses rows that the graph cannot run or that refer to missing values.
 func (m *Model) checkRows(rows *smoothing.Rows, votes []int32, outputs []float32) error {
 	if m.noisy == nil {
 		return errors.New("the model makes no noise")
@@ -288,14 +288,14 @@ func (c *noisyCall) close() error {
 	return errors.Join(c.bound.Destroy(), c.rows.destroy(), c.examples.destroy())
 }
 
-// setPlaces binds the examples' places [d] to the input of the name, if they are not bound. Their number is rounded up
-// to a power of two, so that there are few shapes.
+// setPlaces binds the examples' places [d] to the named input unless they are bound already. It rounds their number up
+// to a power of two to keep the number of shapes small.
 func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	count := 1 << bits.Len(uint(len(examples)-1))
 	if err := c.makeRoom(count, d); err != nil {
 		return err
 	}
-	changed := false // what is bound already may hold more examples
+	changed := false // the bound value may hold more examples
 	for k, places := range examples {
 		if k < len(c.held) && &c.held[k][0] == &places[0] {
 			continue
@@ -318,12 +318,12 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // so that it is bound next time
+		c.held = nil // forces binding next time
 	}
 	return plain(err)
 }
 
-// makeRoom makes places hold so many examples of d coordinates.
+// makeRoom makes places hold this many examples of d coordinates.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil
@@ -334,7 +334,7 @@ func (c *noisyCall) makeRoom(count, d int) error {
 	return err
 }
 
-// setOutputs binds what a run is to give.
+// setOutputs binds the outputs that a run must return.
 func (c *noisyCall) setOutputs(votes, scores bool, row ort.Shape, classes int) error {
 	if gives := [2]bool{votes, scores}; gives == c.gives {
 		return nil

@@ -25,7 +25,7 @@ import (
 
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
-// testNoise is noise of σ = ratio steps on integers 0…255, for inputs of the channels.
+// testNoise returns noise of σ = ratio steps on integers 0…255, for inputs with these channels.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -41,7 +41,7 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	return noise
 }
 
-// testInputs are examples of random bytes whose first values are the least and the greatest.
+// testInputs returns examples of random bytes whose first values are the least and the greatest.
 func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel func(int) int) []smoothing.LatticeInput {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -60,7 +60,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo is a model whose scores are its input, of the given sizes.
+// echo is a model that returns its input as scores, with the given sizes.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -71,11 +71,11 @@ func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	return b
 }
 
-// drawing is a batch to be made on the device and here.
+// drawing is a batch to make on the device and in Go.
 type drawing struct {
 	*Model
 	rows *smoothing.Rows
-	in   []float32 // the batch made here
+	in   []float32 // the batch made in Go
 }
 
 func newDrawing(m *Model) *drawing {
@@ -94,7 +94,7 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// compare runs both batches; scores and votes must be the same. It returns the scores.
+// compare runs both batches, checks that scores and votes are the same, and returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -128,7 +128,7 @@ func (d *drawing) compare(t testing.TB) []float32 {
 	return here
 }
 
-// TestNoisyInputs makes noisy inputs of models that give them back, in the graph and in Go: all bits must be the same.
+// TestNoisyInputs makes noisy inputs in the graph and in Go, for models that return their inputs: all bits must agree.
 func TestNoisyInputs(t *testing.T) {
 	one := func(int) int { return 0 }
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// 1 to 5 examples a batch, in both phases, at the first samples and the last.
+				// 1 to 5 examples a batch, in both phases, at the first and last samples.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)
@@ -177,8 +177,8 @@ func TestNoisyInputs(t *testing.T) {
 	}
 }
 
-// TestNoisyModels compares scores and votes of models as they come: batches that are fixed, freed, cut into single
-// samples or not there, other types, columns of a table, one number a sample.
+// TestNoisyModels compares scores and votes for models with batches that are fixed, freed, cut into single samples or
+// missing, with other types, with table columns, and with one number a sample.
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int
@@ -232,7 +232,7 @@ func TestNoisyModels(t *testing.T) {
 	}
 }
 
-// noiseGraphOf is the model with noise and votes around it.
+// noiseGraphOf adds noise and votes to the model.
 func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, graph.NoiseNames) {
 	t.Helper()
 	draws, err := noise.Draws()
@@ -250,8 +250,8 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	return parsed, names
 }
 
-// checkRowsSize checks that the rows of a graph are as many as its model's batch where that is fixed, and free elsewhere: then
-// shapes are known where they were.
+// checkRowsSize checks that a graph has as many rows as its model's batch if the batch is fixed, and free rows
+// otherwise: known shapes must stay known.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
@@ -271,7 +271,7 @@ func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed 
 	}
 }
 
-// TestVoteGraph compares the votes of all kinds of rows with smoothing.Vote.
+// TestVoteGraph compares the votes with smoothing.Vote for all kinds of rows.
 func TestVoteGraph(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32,
@@ -287,7 +287,7 @@ func TestVoteGraph(t *testing.T) {
 					for k := range row {
 						row[k] = special[rng.IntN(2+i%(len(special)-1))]
 					}
-					if i%2 == 0 { // masked classes, all of them at times
+					if i%2 == 0 { // masked classes, sometimes all of them
 						for k := range row {
 							if i%8 == 0 || rng.IntN(2) == 0 {
 								row[k] = -inf
@@ -340,7 +340,7 @@ func TestVoteGraph(t *testing.T) {
 	}
 }
 
-// TestNoiseRefused starts noise where it cannot be, and runs batches that are none.
+// TestNoiseRefused starts noise in models that cannot have it, and runs invalid batches.
 func TestNoiseRefused(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	old := load(t, echo(6, graph.Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
@@ -407,7 +407,8 @@ func TestNoiseRefused(t *testing.T) {
 	run("makes no noise", votes, nil)
 }
 
-// TestNoiseResults asks for votes and scores in every order: what is not asked for is not written, and the rest is right.
+// TestNoiseResults requests votes and scores in every order: unrequested results are not written, requested ones are
+// right.
 func TestNoiseResults(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -447,8 +448,8 @@ func TestNoiseResults(t *testing.T) {
 	}
 }
 
-// TestNoiseResident counts what is bound, which a device with memory of its own takes over: rows for every call, places when
-// they are others.
+// TestNoiseResident counts the bound values, which a device with memory of its own copies: rows for every call, places
+// only if they change.
 func TestNoiseResident(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 16, Device: CPU})
 	m.tile, m.in[0], m.out[0] = 8, 8, 8 // two calls a batch
@@ -487,8 +488,8 @@ func TestNoiseResident(t *testing.T) {
 	}
 }
 
-// TestNoiseOnDevices has several devices that make noise: each opens its graph with the settings of its own, and all make
-// the same bits, also when one of them stops.
+// TestNoiseOnDevices makes noise on several devices: each opens its graph with its own settings, and all make the same
+// bits, also after one of them stops.
 func TestNoiseOnDevices(t *testing.T) {
 	p := units([]string{"A", "A", "A"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 16})
@@ -527,7 +528,7 @@ func TestNoiseOnDevices(t *testing.T) {
 	}
 }
 
-// TestNoiseAgain puts another noise in front: the graph of the one before is closed.
+// TestNoiseAgain replaces the noise: the graph of the previous noise is closed.
 func TestNoiseAgain(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	draw := newDrawing(m)
@@ -551,7 +552,7 @@ func TestNoiseAgain(t *testing.T) {
 	}
 }
 
-// TestNoiseConcurrently runs batches of several examples from several goroutines; each example has votes of its own.
+// TestNoiseConcurrently runs batches of several examples from several goroutines; each example has its own votes.
 func TestNoiseConcurrently(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU, Workers: 4})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -578,8 +579,9 @@ func TestNoiseConcurrently(t *testing.T) {
 	}
 }
 
-// cudaKernels are the types for which ONNX Runtime's CUDA provider has kernels of the operators that addNoise and addVotes
-// use, in every version from operator set 7 on (Mod from 10): those of docs/OperatorKernels.md of its repository as of November 2026.
+// cudaKernels lists the types for which ONNX Runtime's CUDA provider has kernels of the operators in addNoise and
+// addVotes, in every version from operator set 7 on (Mod from 10), by docs/OperatorKernels.md of its repository as of
+// November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
@@ -587,7 +589,7 @@ var cudaKernels = map[string][]graph.ElemType{
 	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // folded when a session is opened
 }
 
-// TestNoiseGraphKernels walks the graph that is put around a model: all of it must have kernels on CUDA.
+// TestNoiseGraphKernels walks the graph added to a model: every node must have a CUDA kernel.
 func TestNoiseGraphKernels(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
@@ -616,7 +618,7 @@ func TestNoiseGraphKernels(t *testing.T) {
 	}
 }
 
-// walkKernel checks a node against cudaKernels and returns the type of what it computes.
+// walkKernel checks a node against cudaKernels and returns the type of its result.
 func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemType) graph.ElemType {
 	t.Helper()
 	op := n.GetOpType()
@@ -662,11 +664,11 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemTy
 	return of
 }
 
-// steadyAllocations is the most that a batch allocates: what starting and ending a run that can be stopped takes, and
-// nothing that grows with the rows, their values or the examples.
+// steadyAllocations limits the allocations of a batch: starting and ending a cancellable run takes some, but none may
+// grow with the rows, their values or the examples.
 const steadyAllocations = 8
 
-// TestNoiseAllocations counts what a batch allocates once it has run.
+// TestNoiseAllocations counts the allocations of a batch after a first run.
 func TestNoiseAllocations(t *testing.T) {
 	var counts, kept []float64
 	for _, batch := range []int{16, 256} {
@@ -679,7 +681,7 @@ func TestNoiseAllocations(t *testing.T) {
 		rows, votes, round := smoothing.NewRows(batch), make([]int32, batch), 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := func() { // one example, then two, then others
+		run := func() { // one example, then two, then other examples
 			rows.Reset()
 			for i := range batch {
 				rows.Noisy(i, inputs[round%3+i*(round%2+1)/batch], smoothing.NewStream(1, 2, smoothing.Estimation), int64(i+round))
@@ -725,7 +727,7 @@ func BenchmarkRunNoisy(b *testing.B) {
 	}
 }
 
-// TestNoiseCancelled stops batches under way.
+// TestNoiseCancelled stops running batches.
 func TestNoiseCancelled(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 1 << 13, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -763,10 +765,10 @@ func TestNoiseCancelled(t *testing.T) {
 			t.Errorf("error %v, want context.Canceled", err)
 		}
 	}
-	draw.compare(t) // the model is as good as before
+	draw.compare(t) // the model still works
 }
 
-// TestNoiseFixedSizes puts noise in front of models whose batch is fixed for a device such as CUDA's.
+// TestNoiseFixedSizes adds noise to models whose batch is fixed for a device such as CUDA's.
 func TestNoiseFixedSizes(t *testing.T) {
 	fixing := cpuProvider
 	fixing.fixSizes = true
@@ -795,8 +797,8 @@ func TestNoiseFixedSizes(t *testing.T) {
 	}
 }
 
-// TestNoiseRealModels checks noise and votes of models as they are exported, whose convolutions and fused nodes ONNX Runtime
-// arranges anew around what is put in front of them.
+// TestNoiseRealModels checks noise and votes of exported models: ONNX Runtime rearranges their convolutions and fused
+// nodes around the added nodes.
 func TestNoiseRealModels(t *testing.T) {
 	bundled, err := os.ReadFile("../../testdata/mnist-cnn.onnx")
 	if err != nil {
@@ -804,7 +806,7 @@ func TestNoiseRealModels(t *testing.T) {
 	}
 	models := map[string][]byte{"mnist-cnn": bundled}
 	for _, name := range []string{"cifar10_resnet_2b", "mnist-net_256x2"} {
-		if file, err := os.ReadFile("../../../shared/data/vnncomp2021/" + name + ".onnx"); err == nil { // else less is tested
+		if file, err := os.ReadFile("../../../shared/data/vnncomp2021/" + name + ".onnx"); err == nil { // without the file, the test covers less
 			models[name] = file
 		}
 	}
@@ -821,7 +823,7 @@ func TestNoiseRealModels(t *testing.T) {
 	}
 }
 
-// votesOf puts votes behind the output y of m classes and returns their name.
+// votesOf adds votes on the output y of m classes and returns their name.
 func votesOf(t *testing.T, model *onnxpb.ModelProto, m int) string {
 	t.Helper()
 	a, err := graph.AroundModel(model, 1, m)

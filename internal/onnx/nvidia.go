@@ -1,7 +1,7 @@
 package onnx
 
-// This file asks NVIDIA's driver which GPUs there are: its library is the one that CUDA goes by, so the numbers are those
-// of --device cuda, with $CUDA_VISIBLE_DEVICES seen to. (nvidia-smi has an order of its own.)
+// This file asks NVIDIA's driver library for the GPUs. CUDA uses the same library, so the numbers match --device cuda
+// and respect $CUDA_VISIBLE_DEVICES. (nvidia-smi orders GPUs differently.)
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -13,7 +13,7 @@ typedef int (*count_function)(int *);
 typedef int (*device_function)(int *, int);
 typedef int (*name_function)(char *, int, int);
 
-// driver_count returns the number of GPUs by the driver's library, 0 if there is none. The library stays open.
+// driver_count returns the number of GPUs known to the driver's library, 0 if there is none. The library stays open.
 static int driver_count(void *driver) {
 	init_function init = (init_function)dlsym(driver, "cuInit");
 	count_function count = (count_function)dlsym(driver, "cuDeviceGetCount");
@@ -22,7 +22,7 @@ static int driver_count(void *driver) {
 	return n;
 }
 
-// driver_name writes the name of a GPU, and returns 0 if there is one.
+// driver_name writes the name of a GPU and returns 0 on success.
 static int driver_name(void *driver, int index, char *name, int size) {
 	device_function get = (device_function)dlsym(driver, "cuDeviceGet");
 	name_function name_of = (name_function)dlsym(driver, "cuDeviceGetName");
@@ -41,13 +41,13 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// nvidiaGPUs are the names of the GPUs that CUDA sees, in its order.
+// nvidiaGPUs returns the names of the GPUs that CUDA sees, in its order.
 var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(ortlib.DriverLibrary) })
 
-// GPUs are the names of NVIDIA's GPUs here, in the order of --device cuda.
+// GPUs returns the names of this machine's NVIDIA GPUs, in the order of --device cuda.
 func GPUs() []string { return nvidiaGPUs() }
 
-// gpusOf asks the driver's library.
+// gpusOf asks the driver's library for GPU names.
 func gpusOf(library string) (names []string) {
 	path := C.CString(library)
 	defer C.free(unsafe.Pointer(path))

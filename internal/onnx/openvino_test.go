@@ -17,8 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// openOpenVINO opens the library that 'rscert setup --device openvino'
-// fetches, or skips the test where it is not there.
+// openOpenVINO opens the library that 'rscert setup --device openvino' fetches, or skips the test if it is missing.
 func openOpenVINO(t testing.TB) (*Runtime, Device) {
 	t.Helper()
 	d := device(t, "openvino")
@@ -43,7 +42,7 @@ func openOpenVINO(t testing.TB) (*Runtime, Device) {
 	return r, d
 }
 
-// inPrecisions runs a test in every precision that this processor computes in.
+// inPrecisions runs a test in every precision that this processor supports.
 func inPrecisions(t *testing.T, test func(t *testing.T, r *Runtime, d Device, p Precision)) {
 	r, d := openOpenVINO(t)
 	for _, p := range d.provider.precisions {
@@ -70,9 +69,8 @@ func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// TestOpenVINOSameNet runs models that compute the convolutional net: the
-// scores are the oracle's within the precision, and the same bits at every
-// batch size and with every number of workers.
+// TestOpenVINOSameNet runs models that compute the convolutional net: the scores match the oracle within the precision,
+// and have the same bits at every batch size and number of workers.
 func TestOpenVINOSameNet(t *testing.T) {
 	xs := images(40)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
@@ -89,7 +87,7 @@ func TestOpenVINOSameNet(t *testing.T) {
 				got := scores(t, m, xs)
 				for i, x := range xs {
 					if name == "stuck" {
-						break // it computes something of its own
+						break // it computes other scores
 					}
 					for k, want := range convnetScores(x) {
 						if math.Abs(float64(got[i][k])-want) > tolerance {
@@ -119,8 +117,7 @@ func TestOpenVINOSameNet(t *testing.T) {
 	})
 }
 
-// TestOpenVINOBatch checks that a model whose samples are not independent is
-// not batched.
+// TestOpenVINOBatch checks that a model whose samples are not independent runs without batches.
 func TestOpenVINOBatch(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		for name, warning := range map[string]string{
@@ -182,7 +179,7 @@ func TestOpenVINORuns(t *testing.T) {
 	})
 }
 
-// TestOpenVINORefuses has what must not fall back to anything else.
+// TestOpenVINORefuses checks cases that must not fall back to anything else.
 func TestOpenVINORefuses(t *testing.T) {
 	r, d := openOpenVINO(t)
 	for _, c := range []struct {
@@ -197,7 +194,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	} {
 		m, err := r.Load(testModel(t, "nchw"), c.opt)
 		if err == nil {
-			if c.name == "GPU" { // one is here
+			if c.name == "GPU" { // this machine has one
 				_ = m.Close()
 				continue
 			}
@@ -212,7 +209,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "openvino:CPU cannot run all of the model: not Det '") {
 		t.Errorf("error %v", err)
 	}
-	// The plain library has no OpenVINO: that is said, with where to get it.
+	// The plain library has no OpenVINO: the error says so and where to get it.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error
@@ -221,7 +218,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	}
 }
 
-// TestPrecisionOf tells precisions apart by the probe's errors.
+// TestPrecisionOf distinguishes precisions by the probe's errors.
 func TestPrecisionOf(t *testing.T) {
 	exact := []float32{1, -2, 0.5}
 	for _, c := range []struct {
@@ -251,7 +248,7 @@ func TestPrecisionOf(t *testing.T) {
 	})
 }
 
-// TestHandedBack reads the nodes on the CPU out of a profile.
+// TestHandedBack reads from a profile the nodes that ran on the CPU.
 func TestHandedBack(t *testing.T) {
 	nodes, err := readProfile([]byte(`[
 		{"cat":"Session","name":"model_run","args":{}},
@@ -268,9 +265,8 @@ func TestHandedBack(t *testing.T) {
 	}
 }
 
-// BenchmarkProvider runs the model in $RSCERT_BENCH_MODEL on
-// $RSCERT_BENCH_DEVICE in $RSCERT_BENCH_PRECISION; scripts/compare_providers.py
-// calls it.
+// BenchmarkProvider runs the model $RSCERT_BENCH_MODEL on $RSCERT_BENCH_DEVICE in $RSCERT_BENCH_PRECISION;
+// scripts/compare_providers.py calls it.
 func BenchmarkProvider(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {
@@ -331,9 +327,8 @@ func BenchmarkProvider(b *testing.B) {
 	b.ReportMetric(loaded.Seconds(), "s/load")
 }
 
-// TestOpenVINOBesideCPU runs one model in two precisions at once, as certify's
-// comparison of clean accuracy does: on OpenVINO and, from the same library, on
-// the CPU provider in float32.
+// TestOpenVINOBesideCPU runs one model in two precisions at once, as certify does to compare clean accuracy: on
+// OpenVINO and, from the same library, on the CPU provider in float32.
 func TestOpenVINOBesideCPU(t *testing.T) {
 	xs := images(64)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {

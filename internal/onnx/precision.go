@@ -4,21 +4,20 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Precision is the type of number that a device computes a model's layers in.
-// It is part of the classifier: what holds for the model as computed in one
-// precision says nothing of another.
+// Precision is the type of number that a device computes a model's layers in. It is part of the classifier: a result
+// for one precision says nothing about another.
 type Precision uint8
 
 const (
 	F32  Precision = iota // float32
 	BF16                  // bfloat16: the exponent of float32, 8 bits of precision
 	F16                   // float16: 11 bits of precision
-	// TF32 is NVIDIA's TensorFloat-32: float32 whose factors are rounded to 11 bits of precision, where a GPU's libraries
-	// choose so.
+	// TF32 is NVIDIA's TensorFloat-32: float32 whose factors are rounded to 11 bits of precision, if a GPU's libraries
+	// choose to.
 	TF32
 )
 
-// Precisions are all there are.
+// Precisions lists all precisions.
 var Precisions = choice.Of("precision", F32, BF16, F16, TF32)
 
 func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "tf32"}[p] }
@@ -26,8 +25,8 @@ func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "t
 // MarshalText writes "f32", "bf16", "f16" or "tf32".
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the output of MarshalText.
 func (p *Precision) UnmarshalText(text []byte) error { return Precisions.Unmarshal(text, p) }
 
-// unit is half the distance of 1 from the next number of the precision.
+// unit returns half the distance from 1 to the next number of the precision.
 func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }

@@ -1,7 +1,7 @@
 package onnx
 
-// This file finds the libraries of NVIDIA that ONNX Runtime's CUDA provider needs, without environment variables, and
-// loads them before it. What is loaded under a name (its SONAME) is what the loader then takes for that name.
+// This file finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider needs, before the provider itself
+// and without environment variables. The loader then uses the loaded library for that name (its SONAME).
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -22,15 +22,15 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// preloader loads libraries from where they are found first: where the loader looks, then in folders.
+// preloader loads each library from the first place that has it: the loader's own search path, then folders.
 type preloader struct {
-	folders func() []string // asked only if the loader does not find one
+	folders func() []string // called only if the loader does not find a library
 	looked  []string
 	missing []string
-	checked map[string]error // folders of the cache
+	checked map[string]error // results for folders of the cache
 }
 
-// open loads a library for the whole process: by its name, or else the file in a folder.
+// open loads a library for the whole process, by its name or else from a file in a folder.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil
@@ -46,7 +46,7 @@ func (p *preloader) open(name string) error {
 		if err := p.check(folder, path); err != nil {
 			return err
 		}
-		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it looks for them where the loader does
+		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it finds its builtins only on the loader's path
 			if builtins, _ := filepath.Glob(filepath.Join(folder, "libnvrtc-builtins.so.*")); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}
@@ -57,7 +57,7 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// check checks the folder of a file once, if it is one of the cache.
+// check checks the folder of a file once, if the folder is in the cache.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {
@@ -74,7 +74,7 @@ func (p *preloader) check(folder, path string) error {
 func dlopen(path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	runtime.LockOSThread() // dlerror is the thread's
+	runtime.LockOSThread() // dlerror is per thread
 	defer runtime.UnlockOSThread()
 	if C.dlopen(name, C.RTLD_NOW|C.RTLD_GLOBAL) == nil {
 		return fmt.Errorf("%s: %s", path, quote.Name(strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")))
@@ -82,7 +82,7 @@ func dlopen(path string) error {
 	return nil
 }
 
-// load loads all that a provider's file needs.
+// load loads all libraries that a provider's file needs.
 func (p *preloader) load(provider string) error {
 	needed, optional, err := ortlib.CUDANeeds(provider)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *preloader) load(provider string) error {
 // libraryPath is the path of the library that ask opened last.
 var libraryPath string
 
-// preloads are the outcomes of preloading, by provider.
+// preloads holds the results of preloading, by provider.
 var preloads sync.Map
 
 // preloadCUDA loads the libraries that the opened ONNX Runtime's provider needs, once.
@@ -119,7 +119,7 @@ func preloadCUDA() error {
 	}
 	provider := filepath.Join(dir, ortlib.CUDAProviderFile)
 	if runtime.GOOS != "linux" || ortlib.RegularFile(provider) != nil {
-		return nil // ONNX Runtime says so
+		return nil // ONNX Runtime reports it
 	}
 	load, _ := preloads.LoadOrStore(provider, sync.OnceValue(func() error {
 		if err := dlopen(ortlib.DriverLibrary); err != nil {

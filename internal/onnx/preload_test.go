@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link makes a shared library of C source with the compiler that Go calls, linked with others of its folder by name, or
-// skips the test where there is none.
+// link builds a shared library from C source with Go's C compiler, linked with others of its folder by name. Without a
+// compiler it skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
@@ -42,7 +42,7 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting is a library that writes its name to a file when it is loaded.
+// noting is a library that writes its name to a file when loaded.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -55,13 +55,13 @@ func onLinux(t *testing.T) {
 	}
 }
 
-// fakeCUDA makes libraries that are called like NVIDIA's, of a version that there is not, in several folders, and a
-// provider that needs them. It returns the provider, the folders and the file that the libraries note their names in.
+// fakeCUDA builds libraries named like NVIDIA's, with a version that does not exist, in several folders, and a provider
+// that needs them. It returns the provider, the folders and the file to which the libraries write their names.
 func fakeCUDA(t *testing.T, version string) (provider string, folders []string, note string) {
 	t.Helper()
 	dir := t.TempDir()
 	note = filepath.Join(dir, "loaded")
-	build := filepath.Join(dir, "build") // where they are linked with each other; gone when they are loaded
+	build := filepath.Join(dir, "build") // holds the libraries for linking; removed before loading
 	name := func(stem string) string { return stem + ".so." + version }
 	place := map[string]string{"libcudnn": "packages/nvidia/cudnn/lib", "libcublas": "packages/nvidia/cu13/lib", "libcublasLt": "packages/nvidia/cu13/lib",
 		"libcudart": "cache", "libcurand": "cache", "libnvrtc": "cache", "libnvrtc-builtins": "cache"}
@@ -78,7 +78,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	makeOne("libnvrtc-builtins")
 	makeOne("libnvrtc")
 	makeOne("libcudnn", "libcublas")
-	// The order of needs is not that in which they can be loaded.
+	// The needs are listed in an order in which they cannot be loaded.
 	link(t, build, ortlib.CUDAProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
 	for stem, folder := range place {
 		folder = filepath.Join(dir, folder)
@@ -95,8 +95,8 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	return filepath.Join(build, ortlib.CUDAProviderFile), folders, note
 }
 
-// TestPreload loads libraries from several folders, none of which the loader knows, each after those that it needs. The
-// provider, which names no folder, can then be loaded.
+// TestPreload loads libraries from several folders unknown to the loader, each after the libraries that it needs. Then
+// the provider, which names no folder, can be loaded.
 func TestPreload(t *testing.T) {
 	onLinux(t)
 	provider, folders, note := fakeCUDA(t, "9137")
@@ -127,7 +127,7 @@ func TestPreload(t *testing.T) {
 	}
 }
 
-// TestPreloadMissing names what is not there, with where it was looked for and what to do. nvrtc may be missing.
+// TestPreloadMissing: the error names missing libraries, the searched places and a remedy. nvrtc may be missing.
 func TestPreloadMissing(t *testing.T) {
 	onLinux(t)
 	provider, folders, _ := fakeCUDA(t, "9138")
@@ -135,7 +135,7 @@ func TestPreloadMissing(t *testing.T) {
 		for _, stem := range []string{"libcublasLt", "libcurand", "libnvrtc"} {
 			_ = os.Remove(filepath.Join(folder, stem+".so.9138"))
 		}
-		// libcublas and libcudnn cannot be loaded without libcublasLt.
+		// Without libcublasLt, libcublas and libcudnn cannot be loaded.
 		for _, stem := range []string{"libcublas", "libcudnn"} {
 			if file := filepath.Join(folder, stem+".so.9138"); ortlib.RegularFile(file) == nil {
 				link(t, folder, stem+".so.9138", "int x;")
@@ -152,7 +152,7 @@ func TestPreloadMissing(t *testing.T) {
 		t.Errorf("hint %q", advice)
 	}
 
-	// One that is there and cannot be loaded says why.
+	// A library that exists but cannot be loaded gives the reason.
 	file := filepath.Join(folders[0], "libcublasLt.so.9138")
 	if err := os.WriteFile(file, []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestPreloadMissing(t *testing.T) {
 	}
 }
 
-// What the cache holds must be what was published, all of it.
+// The cache must hold all published files, unchanged.
 func TestPreloadChecksTheCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
@@ -185,7 +185,7 @@ func TestPreloadChecksTheCache(t *testing.T) {
 	}
 }
 
-// TestGPUs asks a stand-in for the driver's library.
+// TestGPUs asks a fake driver library.
 func TestGPUs(t *testing.T) {
 	dir := t.TempDir()
 	const driver = `#include <string.h>
@@ -210,7 +210,7 @@ int cuDeviceGetName(char *name, int size, int device) {
 	}
 }
 
-// TestCUDAOptions has all that the provider is told.
+// TestCUDAOptions checks all options given to the provider.
 func TestCUDAOptions(t *testing.T) {
 	for _, c := range []struct {
 		s    settings
@@ -229,7 +229,7 @@ func TestCUDAOptions(t *testing.T) {
 	}
 }
 
-// Devices refuse what they do not have, and CUDA takes it.
+// Devices refuse unsupported settings; CUDA accepts them.
 func TestDeviceCheck(t *testing.T) {
 	for _, c := range []struct {
 		device string
@@ -256,7 +256,7 @@ func TestDeviceCheck(t *testing.T) {
 	if new(ConvSearch).UnmarshalText([]byte("EXHAUSTIVE")) == nil {
 		t.Error("capitals are read")
 	}
-	// --device auto without CUDA says why it is not there.
+	// --device auto without CUDA explains why CUDA is missing.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	for _, opt := range []LoadOptions{{Precision: TF32}, {Tuning: Tuning{PreferNHWC: true}}} {
 		if _, err := without.devices(opt); err == nil || !strings.Contains(err.Error(), "device cuda: the ONNX Runtime library has no CUDA provider") {
@@ -268,7 +268,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// A provider that loads cuDNN by itself, or does without, needs it all the same; the driver is no library of CUDA.
+// The needed libraries include cuDNN even if the provider loads it by itself or works without it. The driver is not a
+// library of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

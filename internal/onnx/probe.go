@@ -21,8 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file looks at what a device really does: the precision it computes in,
-// its speed, and the nodes that it does not take.
+// This file measures how a device really computes: its precision, its speed, and the nodes that it does not support.
 
 // The probe is a small convolutional net: images [3,32,32], three convolutions
 // of 64 channels, 10 scores.
@@ -72,8 +71,8 @@ func probeShapes(batch int) (in, out ort.Shape) {
 	return ort.Shape{int64(batch), 3, probeSide, probeSide}, ort.Shape{int64(batch), probeClasses}
 }
 
-// runProbe opens the probe on a device and returns its session, which is the
-// caller's, and its scores of random samples.
+// runProbe opens the probe on a device. It returns the session, which the caller must close, and its scores of random
+// samples.
 func runProbe(ctx context.Context, d Device, precision Precision) (*session, []float32, error) {
 	g, err := probe(probeBatch)
 	if err != nil {
@@ -82,7 +81,7 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 	return runProbeOf(ctx, g, d, precision)
 }
 
-// runProbeOf is runProbe of a graph with the probe's input and output.
+// runProbeOf does the same for a graph with the probe's input and output.
 func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
@@ -97,16 +96,13 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 	return s, scores, nil
 }
 
-// checkArithmetic checks that the device computes in the precision asked for,
-// where it has a choice: it may drop the hint without a word. The probe's scores
-// are compared with those of ONNX Runtime's CPU provider in float32. Measured on
-// OpenVINO, the largest difference is, of the largest score, 5e-7 in float32,
-// 1e-3 in float16 and 6e-3 in bfloat16; in TF32, imitated, 4e-4: bounds are set
-// between them. cuDNN's fast convolutions in float32 may be less exact than
+// checkArithmetic checks that the device computes in the requested precision if it has a choice: it may drop the hint
+// silently. It compares the probe's scores with float32 scores of ONNX Runtime's CPU provider. On OpenVINO, the largest
+// difference, relative to the largest score, was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16; in imitated
+// TF32 it was 4e-4. The bounds lie between these values. cuDNN's fast convolutions in float32 may be less exact than
 // OpenVINO's.
 //
-// A GPU that is allowed TF32 may have none, or do without it: what it computes
-// then is as good.
+// A GPU that may use TF32 can lack it or not use it; its float32 results are accepted too.
 func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Precision) error {
 	if len(d.provider.precisions) == 1 {
 		return nil
@@ -133,8 +129,8 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	return nil
 }
 
-// precisionOf tells the precision that scores were computed in, of those that
-// the device has, from their largest error, relative to the largest score.
+// precisionOf tells which of the device's precisions the scores were computed in, by their largest error relative to
+// the largest score.
 func precisionOf(scores, exact []float32, has []Precision) Precision {
 	var worst, largest float64
 	for i, v := range exact {
@@ -152,16 +148,16 @@ func precisionOf(scores, exact []float32, has []Precision) Precision {
 	return BF16
 }
 
-// Speed is what the probe's net runs at on one device in one precision.
+// Speed is the speed of the probe's net on one device in one precision.
 type Speed struct {
 	Device    Device    `json:"device"`
 	Precision Precision `json:"precision"`
 	Rate      float64   `json:"samples_per_second"`
-	Err       error     `json:"-"` // why the device does not compute in it
+	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds times a small convolutional net on the device, on each GPU of
-// several, in every precision that it may have, by so many workers.
+// MeasureSpeeds times a small convolutional net with this number of workers, on the device or each of several GPUs, in
+// every precision that it may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {
 		return nil, d.broken(err)
@@ -180,7 +176,7 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 	return speeds, ctx.Err()
 }
 
-// measureProbe times calls of the device's reference size, after one that makes everything ready.
+// measureProbe times calls of the device's reference size, after a first call that prepares everything.
 func measureProbe(ctx context.Context, d Device, precision Precision, workers int) (float64, error) {
 	g, err := probe(d.provider.reference)
 	if err != nil {
@@ -200,9 +196,8 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 	return rate, err
 }
 
-// nameNodes adds to the error of a session that must run on its provider as a
-// whole the nodes that it does not take: a session that may hand them to the CPU
-// provider is run once and its profile read. A run that fails names none.
+// nameNodes lists, in the error of a strict session, the nodes that its provider does not support. It runs a session
+// that may hand nodes to the CPU provider once and reads the profile. If that run fails, it lists none.
 func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err
@@ -248,8 +243,7 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	return readProfile(text)
 }
 
-// readProfile finds the nodes of the CPU provider in ONNX Runtime's profile, a
-// list of events in Chrome's tracing format.
+// readProfile finds the CPU provider's nodes in ONNX Runtime's profile, a list of events in Chrome's tracing format.
 func readProfile(text []byte) ([]string, error) {
 	var events []struct {
 		Category string `json:"cat"`

@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// ProcessorFeatures names the instructions of this processor that decide the
-// speed of a model and of its lower precisions, of those that it has.
+// ProcessorFeatures names those instruction sets of this processor that decide the speed of a model and of its lower
+// precisions.
 func ProcessorFeatures() []string {
 	features := []string{}
 	for _, f := range []struct {

@@ -15,48 +15,46 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// provider is one of ONNX Runtime's execution providers, as rscert runs it. A
-// further one is a file with a value of this type, and a line in providers.
+// provider is one of ONNX Runtime's execution providers, with rscert's settings for it. A new one needs a file with a
+// value of this type, and a line in providers.
 type provider struct {
 	device  string       // its name in --device
-	name    string       // ONNX Runtime's
-	library ortlib.Build // the build of ONNX Runtime that has it
-	auto    bool         // --device auto takes it where it works
-	units   []string     // that may follow the device's name and ':', the default first
-	// names returns the names of the provider's devices here, of one whose devices are counted from 0. A run takes all of
-	// them, or those whose indices follow the provider's name.
+	name    string       // ONNX Runtime's name
+	library ortlib.Build // the build of ONNX Runtime that contains it
+	auto    bool         // --device auto chooses it if it works
+	units   []string     // allowed after the device's name and ':', the default first
+	// names returns the names of the provider's devices here, if devices are counted from 0. A run uses all of them, or
+	// those whose indices follow the provider's name.
 	names      func() []string
-	precisions []Precision // that it computes in
+	precisions []Precision // supported
 	hint       param.Text  // how to get a library that works
-	// options adds the provider to a session's options and returns what it
-	// set, for the record.
+	// options adds the provider to a session's options and returns the settings for the record.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
-	// reference is the batch size at which a model's results are what they are:
-	// a Run of any other size gives the same bits or is cut into pieces of this
-	// size. On the CPU small, so that a piece is never much more than was asked
-	// for; on CUDA large enough to fill a GPU.
+	// reference is the batch size that defines a model's results: a Run of any other size gives the same bits or is cut
+	// into pieces of this size. It is small on the CPU, so that a piece is never much larger than the request, and
+	// large enough on CUDA to fill a GPU.
 	reference int
 	// batchValues and batchSamples bound a batch; see chooseBatch.
 	batchValues, batchSamples int
 	ownMemory                 bool // the device has memory of its own
-	// fixSizes gives each batch size a session of its own, with the size fixed:
-	// shapes computed inside the graph then fold into constants.
+	// fixSizes gives each batch size a session of its own with the size fixed, so that shapes computed inside the graph
+	// fold into constants.
 	fixSizes bool
 	// measured chooses the batch by measurement.
 	measured bool
-	// strict refuses a model with nodes that the provider hands back to ONNX
-	// Runtime's CPU provider: no silent detour, no second precision.
+	// strict refuses a model with nodes that the provider hands back to ONNX Runtime's CPU provider: no silent detour,
+	// no second precision.
 	strict bool
-	// oneThread opens and closes sessions on one thread of the system; see
-	// runOnThread.
+	// oneThread opens and closes sessions on one system thread; see runOnThread.
 	oneThread bool
-	// calls bounds the calls of ONNX Runtime at a time on a device; 0: the workers do. Each holds all layers' values.
+	// calls bounds the concurrent calls of ONNX Runtime on a device; 0: the workers do. Each call holds all layers'
+	// values.
 	calls int
-	// tunable: it has the settings of Tuning.
+	// tunable: the provider has the settings of Tuning.
 	tunable bool
 }
 
-// systemThread takes functions that a thread of the system runs in turn.
+// systemThread takes functions that one system thread runs in turn.
 var systemThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -68,12 +66,11 @@ var systemThread = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// runOnThread calls f, on the one thread that the provider asks for, if it does.
+// runOnThread calls f, on one dedicated thread if the provider asks for it.
 //
-// OpenVINO's CPU plugin gives the thread that loads it a larger stack for
-// signals (AMX needs it), and unmaps that stack when the plugin is unloaded, by
-// whatever thread. Go moves goroutines between threads: a thread is then left
-// with a stack that is gone, and dies at the next signal of Go's scheduler.
+// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack (AMX needs it). Unloading the plugin on
+// any thread unmaps that stack. Go moves goroutines between threads, so a thread may keep an unmapped stack and die at
+// the next signal of Go's scheduler.
 func (p *provider) runOnThread(f func()) {
 	if !p.oneThread {
 		f()
@@ -91,16 +88,16 @@ func (p *provider) runOnThread(f func()) {
 type settings struct {
 	unit      string // of the device
 	precision Precision
-	workers   int // goroutines that call at once
+	workers   int // goroutines that call at the same time
 	tuning    Tuning
 }
 
-// providers returns all there are; of those for --device auto the best first.
+// providers returns all providers; candidates for --device auto come in order of preference.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
 
-// DeviceNames are values of --device, those of devices that are counted without their indices.
+// DeviceNames lists values of --device, without the indices of counted devices.
 func DeviceNames() []string {
 	names := []string{"auto"}
 	for _, p := range providers() {
@@ -130,7 +127,7 @@ func Devices() string {
 	return strings.Join(names, ", ")
 }
 
-// checkPrecision refuses what the provider does not compute in.
+// checkPrecision refuses precisions that the provider does not support.
 func (p *provider) checkPrecision(precision Precision) error {
 	if slices.Contains(p.precisions, precision) {
 		return nil
@@ -142,9 +139,8 @@ func (p *provider) checkPrecision(precision Precision) error {
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
-// works returns nil if the library can run models on the device, or why it
-// cannot. That the provider is in its list does not say so: CUDA and OpenVINO
-// are libraries of their own, which need others and a driver. They are loaded
+// works returns nil if the library can run models on the device, or the reason why it cannot. The library's list of
+// providers does not tell: CUDA and OpenVINO are separate libraries, which need others and a driver and are loaded only
 // when the provider is added to options.
 func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {

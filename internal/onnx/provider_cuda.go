@@ -9,9 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. Unless asked to, it does
-// not choose kernels by timing them, and float32 stays float32 (no TF32). A GPU
-// needs large batches to be full, and two calls at a time: one copies while the
+// cudaProvider is ONNX Runtime's code for NVIDIA GPUs. By default it does not choose kernels by timing them, and
+// float32 stays float32 (no TF32). A GPU needs large batches to be full, and two concurrent calls: one copies while the
 // other computes.
 var cudaProvider = provider{
 	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,
@@ -23,8 +22,7 @@ var cudaProvider = provider{
 var cudaHint = param.Textf("run 'rscert setup %s cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with %s PATH",
 	param.Device, param.ONNXRuntime)
 
-// cudaOptions are those of ONNX Runtime's provider that a result or its speed
-// depends on.
+// cudaOptions returns the options of ONNX Runtime's provider that affect a result or its speed.
 func cudaOptions(s settings) map[string]string {
 	onOff := map[bool]string{false: "0", true: "1"}
 	return map[string]string{

@@ -10,13 +10,11 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// openvinoProvider is Intel's OpenVINO below ONNX Runtime, for x86-64
-// processors (with AMX or AVX512-BF16 in bfloat16, many times float32's speed)
-// and Intel's GPUs and NPUs.
+// openvinoProvider runs Intel's OpenVINO through ONNX Runtime, on x86-64 processors (with AMX or AVX512-BF16 bfloat16
+// is many times faster than float32) and on Intel's GPUs and NPUs.
 //
-// Each batch size has a session of its own, as OpenVINO chooses kernels by
-// shape. The models it compiles are not cached on disk: a cached one would be a
-// piece of the classifier that no hash in run.json covers.
+// OpenVINO chooses kernels by shape, so each batch size has a session of its own. Compiled models are not cached on
+// disk: no hash in run.json would cover a cached part of the classifier.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
 	library: ortlib.OpenVINO,
@@ -25,13 +23,11 @@ var openvinoProvider = provider{
 	hint: param.Textf("run 'rscert setup %s openvino', or name a library of onnxruntime-openvino with %s PATH", param.Device, param.ONNXRuntime),
 }
 
-// appendOpenVINO sets everything that a result or its speed depends on.
+// appendOpenVINO sets every option that affects a result or its speed.
 //
-// OpenVINO chooses bfloat16 by itself on processors that have it: the precision
-// is always told. It is a hint: one that the device cannot follow is dropped
-// without a word, which checkPrecision finds out. One stream and one thread a
-// worker: the order of every sum is then fixed by the shapes alone, as on ONNX
-// Runtime's CPU provider, and no worker waits for another.
+// OpenVINO chooses bfloat16 by itself on processors that have it, so the precision is always set. It is only a hint,
+// which the device may drop silently; checkPrecision detects that. Each worker has one stream and one thread: the
+// shapes alone then fix the order of every sum, as on ONNX Runtime's CPU provider, and no worker waits for another.
 func appendOpenVINO(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	device := map[string]string{"INFERENCE_PRECISION_HINT": s.precision.String(), "EXECUTION_MODE_HINT": "PERFORMANCE"}
 	if s.precision == F32 {

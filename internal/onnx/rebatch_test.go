@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover is a loader of the model, as far as the search for its batch goes.
+// prover is a loader of the model that stops after the search for its batch.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
@@ -31,8 +31,8 @@ func prover(t testing.TB, model []byte, example ...int) *loader {
 	return l
 }
 
-// freedByProof searches for the batch and, if it is found, checks that a batch of
-// 5 gives each sample what the model as it is gives it alone.
+// freedByProof searches for the batch. If it finds one, it checks that a batch of 5 gives each sample the scores that
+// the unedited model gives the sample alone.
 func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
 	t.Helper()
 	l := prover(t, model, example...)
@@ -71,8 +71,8 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 	return true, nil
 }
 
-// TestRebatchRules has, for each rule, on images [1,2,3,4], what treats samples by themselves, and
-// what mixes them, which must be refused: with a batch of 1 nothing else shows it.
+// TestRebatchRules tests each rule on images [1,2,3,4]: graphs that treat samples separately, and graphs that mix them.
+// The latter must be refused, although a batch of 1 shows no other difference.
 func TestRebatchRules(t *testing.T) {
 	type build = func(b *modelBuilder)
 	const opset = 13
@@ -226,7 +226,7 @@ func TestRebatchRules(t *testing.T) {
 		{"expand the batch", false, opset, func(b *modelBuilder) { b.int64s("like", 3, 1, 1, 1).node("Expand", "x like", "y") }},
 		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
 		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
-		{"a size of its own", true, opset, func(b *modelBuilder) { // x over the root of its width
+		{"a size of its own", true, opset, func(b *modelBuilder) { // x divided by the root of its width
 			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
@@ -380,19 +380,19 @@ func (b *modelBuilder) second(name string) *modelBuilder {
 	return b
 }
 
-// optional adds a node some of whose inputs may be left out (""). The last name is the output's.
+// optional adds a node with optional inputs (""). The last name is the output's.
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
 	return b
 }
 
-// sequence makes z, [time, batch, 4], of images.
+// sequence makes z, [time, batch, 4], from images.
 func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// hidden is the size of the last node's states, of one direction or two.
+// hidden is the size of the last node's states, for one direction or two.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {
@@ -401,7 +401,7 @@ func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	return b.attributes(integer("hidden_size", size), text("direction", direction))
 }
 
-// attributes adds to those of the last node.
+// attributes adds attributes to the last node.
 func (b *modelBuilder) attributes(a ...*onnxpb.AttributeProto) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Attribute = append(n.Attribute, a...)
@@ -412,7 +412,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
 }
 
-// randomGraph builds a graph of a batch of 1 by what the numbers say.
+// randomGraph builds a graph with a batch of 1 as the numbers choose.
 func randomGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, 1, 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -482,7 +482,7 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// regrouped cuts as many values into other sizes: neighbours are joined, sizes of 1 come and go.
+// regrouped splits the same number of values into other sizes: neighbours are joined, sizes of 1 come and go.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {
@@ -509,7 +509,7 @@ func permutation(n int, next func(int) int) []int64 {
 	return perm
 }
 
-// TestRebatchRandom: what is proven is true, of graphs that nobody thought of.
+// TestRebatchRandom checks that the proof is right on random graphs.
 func TestRebatchRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	found := 0
@@ -525,7 +525,7 @@ func TestRebatchRandom(t *testing.T) {
 	}
 }
 
-// FuzzRebatch is TestRebatchRandom with graphs by the fuzzer.
+// FuzzRebatch is TestRebatchRandom with the fuzzer's graphs.
 func FuzzRebatch(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add([]byte(strings.Repeat("\x01\x02\x00\x03", 8)))

@@ -1,5 +1,6 @@
 // Package onnx runs classifiers with ONNX Runtime: it opens the library, loads models onto devices, tries them and runs
-// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the library.
+// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the
+// library.
 package onnx
 
 import (
@@ -18,18 +19,17 @@ type Runtime struct {
 	path, version string
 	providers     []string
 	cuda          func() error // asked at most once
-	checked       sync.Map     // devices and precisions whose arithmetic was found to be so
+	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
 }
 
-// opened is the process's one runtime: ONNX Runtime's environment is global.
+// opened is the only runtime of the process: ONNX Runtime's environment is global.
 var opened struct {
 	sync.Mutex
 	*Runtime
 }
 
-// Open opens the library at path for the whole process. Until Close, opening
-// it again gives the same Runtime, and another library is refused. One from the
-// cache of 'rscert setup' must be the one that was published.
+// Open opens the library at path for the whole process. Until Close, opening it again returns the same Runtime, and
+// another library is refused. A library from the cache of 'rscert setup' must be the published one.
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -45,7 +45,7 @@ func Open(path string) (*Runtime, error) {
 	if err := ortlib.CheckPinned(path); err != nil {
 		return nil, err
 	}
-	// The loader would look for a name without a slash in its own places.
+	// For a name without a slash the loader would search its own path.
 	file, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	ort.SetSharedLibraryPath(file)
-	// Errors come back as values; ONNX Runtime need not print them as well.
+	// Errors come back as values; ONNX Runtime need not print them too.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -68,22 +68,20 @@ func Open(path string) (*Runtime, error) {
 	return opened.Runtime, nil
 }
 
-// Version is the library's version, e.g. "1.29.0".
+// Version returns the library's version, e.g. "1.29.0".
 func (r *Runtime) Version() string { return r.version }
 
-// Path is the library's path.
+// Path returns the library's path.
 func (r *Runtime) Path() string { return r.path }
 
-// Providers are the execution providers built into the library, e.g.
-// "CPUExecutionProvider", by the library's own account. That one is built in
-// does not say that its driver or its libraries are there.
+// Providers returns the execution providers that the library says are built in, e.g. "CPUExecutionProvider". A built-in
+// provider's driver or libraries may still be missing.
 func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 
-// CUDA returns nil if the library can run models on an NVIDIA GPU, or why it
-// cannot.
+// CUDA returns nil if the library can run models on an NVIDIA GPU, or the reason why it cannot.
 func (r *Runtime) CUDA() error { return r.cuda() }
 
-// Close ends the runtime. All models must have been closed before.
+// Close ends the runtime. All models must be closed first.
 func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()

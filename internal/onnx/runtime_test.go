@@ -26,7 +26,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("elsewhere.so"); err == nil || !strings.Contains(err.Error(), "already open") {
 		t.Errorf("another library: %v", err)
 	}
-	// Closed and opened again, as in one test after another.
+	// Closed and reopened, as successive tests do.
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestAskErrors(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged refuses a library in the cache that is not the published one,
-// also by its path, and takes the user's own files as they are.
+// TestOpenDamaged refuses a library in the cache that differs from the published one, also when opened by its path. It
+// accepts the user's own files unchecked.
 func TestOpenDamaged(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -21,15 +21,15 @@ import (
 // session is a graph opened in ONNX Runtime. Several goroutines may run it.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
-	inputs    []string // the names, in ort's order
+	inputs    []string // names, in ort's order
 	outputs   []string
 	provider  *provider
-	options   map[string]string // that the provider set
+	options   map[string]string // set by the provider
 	loops     bool              // the graph has loops, which may not end
-	weights   graph.Weights     // that it computes with where they lie
-	abandoned atomic.Bool       // a run did not end: it is not to be destroyed
+	weights   graph.Weights     // used in place
+	abandoned atomic.Bool       // a run did not end: do not destroy the session
 
-	slots chan struct{} // of the calls at a time; nil: any number
+	slots chan struct{} // limit concurrent calls; nil: no limit
 
 	mu   sync.Mutex
 	free []*ort.RunOptions // not in use
@@ -39,24 +39,22 @@ type session struct {
 type program struct {
 	model   []byte
 	inputs  []string            // the names
-	outputs []string            // the scores' first
+	outputs []string            // the output with the scores first
 	loops   bool                // it has loops, which may not end
-	tensors []graph.Initializer // of the model, with their data in weights
+	tensors []graph.Initializer // the model's, with their data in weights
 	weights graph.Weights
 }
 
 // openSession opens a graph on a device.
 //
-// One thread inside a session, nodes one after another: the order of every sum
-// is then fixed by the shapes alone, and several goroutines running samples at
-// once use the cores better than threads that wait for each other in every
-// node.
+// A session runs on one thread, nodes one after another. The shapes alone then fix the order of every sum, and several
+// goroutines running samples at once use the cores better than threads that wait for each other in every node.
 func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
-// openProfiled opens a graph that, if strict, must run on the provider as a
-// whole, and writes a profile of its runs to files of the given prefix, if any.
+// openProfiled opens a graph. If strict, the whole graph must run on the provider. If prefix is set, runs write a
+// profile to files with that prefix.
 func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
@@ -104,13 +102,12 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	return ready, nil
 }
 
-// plain strips an error of ONNX Runtime of the place in its sources and of its
-// code, and keeps its first line.
+// plain removes source positions and codes from an error of ONNX Runtime and keeps its first line.
 func plain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, advised := hint.Of(err); advised { // it is not ONNX Runtime's
+	if _, advised := hint.Of(err); advised { // not from ONNX Runtime
 		return err
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
@@ -119,7 +116,7 @@ func plain(err error) error {
 			text = parts[2]
 		}
 	}
-	if _, after, found := strings.Cut(text, " with error: "); found { // of a library it loads
+	if _, after, found := strings.Cut(text, " with error: "); found { // from a library that it loads
 		text = after
 	}
 	return errors.New(printableText(strings.TrimSpace(text)))
@@ -130,7 +127,7 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, []tensor{&held[float32]{s.inputs[0], inShape, in}}, []tensor{&held[float32]{s.outputs[0], outShape, out}})
 }
 
-// run runs the graph once. in are all inputs, out the outputs that are wanted, in any order.
+// run runs the graph once. in holds all inputs, out the requested outputs in any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
 		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))
@@ -144,7 +141,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 			return err
 		}
 		made, err := openTensors(s.outputs, out, &pin)
-		defer destroyTensors(made) // what ONNX Runtime makes of the others, too
+		defer destroyTensors(made) // including outputs that ONNX Runtime makes
 		if err != nil {
 			return err
 		}
@@ -160,7 +157,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 	})
 }
 
-// call runs the graph by f. Cancelling ctx stops it between two nodes.
+// call runs the graph by calling f. Cancelling ctx stops it between two nodes.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if s.slots != nil {
 		select {
@@ -194,19 +191,18 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long a cancelled run of a model with loops may take to end.
+// patience is how long a cancelled run of a model with loops may take to stop.
 const patience = 5 * time.Second
 
-// abandoned is set once a run did not end when it was told to. ONNX Runtime
-// then stays open: it is at work in a thread that only the process's end stops.
+// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open: one of its threads works until
+// the process ends.
 var abandoned atomic.Bool
 
-// abandonedSessions keeps what they compute with.
+// abandonedSessions keeps abandoned sessions' memory alive.
 var abandonedSessions sync.Map
 
-// callLoop is call for a model with loops: one whose body has no nodes, and
-// never ends, cannot be stopped between two. It is abandoned; f owns all that
-// ONNX Runtime uses meanwhile. (The goroutine costs 8 µs a run.)
+// callLoop is call for a model with loops. A loop that never ends and whose body has no nodes cannot be stopped between
+// two nodes. callLoop abandons it; f owns everything that ONNX Runtime still uses. (The goroutine costs 8 µs a run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
 	done := make(chan error, 1)
 	go func() { done <- f(options) }()
@@ -228,7 +224,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// keep puts options that were not told to terminate back for another run.
+// keep saves options of a run that was not cancelled for another run.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,6 +252,6 @@ func (s *session) close() error {
 	s.free = nil
 	var err error
 	s.provider.runOnThread(func() { err = s.ort.Destroy() })
-	s.weights = nil // not before
+	s.weights = nil // not earlier
 	return err
 }

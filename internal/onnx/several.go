@@ -11,11 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// LoadEach makes a model ready to run on every device that opt.Device names: of CUDA all GPUs that work, or those with
-// the given indices, which then must work. Elsewhere it is one model. The first is the one whose warnings tell of all.
+// LoadEach makes a model ready to run on every device that opt.Device names: for CUDA all working GPUs, or the GPUs
+// with the given indices, which must all work. Other providers give one model. The first model's warnings cover all
+// devices.
 //
-// Each is checked by itself as LoadFile does, and all must be of the same sizes. Their scores are compared bit by bit:
-// GPUs of one kind agree.
+// LoadEach checks each model as LoadFile does; all must have the same sizes. It compares their scores bit by bit: GPUs
+// of one kind agree.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
@@ -52,7 +53,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt takes over the warnings of the model on another device that are not its own: of calls that are smaller there, say.
+// adopt adds the warnings of the model on another device that this model lacks, such as smaller calls there.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {
@@ -61,17 +62,17 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// others are the devices beside the one that runs the first model, and whether their indices were given.
+// others returns the devices besides the first model's device and reports whether the user gave their indices.
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}
 	}
 	all, named := asked.each()
-	i := slices.Index(all, first) // those before it have failed
+	i := slices.Index(all, first) // earlier devices have failed
 	return all[i+1:], named
 }
 
-// loadOther loads the model on one further device.
+// loadOther loads the model on one more device.
 func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptions, d Device, first *Model) (*Model, error) {
 	opt.Device = d
 	m, err := r.LoadFile(ctx, file, opt)
@@ -85,7 +86,7 @@ func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptio
 	return m, nil
 }
 
-// checkAgreement compares the scores of the models on random samples, and warns in the first where others differ.
+// checkAgreement compares the models' scores on random samples and adds a warning to the first model if others differ.
 func checkAgreement(ctx context.Context, models []*Model) error {
 	if len(models) == 1 {
 		return nil
@@ -112,7 +113,7 @@ func checkAgreement(ctx context.Context, models []*Model) error {
 	return nil
 }
 
-// describeDevice is a device and its name.
+// describeDevice returns a device and its name.
 func describeDevice(d Device) string {
 	if name := d.hardware(); name != "" {
 		return fmt.Sprintf("%s (%s)", d, name)
@@ -120,7 +121,7 @@ func describeDevice(d Device) string {
 	return d.String()
 }
 
-// poolScores are the scores of the random samples, row by row, from one Run or more.
+// poolScores returns the scores of the random samples, row by row, from one or more Runs.
 func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	pool := m.randomSamples()
 	var all []float32
@@ -139,8 +140,8 @@ func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	return all, nil
 }
 
-// Place is the device that the model runs on, with its name.
+// Place returns the device that the model runs on, with its name.
 func (m *Model) Place() string { return describeDevice(m.device) }
 
-// Hardware is the name of the GPU that runs the model; "" where there is none.
+// Hardware returns the name of the GPU that runs the model, or "" without a GPU.
 func (m *Model) Hardware() string { return m.device.hardware() }

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// units is a provider for tests: ONNX Runtime's for the CPU, as several devices with names, of which some do not work.
+// units is a test provider: ONNX Runtime's CPU provider posing as several named devices, some of which do not work.
 func units(names []string, open func(unit string) error) *provider {
 	p := cpuProvider
 	p.device, p.names = "units", func() []string { return names }
@@ -55,7 +55,7 @@ func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	return models, err
 }
 
-// TestLoadEach has devices that work and others that do not: of "all" those that work are taken, of a list each must.
+// TestLoadEach has working and failing devices: "all" takes the working ones, a list requires each device to work.
 func TestLoadEach(t *testing.T) {
 	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
 	names := []string{"A", "A", "B", "A"}
@@ -79,7 +79,7 @@ func TestLoadEach(t *testing.T) {
 		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
 		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
-			var works atomic.Bool // the check that comes before loading
+			var works atomic.Bool // the check before loading
 			p := units(names, func(unit string) error {
 				if !works.Swap(true) {
 					return nil
@@ -117,7 +117,7 @@ func TestLoadEach(t *testing.T) {
 	}
 }
 
-// A model that no device runs is tried on one of them only, and the library that lacks the provider names it.
+// A model that no device runs is tried on only one of them, and a library without the provider is named.
 func TestLoadEachRefuses(t *testing.T) {
 	var opened sync.Map
 	p := units([]string{"A", "A", "A"}, func(unit string) error { opened.Store(unit, true); return nil })
@@ -134,7 +134,7 @@ func TestLoadEachRefuses(t *testing.T) {
 	}
 }
 
-// Where the scores of devices differ in a bit, that is said with the devices' names.
+// If the scores of devices differ in a bit, the warning names the devices.
 func TestCheckAgreement(t *testing.T) {
 	p := units([]string{"A", "B"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 20})
@@ -144,7 +144,7 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // by 2⁻¹⁵ of it, in the first score alone
+			w.RawData[1] ^= 1 // changes it by 2⁻¹⁵ of its value, only in the first score
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})
@@ -156,7 +156,7 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
-// What is to be known of one device alone is said with its name, and what is of all once.
+// Warnings about one device name it; warnings about all devices appear once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	var opened atomic.Int64 // sessions of the second device; the second is of the reference size
@@ -174,7 +174,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
-	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, the checks before loading among them
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, including the checks before loading
 		opened.Store(4 - at)
 		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
 		if err != nil {
@@ -188,14 +188,14 @@ func TestWarningsOfDevices(t *testing.T) {
 	t.Error("no shortage of the second device was said")
 }
 
-// A device whose memory does not take the reference size runs the model in smaller calls, with the same scores; one whose
-// memory does not take a larger batch runs it in calls of the reference size.
+// A device with too little memory for the reference size runs the model in smaller calls, with the same scores. A
+// device with too little memory for a larger batch runs it in calls of the reference size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	for _, c := range []struct {
-		failing []int // openings of sessions: of the model as it is, at the reference size, …, of the batch
+		failing []int // openings of sessions: of the unedited model, at the reference size, …, of the batch
 		batch   int
 		tile    int
 		warning string
@@ -206,7 +206,7 @@ func TestShortage(t *testing.T) {
 		{[]int{3}, 64, 16, ""},
 		{[]int{2, 4}, 64, 8, "the model runs in calls of 8"},
 	} {
-		opening := -1 // the first is the check that comes before loading
+		opening := -1 // the first is the check before loading
 		p := units([]string{"A"}, func(string) error {
 			if opening++; slices.Contains(c.failing, opening) {
 				return memory
@@ -246,9 +246,9 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageText has what ONNX Runtime and NVIDIA's libraries say.
+// TestShortageText checks messages of ONNX Runtime and NVIDIA's libraries.
 func TestShortageText(t *testing.T) {
-	for text, want := range map[string][2]bool{ // shortage, trouble of the device
+	for text, want := range map[string][2]bool{ // shortage, device trouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
 		"Failed to allocate memory for requested buffer of size 822083584":                               {true, true},
 		"Available memory of 3 is smaller than requested bytes of 100":                                   {true, true},
@@ -269,7 +269,7 @@ func TestShortageText(t *testing.T) {
 	}
 }
 
-// No more calls than the provider allows are under way on a device at a time, whatever the number of callers.
+// A device never runs more concurrent calls than the provider allows, whatever the number of callers.
 func TestCallsAtATime(t *testing.T) {
 	p := units([]string{"A"}, failOn(nil))
 	if n := cap(load(t, testModel(t, "nchw"), LoadOptions{Device: Device{provider: p}, Batch: 16}).session.slots); n != p.calls {

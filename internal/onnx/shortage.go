@@ -10,26 +10,26 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// shortageText matches the messages of ONNX Runtime and NVIDIA's libraries that a device has too little memory.
+// shortageText matches messages of ONNX Runtime and NVIDIA's libraries about too little memory on a device.
 var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memory|ALLOC_FAILED|OUT_OF_MEMORY|smaller than requested bytes`)
 
-// isShortage reports whether a device had too little memory.
+// isShortage reports whether a device ran out of memory.
 func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
 
-// deviceText matches messages that blame a device and not the model.
+// deviceText matches messages that blame the device, not the model.
 var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
 
-// isDeviceTrouble reports whether another device of the same kind may do better.
+// isDeviceTrouble reports whether another device of the same kind may work.
 func isDeviceTrouble(err error) bool {
 	return isShortage(err) || err != nil && deviceText.MatchString(err.Error())
 }
 
-// explainRun says what to do about the error of a call.
+// explainRun adds advice to the error of a call.
 func (m *Model) explainRun(err error) error {
 	if !isShortage(err) {
 		return err
 	}
-	if m.batch == 0 { // it is being loaded
+	if m.batch == 0 { // still loading
 		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end other programs that use the device, or use another one")
 	}
 	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
@@ -39,10 +39,10 @@ func (m *Model) explainRun(err error) error {
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }
 
-// printed bounds, in bytes, what is printed of an error of ONNX Runtime, which may hold names of the model.
+// printed limits, in bytes, how much of an ONNX Runtime error is printed; it may hold names of the model.
 const printed = 400
 
-// printableText is an error of ONNX Runtime on one line.
+// printableText puts an error of ONNX Runtime on one line.
 func printableText(text string) string {
 	if len(text) <= printed {
 		return quote.Line(text)

@@ -4,11 +4,11 @@ import (
 	"os"
 )
 
-// noTelemetry is the variable that ONNX Runtime reads, once, when it starts. Without it the official builds from 1.29 on
-// run a shell, keep an identifier of the machine in the user's cache, and send what is run to their maker.
+// noTelemetry names a variable that ONNX Runtime reads once, at its start. Without it, official builds from 1.29 on run
+// a shell, keep a machine identifier in the user's cache, and report to their maker what is run.
 const noTelemetry = "ORT_DISABLE_TELEMETRY"
 
-// disableTelemetry is called before the library is opened. Go sets the variable for the C code of the process, too.
+// disableTelemetry must run before the library is opened. Go also sets the variable for C code in the process.
 func disableTelemetry() error {
 	return os.Setenv(noTelemetry, "1")
 }

@@ -13,13 +13,13 @@ import (
 type tensor interface {
 	// label is the name of the input or output.
 	label() string
-	// open makes the value for a run, of memory that it pins; nil: of an output that ONNX Runtime is to make.
+	// open makes the value for a run, of memory that it pins; nil: ONNX Runtime makes the output.
 	open(*runtime.Pinner) (ort.Value, error)
-	// take takes an output from the value that a run has filled or made.
+	// take receives the output value that a run has filled or made.
 	take(ort.Value) error
 }
 
-// held is a tensor of Go's memory: ONNX Runtime reads it, or writes it, where it lies.
+// held is a tensor in Go's memory, which ONNX Runtime reads or writes in place.
 type held[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -32,14 +32,14 @@ func (t *held[T]) open(pin *runtime.Pinner) (ort.Value, error) {
 	pin.Pin(&t.data[0])
 	v, err := ort.NewTensor(t.shape, t.data)
 	if err != nil {
-		return nil, err // not a *ort.Tensor that is nil
+		return nil, err // not a nil *ort.Tensor
 	}
 	return v, nil
 }
 
 func (t *held[T]) take(ort.Value) error { return nil }
 
-// result is an output whose shape the run tells.
+// result is an output whose shape is known after the run.
 type result[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -59,7 +59,7 @@ func (t *result[T]) take(v ort.Value) error {
 	return nil
 }
 
-// openTensors makes values of tensors, in the order of the names; nil where there is no tensor of a name.
+// openTensors makes the values of tensors in the order of names; nil for a name without a tensor.
 func openTensors(names []string, tensors []tensor, pin *runtime.Pinner) ([]ort.Value, error) {
 	values := make([]ort.Value, len(names))
 	for _, t := range tensors {

@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// imitateTF32 rounds both factors of the probe's convolutions and of its matrix product to 11 bits of precision, as a GPU
-// does with TF32: by Veltkamp's split, x·(2¹³+1) − (x·(2¹³+1) − x), in float32.
+// imitateTF32 rounds both factors of the probe's convolutions and of its matrix product to 11 bits of precision, as
+// TF32 does on a GPU, by Veltkamp's split in float32: x·(2¹³+1) − (x·(2¹³+1) − x).
 func imitateTF32(t *testing.T) program {
 	t.Helper()
 	g, err := probe(probeBatch)
@@ -48,7 +48,8 @@ func imitateTF32(t *testing.T) program {
 	return g
 }
 
-// TestTF32IsTold checks that the probe tells TF32 from float32, by an imitation on the CPU, with room on both sides.
+// TestTF32IsTold checks that the probe distinguishes an imitation of TF32 on the CPU from float32, with margin on both
+// sides.
 func TestTF32IsTold(t *testing.T) {
 	openRuntime(t)
 	run := func(g program) []float32 {
@@ -81,7 +82,8 @@ func TestTF32IsTold(t *testing.T) {
 	}
 }
 
-// A device that may use TF32 and computes in float32 is taken; one that shall compute in float32 and does not, is refused.
+// A device that may use TF32 but computes in float32 is accepted; a device that must use float16 but computes in
+// float32 is refused.
 func TestTF32IsAllowed(t *testing.T) {
 	r := openRuntime(t)
 	p := units([]string{"A"}, failOn(nil))

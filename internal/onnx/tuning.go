@@ -6,31 +6,31 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Tuning is how a provider chooses its kernels, of CUDA. Other kernels sum in another order, so the last bits of the
-// scores depend on it.
+// Tuning says how CUDA chooses its kernels. Other kernels sum in another order, so the last bits of the scores depend
+// on it.
 type Tuning struct {
 	PreferNHWC bool // convolutions with the channels last
 	ConvSearch ConvSearch
 }
 
-// ConvSearch is how cuDNN's algorithm for a convolution is chosen.
+// ConvSearch says how cuDNN chooses an algorithm for a convolution.
 type ConvSearch uint8
 
 const (
 	HeuristicSearch  ConvSearch = iota // by cuDNN's rules: the same on every run
-	ExhaustiveSearch                   // by timing all of them: may change from run to run
+	ExhaustiveSearch                   // by timing all: may change from run to run
 	DefaultSearch                      // ONNX Runtime's default, without a search
 )
 
-// ConvSearches are all there are.
+// ConvSearches lists all searches.
 var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, DefaultSearch)
 
 func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
 
-// MarshalText is String.
+// MarshalText returns the search's String.
 func (s ConvSearch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the output of MarshalText.
 func (s *ConvSearch) UnmarshalText(text []byte) error { return ConvSearches.Unmarshal(text, s) }
 
 // checkTuning refuses settings that the provider does not have.
@@ -45,7 +45,7 @@ func (p *provider) checkTuning(t Tuning) error {
 	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or leave it away", param.Device)
 }
 
-// Check refuses a precision, or settings, that the device does not have. One that is still to be chosen has all.
+// Check refuses a precision or settings that the device does not support. A device still to be chosen supports all.
 func (d Device) Check(precision Precision, t Tuning) error {
 	if d.provider == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// shared reads a file of ../shared/data.
+// shared reads a file from ../shared/data.
 func shared(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../shared/data", path))
@@ -22,7 +22,7 @@ func shared(t testing.TB, path string) []byte {
 	return data
 }
 
-// eran reads labels and images, scaled to [0,1], of a file of shared/data/eran.
+// eran reads labels and images, scaled to [0,1], from a file in shared/data/eran.
 func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(string(shared(t, "eran/"+file)))).ReadAll()
@@ -50,10 +50,9 @@ func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	return labels, images
 }
 
-// TestVNNComp runs the two models of VNN-COMP 2021, exported with the batch
-// fixed at 1, on the 100 images of ERAN: whole batches, the same bits at every
-// batch size, the scores of the file as it is, and a plausible accuracy. The
-// CIFAR-10 model wants images normalised as its specification says.
+// TestVNNComp runs the two models of VNN-COMP 2021, exported with a batch fixed at 1, on the 100 images of ERAN. It
+// checks for whole batches, the same bits at every batch size, the scores of the unedited file, and a plausible
+// accuracy. The CIFAR-10 model needs images normalised as its specification says.
 func TestVNNComp(t *testing.T) {
 	for _, c := range []struct {
 		model, data string
@@ -99,7 +98,7 @@ func TestVNNComp(t *testing.T) {
 						right++
 					}
 				}
-				if right != c.accuracy { // as onnxruntime in Python finds
+				if right != c.accuracy { // by onnxruntime in Python
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
 				s, err := openSession(program{model: file, inputs: []string{m.contract.Input.Name}, outputs: []string{m.contract.Output.Name}}, &cpuProvider, settings{workers: 1})
