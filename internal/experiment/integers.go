@@ -12,7 +12,8 @@ import (
 
 // givesBytes reports whether the model gets the data's bytes, 255·x, for its graph to round and clamp. It does if its
 // input is of integers, the data are bytes, and no mean or std is given. (The float32 nearest to k/255 over the float64
-// nearest to 1/255 is k.) Other data reach a model of integers rounded, without scaling; a model of bytes refuses them.
+// nearest to 1/255 is k.) Other data reach a model of other integers rounded, without scaling; a model of bytes refuses
+// them.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
 	intake := e.model.Intake()
 	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {
