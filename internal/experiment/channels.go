@@ -2,12 +2,12 @@ package experiment
 
 import "github.com/rscert/rscert/internal/graph"
 
-// imageChannels is the number of colour channels, 1 or 3, of the images that a model takes; 0 if it does not say, or
+// imageChannels is the number of colour channels of the model's input images, 1 or 3; 0 if unknown or if the model
 // takes no images.
 func imageChannels(model *graph.File) int {
 	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {
-		return 0 // refused when it is loaded
+		return 0 // loading refuses it
 	}
 	shape := info.Inputs[0].Shape
 	if len(shape) < 3 || len(shape) > 4 {

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// chooseSeed settles the seed of the noise. Each experiment draws its own: certificates assume that the model was not
-// chosen by its results under this noise. A model chosen by its certified accuracy at seed 1 is not certified by seed 1.
+// chooseSeed chooses the seed of the noise. Each experiment draws its own: certificates assume that nobody chose the
+// model by its results under this noise. A model chosen by its certified accuracy at seed 1 is not certified by seed 1.
 func (e *Experiment) chooseSeed() error {
 	s := &e.Spec
 	if s.FixedSeed != nil {
@@ -34,12 +34,12 @@ func DrawSeed() (uint64, error) {
 	if _, err := rand.Read(b[:]); err != nil {
 		return 0, fmt.Errorf("drawing a seed: %w", err)
 	}
-	// 53 bits: JSON readers that hold numbers as float64 keep it.
+	// 53 bits: JSON readers that use float64 read it exactly.
 	return binary.LittleEndian.Uint64(b[:]) >> 11, nil
 }
 
-// chooseSelection settles which examples Max takes: the first ones, or, where the data stand class by class, some of
-// all classes.
+// chooseSelection chooses which examples Max takes: the first ones or, if the data are sorted by class, some of every
+// class.
 func (e *Experiment) chooseSelection() {
 	s := &e.Spec
 	if s.FixedSelect != nil {

@@ -60,7 +60,7 @@ func (e *Experiment) chooseTimestep() error {
 	return nil
 }
 
-// Classifier names the classifier of an experiment: its model, or its model behind a denoiser.
+// Classifier names the classifier of an experiment: the model alone, or the model behind a denoiser.
 func Classifier(model string, d *runfolder.Denoiser) string {
 	if d == nil {
 		return model

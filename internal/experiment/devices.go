@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models are the model on each device; none before it is loaded.
+// models returns the model on each device, or none before loading.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil
@@ -27,7 +27,7 @@ func (e *Experiment) GPUs() (names []string) {
 	return names
 }
 
-// parallel is about the number of batches under way at a time: on the CPU one a thread, else one a device.
+// parallel estimates how many batches run at a time: one per thread on the CPU, else one per device.
 func (e *Experiment) parallel() int {
 	if e.model.Device() == onnx.CPU {
 		return e.threads
@@ -35,8 +35,8 @@ func (e *Experiment) parallel() int {
 	return len(e.models())
 }
 
-// Sampler returns a sampler of the model on all devices. It compares one sample of the experiment in other batches.
-// N0, Progress and Lost are the caller's to set.
+// Sampler returns a sampler of the model on all devices. It reruns one sample of the experiment in other batches and
+// compares the outputs. The caller sets N0, Progress and Lost.
 func (e *Experiment) Sampler() smoothing.Sampler {
 	s := smoothing.Sampler{
 		Classifier: e.model, Seed: e.Spec.Seed, Workers: e.threads, Compare: ComparesFirst(e.Spec.Conditions, e.data.Len()),

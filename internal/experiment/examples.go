@@ -19,11 +19,11 @@ import (
 type Example struct {
 	Index, Label int
 	Input        smoothing.Input
-	// Quantisation is how much rounding the input takes off every radius, in units of the data.
+	// Quantisation is the amount that rounding the input takes off every radius, in units of the data.
 	Quantisation float64
 }
 
-// Positions are where the experiment's examples stand in the data, ascending.
+// Positions returns the positions of the experiment's examples in the data, ascending.
 func (e *Experiment) Positions() []int { return e.positions }
 
 // Example reads the example at a position of the data. Its errors are InputErrors.
@@ -42,7 +42,7 @@ func (e *Experiment) Example(position int) (Example, error) {
 	return Example{Index: example.Index, Label: example.Label, Input: input, Quantisation: quantisation}, nil
 }
 
-// Label is the label of an example, by its index.
+// Label returns the label of the example with this index.
 func (e *Experiment) Label(index int) int { return e.data.Label(index) }
 
 // Model is the model on the first device.
@@ -54,7 +54,7 @@ func (e *Experiment) Denoiser() *runfolder.Denoiser { return e.denoiser }
 // Threads is the number of threads.
 func (e *Experiment) Threads() int { return e.threads }
 
-// ReleaseFile gives back the memory of the model's file, which only Look and Warn need.
+// ReleaseFile frees the memory of the model's file. Only Look and Warn need it.
 func (e *Experiment) ReleaseFile() { e.file = nil }
 
 // Close closes the model and the data.
@@ -72,7 +72,7 @@ func (e *Experiment) Close() error {
 	return errors.Join(failed...)
 }
 
-// Data says what data the experiment has.
+// Data describes the data of an experiment.
 type Data struct {
 	Format    string
 	Shape     []int
@@ -81,7 +81,7 @@ type Data struct {
 	Low, High float64
 }
 
-// Data describes the data of the experiment.
+// Data describes the experiment's data.
 func (e *Experiment) Data() Data {
 	return Data{
 		Format: e.data.Format(), Shape: e.data.Shape(), Classes: e.data.Classes(),
@@ -89,7 +89,7 @@ func (e *Experiment) Data() Data {
 	}
 }
 
-// Record is the run.json of the experiment, without the parameters of a command and the version of rscert.
+// Record returns the experiment's run.json, without the command's parameters and the version of rscert.
 func (e *Experiment) Record() runfolder.Run {
 	settings := e.model.Settings()
 	r := runfolder.Run{
@@ -118,7 +118,7 @@ func (e *Experiment) Record() runfolder.Run {
 	return r
 }
 
-// DrawNoisy writes the first example with noise to a file, as a PNG image clipped to [0,1].
+// DrawNoisy writes the first example with noise to a PNG file, clipped to [0,1].
 func (e *Experiment) DrawNoisy(path string) error {
 	shape := e.data.Shape()
 	if !drawable(shape) {

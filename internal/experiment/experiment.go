@@ -20,15 +20,15 @@ import (
 
 // Console takes messages to the user and shows progress.
 type Console struct {
-	Warn     func(param.Text) // anything that may give the user other results than they meant
+	Warn     func(param.Text) // anything that may give the user unintended results
 	Note     func(param.Text) // anything else the user may want to know
 	Progress progress.Options
 }
 
-// Warnf warns. The arguments may name parameters, as those of param.Textf.
+// Warnf warns. The arguments may name parameters, as in param.Textf.
 func (c Console) Warnf(format string, args ...any) { c.Warn(param.Textf(format, args...)) }
 
-// Notef notes. The arguments may name parameters, as those of param.Textf.
+// Notef notes. The arguments may name parameters, as in param.Textf.
 func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
 
 // Experiment is an open experiment.
@@ -44,14 +44,14 @@ type Experiment struct {
 	replicas  []*onnx.Model // the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	onHost    error // why the device does not make the noise although it was to; nil: it does, or was not to
+	onHost    error // why the host makes noise that a device should make, else nil
 	threads   int
-	positions []int // where the experiment's examples stand in the data
+	positions []int // positions of the examples in the data
 }
 
 // Open opens an experiment: it settles and validates the spec, chooses the seed and the examples, loads the model on
-// every device, and checks that model, data and noise fit. It tells the console what it decided. Errors in what the
-// user gave are spec.InputErrors. The caller must Close the experiment.
+// every device, and checks that model, data and noise fit. It reports its decisions to the console. Errors in the
+// user's input are spec.InputErrors. The caller must Close the experiment.
 func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error) {
 	s.Settle()
 	if err := s.Validate(); err != nil {
@@ -75,7 +75,7 @@ func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error
 	return e, nil
 }
 
-// open reads the model and the data, and fits them to each other and to the noise.
+// open reads the model and the data, and matches them to each other and to the noise.
 func (e *Experiment) open(ctx context.Context) error {
 	err := e.readModels()
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report tells the console what was decided in opening, and what may be other than meant.
+// report tells the console how the experiment was opened, and warns of likely mistakes.
 func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)
@@ -146,8 +146,8 @@ func (e *Experiment) chooseExamples() error {
 	return spec.BadInputf("%s %s: has none of the %d examples", param.Shard, e.Spec.Shard, len(whole.Positions(e.data.Len())))
 }
 
-// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If the user named the file, an
-// error is an InputError.
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. It returns an InputError if the
+// user named the file.
 func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 	path, err := ortlib.FindFor(device.Build(), named)
 	var library *onnx.Runtime

@@ -55,7 +55,7 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// quick is an experiment that opens in a moment.
+// quick returns an experiment that opens quickly.
 func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	seed := uint64(5)
 	s := spec.Spec{
@@ -68,7 +68,7 @@ func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	return s
 }
 
-// said keeps the messages to a user.
+// said records the messages to the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {
@@ -113,7 +113,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// An experiment that cannot be opened is the user's error.
+// Failing to open an experiment is a user error.
 func TestOpenRefuses(t *testing.T) {
 	data := manyImages(t)
 	for want, change := range map[string]func(*spec.Spec){
@@ -157,7 +157,7 @@ func TestSeeds(t *testing.T) {
 		if len(warnings) != 0 {
 			t.Errorf("seed %d: warnings %q", seed, warnings)
 		}
-		if seed >= 1<<53 || seed < 1<<20 { // below 2²⁰ once in 2³³
+		if seed >= 1<<53 || seed < 1<<20 { // below 2²⁰ with probability 2⁻³³
 			t.Errorf("seed %d does not have 53 bits", seed)
 		}
 	}

@@ -45,14 +45,14 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes gets 255·x to the bit: the bytes without noise, integers with it, beyond 0…255 as well, which its graph
-// clamps; and with a finer lattice the float32 nearest to 255·x.
+// A model of bytes gets exactly 255·x: bytes without noise, and integers with noise. Its graph clamps integers beyond
+// 0…255. With a finer lattice it gets the float32 nearest to 255·x.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {
 		sigma float64
 		noise spec.NoiseKind
-		parts float64 // steps of the lattice to a byte
+		parts float64 // lattice steps per byte
 	}{{.25, spec.Lattice, 1}, {.05, spec.Lattice, 3}, {.01, spec.Lattice, 12}, {.25, spec.Float, 0}} {
 		p := quick(wholeImages(t, image), func(p *spec.Spec) { p.Model, p.Sigma, p.Noise = models+"bytes_input.onnx", tt.sigma, tt.noise })
 		in, err := Open(t.Context(), p, new(said).console())
@@ -99,7 +99,7 @@ func TestBytesReachTheModel(t *testing.T) {
 	}
 }
 
-// Data that are no bytes do not reach a model of bytes, unless --mean and --std make them some.
+// A model of bytes accepts other data only if --mean and --std turn them into bytes.
 func TestBytesRefused(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {

@@ -13,20 +13,21 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Look is the result of a look at some examples before hours of sampling: do model, data and noise fit each other?
+// Look is the result of a quick test on some examples before hours of sampling: do model, data and noise fit each
+// other?
 type Look struct {
-	Examples int     `json:"examples"`       // labelled ones, spread over the experiment's
+	Examples int     `json:"examples"`       // labelled, spread over the experiment
 	Clean    float64 `json:"clean_accuracy"` // without noise
-	Noisy    float64 `json:"noisy_accuracy"` // with noise, one sample an example
-	// Float32 is the accuracy without noise in float32 on the CPU provider, and Differ the number of predictions that
-	// differ from those; only with another precision or provider.
+	Noisy    float64 `json:"noisy_accuracy"` // with noise, one sample per example
+	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ counts the predictions that disagree
+	// with it. Both are set only for another precision or provider.
 	Float32 *float64 `json:"clean_accuracy_f32,omitempty"`
 	Differ  *int     `json:"differ_from_f32,omitempty"`
 	// SamplesPerSecond is the speed of all workers together, a first guess.
 	SamplesPerSecond float64 `json:"samples_per_second"`
 }
 
-// The most examples that a look takes, and the time.
+// Limits on the examples and the time of a look.
 const (
 	lookExamples = 200
 	lookTime     = 20 * time.Second
@@ -49,7 +50,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	if err != nil {
 		return l, err
 	}
-	labels = labels[:len(predicted)] // those for which there was time
+	labels = labels[:len(predicted)] // time may have run out before the rest
 	l.Examples, l.Clean = len(labels), accuracy(predicted, labels)
 	under, err := classify(ctx, e.model, len(labels), d, noisy)
 	if err != nil {
@@ -63,7 +64,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	return l, e.compareReference(ctx, &l, clean, predicted, labels)
 }
 
-// compareReference compares predictions without noise with the model in float32 on the CPU provider.
+// compareReference compares predictions without noise with predictions in float32 on the CPU provider.
 func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i int, to []float32), predicted, labels []int) error {
 	reference, err := e.loadReference(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs are labelled examples spread over the experiment's.
+// lookInputs returns labelled examples spread over the experiment.
 func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err error) {
 	n := min(lookExamples, len(e.positions))
 	for k := range n {
@@ -137,10 +138,10 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// Fewer examples are too few to call an accuracy low.
+// With fewer examples, a low accuracy may be chance.
 const fewExamples = 20
 
-// Warn warns of what a look found wrong, before hours of sampling.
+// Warn warns of problems that a look found, before hours of sampling.
 func (e *Experiment) Warn(l Look) {
 	e.warnOfValues()
 	if l.Differ != nil {
@@ -168,7 +169,7 @@ func (e *Experiment) Warn(l Look) {
 	}
 }
 
-// Data that span more σ, or reach larger values at the model, are seldom meant.
+// Data that span more σ, or reach larger values at the model, are probably a mistake.
 const (
 	muchSpan  = 200
 	muchInput = 50
@@ -177,7 +178,7 @@ const (
 // warnOfValues warns where the data, σ, mean and std do not fit each other.
 func (e *Experiment) warnOfValues() {
 	if e.Spec.Noise == spec.Float {
-		return // the data have not been looked at
+		return // the range of the data is unknown
 	}
 	data := e.noise.data
 	span := float64(data.High) - float64(data.Low)

@@ -21,22 +21,22 @@ type noise struct {
 	graph.Arrangement
 	law     law.Law
 	data    dataset.Lattice
-	channel func(d int) int // whose values a coordinate of the model's input has
+	channel func(d int) int // the channel of a coordinate of the model's input
 
 	// Noise on a lattice.
 	lattice  *smoothing.LatticeNoise // nil: floats
 	table    *smoothing.Table
 	step     *big.Rat
-	refined  int                  // steps of the lattice to one of the data
+	refined  int                  // lattice steps per step of the data
 	quantise *smoothing.Quantiser // nil: the data are on a lattice
 	low      float64              // of quantised data
 	high     float64
 
 	float normalisation // of noise in floats
-	bytes bool          // a model of integers gets bytes as they are, 255·x
+	bytes bool          // a model of integers gets bytes, 255·x
 }
 
-// newNoise makes the noise of an experiment whose model and data are open.
+// newNoise makes the noise of an experiment. Its model and data must be open.
 func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise, error) {
 	p, n := e.Spec, &noise{Arrangement: a}
 	if p.Denoiser != "" { // it takes the data's own values; the graph normalises its result
@@ -99,7 +99,7 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 	return nil
 }
 
-// input returns an example with its noise, and how much its rounding takes off every radius.
+// input returns an example with its noise, and the amount that rounding takes off every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
@@ -111,8 +111,9 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading returns how much reading float64 numbers as float32 takes off every radius at an example: the distance of its
-// values from the file's, and the most that any perturbed example's can have. Data on a lattice are known exactly.
+// reading returns the amount that reading float64 numbers as float32 takes off every radius at an example: the distance
+// of its values from the file's, plus the largest such distance of any perturbed example. Data on a lattice are known
+// exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	if n.quantise == nil {
 		return 0
@@ -120,7 +121,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers returns the lattice points of values, and how much rounding to them takes off every radius.
+// integers rounds values to lattice points, and returns the amount that this takes off every radius.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -132,11 +133,11 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 	return integers, 0
 }
 
-// largest is the largest magnitude at the model's input without noise.
+// largest returns the largest magnitude at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
-		return 0 // bytes are the values that the model takes
+		return 0 // the model takes bytes
 	}
 	if len(mean) == 0 {
 		mean = []float64{0}
@@ -154,7 +155,7 @@ func (n *noise) largest(p spec.Spec) float64 {
 	return most
 }
 
-// describe is the entry of run.json about the noise.
+// describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
 	if n.lattice == nil {
 		return runfolder.Noise{}
@@ -165,7 +166,7 @@ func (n *noise) describe() runfolder.Noise {
 	}
 }
 
-// String is the line that certify prints.
+// String returns the line that certify prints.
 func (n *noise) String() string {
 	switch {
 	case n.lattice == nil:
@@ -182,7 +183,7 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels checks the values of mean or std: one, or one a channel.
+// channels checks the values of mean or std: one, or one per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
@@ -193,7 +194,7 @@ func channels(of param.Name, values []float64, absent float64, a graph.Arrangeme
 	return values, spec.CheckChannelValues(of, values)
 }
 
-// repeat gives each of n channels a value, the first where there is but one.
+// repeat returns a value for each of n channels, repeating a single value.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

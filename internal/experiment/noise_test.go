@@ -14,8 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// channelsLast has two channels whose values take turns, and puts the example's values in
-// the order of channels.
+// channelsLast has two channels whose values alternate, and puts the example's values in the order of channels.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
 // arranged is a model's input [d] with example value perm[d] at d.
@@ -25,8 +24,8 @@ func arranged(example []float32) []float32 {
 	return in
 }
 
-// What the model gets without noise is (x − mean)/std of the value's channel, where x is
-// the value of the data, whatever lattice the noise is on.
+// Without noise the model gets (x − mean)/std, where x is the data's value, with mean and std of its channel. The
+// lattice of the noise does not matter.
 func TestInputIsTheExample(t *testing.T) {
 	mean, std := []float64{0.25, -0.5}, []float64{0.5, 4}
 	channel := func(d int) int { return d % 2 }
@@ -53,7 +52,7 @@ func TestInputIsTheExample(t *testing.T) {
 				t.Fatal(err)
 			}
 			step, _ := n.step.Float64()
-			// The step is a part of the data's, and at most σ/30.
+			// The step divides the data's step, and is at most σ/30.
 			if step > tt.sigma/30 {
 				t.Errorf("the step is %v for σ = %v", step, tt.sigma)
 			}
@@ -91,8 +90,8 @@ func byteLattice(low, high float32) dataset.Lattice {
 	return dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), Low: low, High: high}
 }
 
-// The noise of the model's input has the standard deviation σ/std, and is that of the
-// stream: other samples, other noise.
+// The noise at the model's input has the standard deviation σ/std and follows the stream: each sample has its own
+// noise.
 func TestInputHasItsNoise(t *testing.T) {
 	const sigma, samples = 0.3, 20000
 	std := []float64{0.5, 4}
@@ -131,8 +130,8 @@ func TestInputHasItsNoise(t *testing.T) {
 	}
 }
 
-// In floats the clean input is ((x − mean)/std), and the noise's scale the least float32 s
-// with s·std ≥ σ, up to a unit in the last place.
+// In floats the clean input is (x − mean)/std. The noise's scale is the least float32 s with s·std ≥ σ, up to a unit in
+// the last place.
 func TestNormalisation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

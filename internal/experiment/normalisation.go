@@ -12,8 +12,8 @@ import (
 // Noise outside these standard deviations is lost to float32, or is infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// normalisation is (x − mean)/std for each value of the model's input, for noise in floats. On a lattice a table of
-// values does it.
+// normalisation is (x − mean)/std for each value of the model's input, for noise in floats. Noise on a lattice uses a
+// table of values instead.
 type normalisation struct {
 	graph.Arrangement
 	mean, std []float32
@@ -35,7 +35,7 @@ func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normali
 	return n, nil
 }
 
-// spread gives each value of the model's input its channel's value of a parameter.
+// spread expands a parameter from channels to all values of the model's input.
 func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {
@@ -62,8 +62,8 @@ func (n normalisation) clean(example []float32) []float32 {
 	return in
 }
 
-// noiseScale is the noise's standard deviation at the model's input: rounded up, as
-// radii are stated for σ and more noise certifies no less.
+// noiseScale returns the noise's standard deviation at the model's input. It rounds up: radii are stated for σ, and
+// more noise certifies no less.
 func noiseScale(sigma float64, std []float32) []float32 {
 	scale := make([]float32, len(std))
 	for j, std := range std {

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise has the models make the noise themselves if the spec asks for it. Where one of them cannot, or makes other
-// bits, the host makes the noise, and why says what happened.
+// placeNoise makes the models generate the noise if the spec asks for it. If one of them cannot, or makes other bits,
+// the host generates all noise, and why gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -31,8 +31,8 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise has a model make the noise, and checks it. The checks run side by side, as batches will: they must fit into
-// the device's memory.
+// startNoise makes a model generate the noise, and checks it. The checks run side by side, as batches will, so that
+// they also test whether the device's memory suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64)
 	return e.compareNoise(ctx, m, seed)
 }
 
-// compareNoise compares noise made by the model and here on a few examples of the data, from all over them.
+// compareNoise compares the model's noise with the host's on a few examples from all over the data.
 func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	var indices []int
 	var examples []smoothing.LatticeInput
@@ -73,10 +73,10 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 	return smoothing.CompareNoise(ctx, m, seed, indices, examples)
 }
 
-// checksAtOnce is the most batches that a device has under way at a time.
+// checksAtOnce is the largest number of batches that a device runs at a time.
 const checksAtOnce = 2
 
-// noiseOn is where the noise is made.
+// noiseOn returns the place that makes the noise.
 func (e *Experiment) noiseOn() spec.NoiseOn {
 	if e.model.Noise() == nil {
 		return spec.NoiseOnHost

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// processorTime is what the process has used of all cores. Other programs on the machine change it little.
+// processorTime returns the time that the process used on all cores. Other programs on the machine hardly affect it.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -22,9 +22,9 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkNoiseOn compares noise and votes in the model's graph with those made here, on the CPU, where both take the
-// same cores. An op is a round of both, of half a second or more each; 'ratio' is the median over rounds of the processor
-// time of sampling with noise made here over that with noise in the graph.
+// BenchmarkNoiseOn compares noise and votes in the model's graph with noise and votes on the host. Both use the same
+// CPU cores. An op is a round of both, each of half a second or more. 'ratio' divides the processor time with noise on
+// the host by the time with noise in the graph, as the median over rounds.
 func BenchmarkNoiseOn(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {
@@ -54,7 +54,7 @@ func BenchmarkNoiseOn(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := draw(b.Context(), model, input, workers, n); err != nil { // buffers are made
+				if err := draw(b.Context(), model, input, workers, n); err != nil { // allocates buffers
 					b.Fatal(err)
 				}
 				for started := processorTime(); ; n *= 2 {

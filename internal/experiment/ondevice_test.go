@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placed loads models, of which each is one device's, as an experiment whose noise is to be made.
+// placed loads one model per device into an experiment whose noise has no place yet.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())
@@ -38,7 +38,7 @@ func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	return in
 }
 
-// unpackedDigits are the repository's digits in files that are read example by example.
+// unpackedDigits writes the repository's digits to files that can be read example by example.
 func unpackedDigits(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,8 @@ func unpackedDigits(t *testing.T) string {
 	return dir
 }
 
-// TestPlaceNoise has devices that make noise, and others that cannot: where one of them cannot, all have it from the host.
+// TestPlaceNoise uses devices that can make noise and devices that cannot. If one cannot, the host makes the noise for
+// all.
 func TestPlaceNoise(t *testing.T) {
 	data := manyImages(t)
 	good := models + "nchw.onnx"
@@ -85,7 +86,7 @@ func TestPlaceNoise(t *testing.T) {
 			}
 		}
 	}
-	// The noise is tried on the data themselves, which are read for it.
+	// The check of the noise reads the data.
 	digits := unpackedDigits(t)
 	in := placed(t, quick(digits, func(p *spec.Spec) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
 	if err := in.data.Close(); err != nil {

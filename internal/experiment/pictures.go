@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// ErrOtherData is wrapped by OpenPictures' error where the data set is not the run's.
+// ErrOtherData means that the data set is not the run's. OpenPictures wraps it.
 var ErrOtherData = errors.New("is not the data set of the run")
 
 // Pictures draws the examples of a run whose inputs are images.
@@ -25,7 +25,7 @@ type Pictures struct {
 	noise noise
 }
 
-// OpenPictures opens the data set of a run. It must have the digest that run.json names. The caller must Close it.
+// OpenPictures opens the data set of a run. Its digest must match run.json. The caller must Close it.
 func OpenPictures(ctx context.Context, run runfolder.Run, path string) (*Pictures, error) {
 	data, err := dataset.Open(ctx, path, run.Data.Options)
 	if err != nil {
@@ -59,8 +59,8 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
-// Draw draws an example of the run's data set, and the same with noise of the run's law and seed. Values are clipped to
-// [0,1].
+// Draw draws an example of the run's data set, without noise and with noise of the run's law and seed. It clips values
+// to [0,1].
 func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 	if index < 0 || index >= p.data.Len() {
 		return nil, nil, spec.BadInputf("example %d: the data set has %d", index, p.data.Len())

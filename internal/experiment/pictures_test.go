@@ -48,12 +48,12 @@ func TestPictures(t *testing.T) {
 			if got := grey(input, i); math.Abs(got-float64(v)) > 1e-6 {
 				t.Fatalf("%s: pixel %d is %v, the data's %v", kind, i, got, v)
 			}
-			if v > 0.35 && v < 0.65 { // far from where values are clipped
+			if v > 0.35 && v < 0.65 { // far from clipping
 				d := grey(noisy, i) - float64(v)
 				squares, n = squares+d*d, n+1
 			}
 		}
-		// Some 20 pixels: the root of their mean square is within a factor of two of σ.
+		// For about 20 pixels, the root mean square is within a factor of two of σ.
 		if s := math.Sqrt(squares / n); n < 10 || s < 0.05 || s > 0.2 {
 			t.Errorf("%s: the noise of %v pixels has standard deviation %v, want about 0.1", kind, n, s)
 		}
@@ -76,7 +76,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestColourPictures tells the channels apart, and rows from columns.
+// TestColourPictures checks the order of channels, rows and columns.
 func TestColourPictures(t *testing.T) {
 	root := t.TempDir()
 	want := image.NewRGBA(image.Rect(0, 0, 3, 2))

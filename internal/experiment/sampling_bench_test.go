@@ -23,7 +23,7 @@ import (
 // timed is a Classifier that adds up the time spent in it.
 type timed struct {
 	smoothing.Classifier
-	inside *atomic.Int64 // nanoseconds, of all workers together
+	inside *atomic.Int64 // nanoseconds, summed over workers
 }
 
 func (t timed) Run(ctx context.Context, in, out []float32) error {
@@ -58,7 +58,7 @@ func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, wo
 	})
 }
 
-// runAlone runs the model on so many batches by each worker, as a program would that has its inputs.
+// runAlone makes each worker run the model on this many batches, like a program with inputs at hand.
 func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int) error {
 	var wait sync.WaitGroup
 	failed := make(chan error, workers)
@@ -88,7 +88,8 @@ type benchModel struct {
 	sigma      float64
 }
 
-// benchModels are a bundled model, one of VNN-COMP 2021, and those of scripts/bench_models.py in $RSCERT_BENCH_MODELS.
+// benchModels lists a bundled model, a VNN-COMP 2021 model, and the models of scripts/bench_models.py in
+// $RSCERT_BENCH_MODELS.
 func benchModels() []benchModel {
 	made := os.Getenv("RSCERT_BENCH_MODELS")
 	return []benchModel{
@@ -100,7 +101,7 @@ func benchModels() []benchModel {
 	}
 }
 
-// open loads the model and puts bytes on the lattice for it; it skips where the model is not there.
+// open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
 func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
 	bytes, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +133,8 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 	return model, input
 }
 
-// BenchmarkSampling draws samples of real models on the CPU as certify does. An op is a sample; %outside-ort is the part
-// of the workers' time that is not spent in ONNX Runtime: noise, votes, scheduling and waiting.
+// BenchmarkSampling draws samples of real models on the CPU as certify does. An op is a sample. %outside-ort is the
+// share of the workers' time outside ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels()[:2] {
@@ -150,9 +151,9 @@ func BenchmarkSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone: as many single-threaded calls at a time,
-// of as many inputs. An op is a round of both, of a second or more; 'ratio' is the median over rounds of the time alone
-// over the time of sampling, which other programs on the machine disturb least.
+// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone, at the same number of parallel
+// single-threaded calls and inputs. An op is a round of both, of a second or more. 'ratio' divides the time of ONNX
+// Runtime alone by the time of sampling, as the median over rounds: other programs on the machine disturb it least.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

@@ -2,7 +2,8 @@ package experiment
 
 import "testing"
 
-// A fresh seed has 53 bits: each of them is 1 in some of 64 seeds, but for one test in 10¹⁷, and none above ever is.
+// A fresh seed has 53 bits. Each is 1 in at least one of 64 seeds, except in one test of 10¹⁷. Higher bits are always
+// 0.
 func TestDrawSeedBits(t *testing.T) {
 	var seen uint64
 	for range 64 {

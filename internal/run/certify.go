@@ -20,26 +20,26 @@ import (
 type Outcome struct {
 	certify.Summary
 	Out              string  `json:"out"`
-	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, selection included
+	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, including selection
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
-	// CleanAccuracy is the accuracy of the model without noise, SmoothedAccuracy of the class with the most votes under
-	// noise: estimates, beside the certified accuracy. Nil without labels.
+	// CleanAccuracy is the accuracy of the model without noise. SmoothedAccuracy is the accuracy of the class with the
+	// most votes under noise. Both are estimates; both are nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
-	// Denoiser stands in front of the model, if any: all figures are of the pair.
+	// Denoiser is the denoiser in front of the model, if any. All figures are for the pair.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
-	// None is the number of samples, of all examples, that voted for no class because the model's output was NaN or
-	// infinite.
+	// None counts the samples of all examples that voted for no class because the model's output was NaN or infinite.
 	None int64 `json:"none,omitempty"`
-	// Compared is the number of samples, of all examples, that were run again, alone and among other inputs, with the same
-	// outputs bit for bit.
+	// Compared counts the samples of all examples that were rerun, alone and among other inputs, with the same outputs
+	// bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples of the n samples fixed the guess of the bounds on the confidence, as there were no selection samples.
+	// TangentSamples is the number of the n samples that fixed the guess of the bounds on the confidence, in place of
+	// selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// Certify carries out a plan. Errors in what the user gave are InputErrors; an interrupted run can be resumed.
+// Certify carries out a plan. Errors in the user's input are InputErrors. An interrupted run can be resumed.
 func Certify(ctx context.Context, p Plan, console experiment.Console) (Outcome, error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -85,8 +85,8 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed takes over what a resumed run keeps, unless the plan says otherwise: its seed and its examples; and, with
-// scores, whose last bits may depend on both, the size of its calls and the place of its noise.
+// keepResumed restores settings of a resumed run that the plan leaves open: the seed and the examples. With scores it
+// also restores the batch size and the place of the noise, as the last bits of scores may depend on both.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil
@@ -127,7 +127,7 @@ func (r *running) describe() runfolder.Run {
 	return description
 }
 
-// begin prepares the methods of the run that description describes, and opens its folder.
+// begin prepares the methods of the described run, and opens its folder.
 func (r *running) begin(description runfolder.Run) (err error) {
 	if r.certifiers, err = newCertifiers(description.Parameters, description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
@@ -136,7 +136,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	return err
 }
 
-// finish samples the examples that the folder does not have yet.
+// finish samples the examples that the folder lacks.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
@@ -191,12 +191,12 @@ func (r *running) summary() certify.Summary {
 
 // certifiers are the methods of a run.
 type certifiers struct {
-	votes    *certify.VoteCertifier  // of a run whose classes votes certify, else nil
+	votes    *certify.VoteCertifier  // nil: scores certify the classes
 	scores   *certify.ScoreCertifier // of a run with scores, else nil
 	stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
-// newCertifiers prepares the methods of a run with these parameters, for its target at its alpha.
+// newCertifiers prepares the methods of a run from its parameters, for its target and alpha.
 func newCertifiers(p runfolder.Parameters, target certify.Target) (c certifiers, err error) {
 	method, byVotes := p.Method.Votes()
 	scores := scoreParams(p, target)
@@ -217,7 +217,7 @@ func certifiersOf(r runfolder.Run) (certifiers, error) {
 	return newCertifiers(r.Parameters, r.Target(r.Parameters.Alpha))
 }
 
-// scoreParams are the parameters of certifying from scores.
+// scoreParams returns the parameters of certification from scores.
 func scoreParams(p runfolder.Parameters, target certify.Target) certify.ScoreParams {
 	_, byVotes := p.Method.Votes()
 	bound, _ := p.Method.Scores()
@@ -227,7 +227,7 @@ func scoreParams(p runfolder.Parameters, target certify.Target) certify.ScorePar
 	}
 }
 
-// openFolder begins the run folder of a plan, or goes on with it.
+// openFolder creates the run folder of a plan, or continues it.
 func openFolder(p Plan, run runfolder.Run) (*runfolder.Folder, error) {
 	open := runfolder.Create
 	if p.Resume {

@@ -34,7 +34,7 @@ const (
 func writeImages(t *testing.T, images ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("label") // rows that count would be an index
+	b.WriteString("label") // rows that count up would pass for an index
 	for d := range images[0] {
 		fmt.Fprintf(&b, ",v%d", d)
 	}
@@ -53,7 +53,7 @@ func writeImages(t *testing.T, images ...[]float64) string {
 	return path
 }
 
-// byteImage is an image of values k/255.
+// byteImage returns an image of values k/255.
 func byteImage(k int) []float64 {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -62,7 +62,7 @@ func byteImage(k int) []float64 {
 	return image
 }
 
-// quick is a plan for a second or less.
+// quick returns a plan that runs in a second or less.
 func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 	t.Helper()
 	seed := uint64(5)
@@ -86,7 +86,7 @@ func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 
 var quiet = progress.Options{Quiet: true}
 
-// said is what a run told its user.
+// said records the messages of a run to its user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() experiment.Console {
@@ -106,7 +106,7 @@ func mustCertify(t *testing.T, p Plan) Outcome {
 	return o
 }
 
-// results are what a run folder holds.
+// results are the contents of a run folder.
 type results struct {
 	run   runfolder.Run
 	votes []certify.Votes
@@ -155,13 +155,13 @@ func sum(counts []int64) (s int64) {
 	return s
 }
 
-// The votes are of all samples, the certificates are those of the votes, the outcome sums
-// them up, and the conditions are the plan's.
+// The votes count all samples, the certificates follow from the votes, the outcome sums them up, and the conditions
+// match the plan.
 func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
 	r := readResults(t, p.Out)
-	if r.run.Parameters.Outputs != graph.Logits { // as told apart
+	if r.run.Parameters.Outputs != graph.Logits { // as detected
 		t.Errorf("the outputs are described as %v", r.run.Parameters.Outputs)
 	}
 	if len(r.votes) != 3 || len(r.certs) != 3 || r.run.Data.Examples != 3 || r.run.Data.Selected != 3 || r.run.Model.Classes != 4 {
@@ -200,8 +200,8 @@ func TestCertifyByVotes(t *testing.T) {
 	}
 }
 
-// Examples that are equal have noise of their own, and so have both phases: the votes are
-// independent draws. Which other examples a run has, and how many threads, changes none.
+// Equal examples get different noise, as do the two phases: their votes are independent draws. Neither the other
+// examples of a run nor its threads change the votes.
 func TestVotesAreIndependent(t *testing.T) {
 	image := byteImage(7)
 	data := writeImages(t, image, image, image, image)
@@ -235,7 +235,7 @@ func TestVotesAreIndependent(t *testing.T) {
 	}
 }
 
-// Outputs that are NaN are counted, in both phases, and the user is told.
+// A run counts NaN outputs in both phases, and tells the user.
 func TestCertifyCountsNone(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.Model, p.Sigma = models+"nan.onnx", 1 })
 	var s said
@@ -256,8 +256,7 @@ func TestCertifyCountsNone(t *testing.T) {
 	}
 }
 
-// A run by scores certifies what its scores say, and saves them: certified again they give
-// the same certificates and the same bounds.
+// A run by scores saves them. Certifying the saved scores gives the same certificates and the same bounds.
 func TestCertifyByScores(t *testing.T) {
 	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
 	t.Run("class by another method for votes", func(t *testing.T) {
@@ -268,7 +267,7 @@ func TestCertifyByScores(t *testing.T) {
 
 func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // none is certified at 5
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // too far at 5
 		p.Method = method
 	})
 	mustCertify(t, p)
@@ -283,7 +282,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 		Confidence: certify.ConfidenceParams{
 			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
-	// They were saved at the run's temperature: 1 leaves them as they are.
+	// The run saved them at its temperature: 1 leaves them unchanged.
 	saved := SavedScores{Evidence: e, Params: params, Temperature: 1, Votes: e.ClassMethod()}
 	if saved.Votes != votes {
 		t.Fatalf("the run's classes are certified by %q, want %q", saved.Votes, votes)
@@ -314,7 +313,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	if err := runfolder.WriteBounds(&b, c.Bounds, 3); err != nil {
 		t.Fatal(err)
 	}
-	// The probabilities elect the classes that the outputs do, but for ties.
+	// Except for ties, the probabilities elect the same classes as the outputs.
 	elsewhere := saved
 	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
 	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {
@@ -342,8 +341,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	}
 }
 
-// Of data on no lattice rounding is taken off every radius, by votes, by scores and by saved
-// scores.
+// For data off the lattice, rounding reduces every radius: by votes, by scores and by saved scores.
 func TestQuantisedRuns(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -354,7 +352,7 @@ func TestQuantisedRuns(t *testing.T) {
 		p := quick(t, data, func(p *Plan) { p.N = 400 }, change)
 		mustCertify(t, p)
 		r := readResults(t, p.Out)
-		// 48 coordinates, each moved by half a step of σ/3640 to a whole one.
+		// 48 coordinates, each rounded by half a step of σ/3640.
 		q, half := r.votes[0].Quantisation, math.Sqrt(imageSize)*p.Sigma/3640/2
 		if q < half || q > 2.001*half || r.certs[0].Quantisation != q || !r.run.Noise.Quantised || r.certs[0].Radius == 0 {
 			t.Errorf("%s: quantisation %v, want %v to %v; certificate %+v", name, q, half, 2*half, r.certs[0])
@@ -375,7 +373,7 @@ func TestQuantisedRuns(t *testing.T) {
 	}
 }
 
-// rebuild writes a folder of the run with the records as changed.
+// rebuild writes a folder of the run with changed records.
 func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolder.Record) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rebuilt")
@@ -399,15 +397,14 @@ func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolde
 	return dir
 }
 
-// A run that goes on where another stopped ends as if that had not, without a sample of
-// what is done.
+// A resumed run ends like an uninterrupted one, and does not resample finished examples.
 func TestResumeEndsTheSame(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	whole := mustCertify(t, p)
 	r := readResults(t, p.Out)
 	for done := range 4 {
 		q := p
-		q.Resume, q.FixedSeed = true, nil // the seed is the folder's
+		q.Resume, q.FixedSeed = true, nil // the folder gives the seed
 		q.Out = rebuild(t, r, func(records []runfolder.Record) []runfolder.Record { return records[:done] })
 		o := mustCertify(t, q)
 		if o.SamplesDrawn != int64(3-done)*80 {
@@ -420,8 +417,7 @@ func TestResumeEndsTheSame(t *testing.T) {
 	}
 }
 
-// A run that is interrupted says how many examples it has and how to go on; what it has is
-// kept.
+// An interrupted run reports how many examples it has and how to resume. It keeps them.
 func TestInterruptedRunSaysHow(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	mustCertify(t, p)
@@ -443,8 +439,7 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
-// Records that are whole but not what this run would have found are refused, by the
-// example.
+// Resuming refuses complete records that this run would not produce, and names the example.
 func TestResumeChecksRecords(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	stop := func(p *Plan) {
@@ -501,7 +496,7 @@ func TestResumeChecksRecords(t *testing.T) {
 	}
 }
 
-// With --stop every example stops at a checkpoint of its own.
+// With --stop each example stops at its own checkpoint.
 func TestStoppedVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.N = 2000
@@ -532,7 +527,7 @@ func TestStoppedVotes(t *testing.T) {
 	}
 }
 
-// What a plan cannot be is refused before anything is opened, and named.
+// Validation names errors in a plan before opening anything.
 func TestPlansThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"model is missing":                      func(p *Plan) { p.Model = "" },
@@ -580,7 +575,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 	}
 }
 
-// Settle fills in the method and resets what plays no part.
+// Settle fills in the method and resets parameters without effect.
 func TestSettle(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -631,15 +626,15 @@ func TestSettle(t *testing.T) {
 				t.Errorf("%s: --%s is said to need --%s", tt.name, i.Flag, i.Without)
 			}
 		}
-		tt.idle = append(tt.idle, "denoiser-kind", "denoiser-range", "diffusion-schedule") // none has one
+		tt.idle = append(tt.idle, "denoiser-kind", "denoiser-range", "diffusion-schedule") // no denoiser in any plan
 		if !reflect.DeepEqual(p, want) || !slices.Equal(idle, tt.idle) {
 			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters(), idle, want.Parameters(), tt.idle)
 		}
 	}
 }
 
-// A resumed run keeps its seed and its examples, and with scores its computation; a folder whose run.json cannot be read
-// is not one to draw a seed for.
+// A resumed run keeps its seed and examples and, with scores, its batches and place of noise. If run.json is
+// unreadable, it draws no seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
@@ -679,10 +674,10 @@ func TestKeepResumed(t *testing.T) {
 	}
 }
 
-// The first n0 of the samples are taken for the selection, the others for the estimation,
-// and every probability p becomes p^(1/T), normalised.
+// The first n0 samples serve the selection and the others the estimation. Every probability p becomes p^(1/T),
+// normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
-	const n, n0, temperature = 5000, 4200, 2.5 // more than is read at once
+	const n, n0, temperature = 5000, 4200, 2.5 // more than one read returns
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, n, 0, certify.Label, 0.5
 	})
@@ -759,15 +754,14 @@ func TestSavedScoresAreSplit(t *testing.T) {
 	}
 }
 
-// selected is a run that saved selection samples.
+// selected returns a run that saved selection samples.
 func selected(t *testing.T) string {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)
 	return p.Out
 }
 
-// A run is certified again by its own method unless others are given, and these come in
-// their order.
+// Recertification uses the run's own method unless others are given, and keeps their order.
 func TestRecertification(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	votes := quick(t, data, func(p *Plan) { p.Method = runfolder.ByVotes(certify.Bonferroni) })
@@ -816,7 +810,7 @@ func TestRecertification(t *testing.T) {
 		{votes.Out, nil, []string{"bonferroni"}},
 		{filepath.Join(votes.Out, runfolder.VotesFile), nil, []string{"bonferroni"}},
 		{kept.Out, nil, []string{"hoeffding+directed"}},
-		{gone.Out, nil, []string{"margin"}}, // its votes are all there is
+		{gone.Out, nil, []string{"margin"}}, // it has only votes
 		{elsewhere, nil, []string{"betting+directed"}},
 		{kept.Out, []runfolder.Method{runfolder.ByVotes(certify.ClopperPearson), runfolder.ByScores(certify.Bernstein), runfolder.ByVotes(certify.ExactMargin)},
 			[]string{"clopper-pearson", "bernstein+directed", "margin"}},
@@ -840,7 +834,7 @@ func TestRecertification(t *testing.T) {
 	}
 }
 
-// copyFile copies a file to a folder of its own.
+// copyFile copies a file to a new folder.
 func copyFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

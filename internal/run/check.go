@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Check is the result of certify --check: what certify would run, and a first look at it.
+// Check is the result of certify --check: a description of the run and a first look at its experiment.
 type Check struct {
 	Model       string          `json:"model"` // input and output
 	Classes     int             `json:"classes"`
-	DataClasses int             `json:"data_classes"` // the largest label and one
+	DataClasses int             `json:"data_classes"` // the largest label plus one
 	Data        string          `json:"data"`         // format and shape
 	Values      string          `json:"values"`
 	Low         float64         `json:"low"`
@@ -21,19 +21,19 @@ type Check struct {
 	Examples    int             `json:"examples"` // of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
-	// Seconds is the time that sampling would take at the speed of the look, at most.
+	// Seconds is the longest that sampling would take at the speed of the look.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
-	// Denoiser stands in front of the model, if any: the look is at the pair.
+	// Denoiser is the denoiser in front of the model, if any. The look covers the pair.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
-// CheckRun looks at the experiment of a plan, without sampling and without a run folder. If picture is not empty, a noisy
-// example is written there, as PNG.
+// CheckRun looks at the experiment of a plan, without sampling and without a run folder. If picture is not empty, it
+// writes a noisy example there, as PNG.
 func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {
-		p.Out = "-" // nothing is written
+		p.Out = "-" // a check writes no folder
 	}
 	p.Resume = false
 	r, err := prepare(ctx, p, console)
@@ -63,10 +63,10 @@ func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Co
 	return c, err
 }
 
-// Duration writes c.Seconds for a reader.
+// Duration formats c.Seconds for a reader.
 func (c Check) Duration() string { return duration(c.Seconds) }
 
-// duration writes a number of seconds for a reader.
+// duration formats a number of seconds for a reader.
 func duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d >= time.Minute {

@@ -15,7 +15,7 @@ import (
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
-	Class    string                    `json:"class_method"`  // that certifies the class
+	Class    string                    `json:"class_method"`  // the method that certifies the class
 	Alpha    float64                   `json:"alpha"`         // of class and interval together
 	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
@@ -23,25 +23,27 @@ type Confidence struct {
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is the noise's, Quantisation the most that rounding inputs to a lattice took off a radius.
+	// Arithmetic is the arithmetic of the noise. Quantisation is the most that rounding inputs to a lattice took off a
+	// radius.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples of the N samples fixed the guess of tangent, as there were no selection samples.
+	// TangentSamples is the number of the N samples that fixed the guess of tangent, in place of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence sums up one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples whose class is certified: the means are over them
+	Certified int     `json:"certified"` // examples with a certified class; the means are over them
 	LeftOut   int     `json:"left_out"`  // class not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores. Scores certify the class, or q.Votes does.
+// BoundConfidence bounds the confidence of every example of saved scores. The scores certify the class, unless q.Votes
+// does.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is the model on a device that fails from a call on, if that is not 0, and takes some time.
+// unsteady is a slow model on a device that fails from a given call on; 0 means never.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -53,8 +53,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn is Certify on several devices, which share the CPU: one for every number, which is the call from which it
-// fails.
+// certifyOn is Certify on several simulated devices, which share the CPU. Each number adds a device that fails from
+// that call on.
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -83,7 +83,7 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans are runs by votes, with a rule to stop, and by scores that are saved, of the same data.
+// devicePlans returns plans for the same data: by votes, with a stopping rule, and by saved scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},
@@ -114,7 +114,7 @@ func sameFiles(t *testing.T, what, got, want string) {
 	}
 }
 
-// manyImages are data of 12 images.
+// manyImages writes a data set of 12 images.
 func manyImages(t *testing.T) string {
 	var images [][]float64
 	for k := range 12 {
@@ -123,8 +123,8 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// TestDevices runs on several devices, one of which may fail, or all of them, in which case the run is resumed: the files
-// are those of a run on one.
+// TestDevices runs on several devices, of which some or all may fail. It resumes a run that fails. The files must match
+// a run on one device.
 func TestDevices(t *testing.T) {
 	data := manyImages(t)
 	for name, change := range devicePlans(data) {
@@ -142,8 +142,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from some calls on, and compares what comes of it with a run on
-// one. A run of votes that ends is resumed with its noise made elsewhere.
+// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on one
+// device. It resumes a stopped run of votes with noise from another place.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -151,7 +151,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
 	failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
 	if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
-		t.Errorf("%s: %v", what, err) // of two, both may fail with one example
+		t.Errorf("%s: %v", what, err) // if two fail, one example may fail on both
 	}
 	for _, warning := range s.warnings {
 		if strings.Contains(warning, "on the host") ||
@@ -165,7 +165,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = spec.NoiseOnAuto // goes on where it was begun
+			p.NoiseOn = spec.NoiseOnAuto // keep the place of the first part
 		} else {
 			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}
@@ -176,7 +176,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	sameFiles(t, what, p.Out, alone.Out)
 }
 
-// A device that fails is named in a warning, with what becomes of its examples.
+// A warning names the device that fails, and says what happens to its examples.
 func TestLostDeviceIsSaid(t *testing.T) {
 	data := manyImages(t)
 	var s said
@@ -192,11 +192,11 @@ func TestLostDeviceIsSaid(t *testing.T) {
 	}
 }
 
-// killedVariable holds the plan of the child that TestKilledOnDevices kills: its folder and its data.
+// killedVariable passes the folder and the data to the child process that TestKilledOnDevices kills.
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
-// TestKilledOnDevices kills a process that runs on three devices, with a signal that it cannot catch, and resumes its run
-// on two and on one. The noise is made on the devices until then, and on the host after.
+// TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two
+// devices and on one. The devices make the noise before the kill, and the host after it.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {
@@ -216,7 +216,7 @@ func TestKilledOnDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := 0
-		for range 30_000 { // until some examples are there
+		for range 30_000 { // wait for some examples
 			votes, _ := os.ReadFile(filepath.Join(p.Out, runfolder.VotesFile))
 			if lines = bytes.Count(votes, []byte("\n")); lines >= 2 {
 				break

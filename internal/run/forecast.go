@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Forecast is the result of certify --plan: how long the whole run would take on machines like this one.
+// Forecast is the result of certify --plan: the time of the whole run on machines like this one.
 type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
@@ -30,19 +30,19 @@ type Forecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// With a deadline: the least number of shards that end by then side by side, and the time of the longest.
+	// With a deadline: the least number of parallel shards that meet it, and the time of the longest shard.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
 }
 
-// The speed is measured for measureTime, after the first batches in warmTime.
+// Sampling warms up for warmTime; then measureTime measures its speed.
 const (
 	warmTime    = 500 * time.Millisecond
 	measureTime = 3 * time.Second
 )
 
-// PlanRun carries out a plan for some seconds and extrapolates from its speed. It throws the results away.
+// PlanRun carries out a plan for some seconds, discards the results, and extrapolates from the speed.
 func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experiment.Console) (f Forecast, err error) {
 	scratch, err := os.MkdirTemp("", "rscert-plan-")
 	if err != nil {
@@ -51,14 +51,14 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	p.Settle()
 	p.Out, p.Resume = filepath.Join(scratch, "run"), false
-	if p.FixedSeed == nil { // no certificate comes of it, so no warning either
+	if p.FixedSeed == nil { // a forecast keeps no certificates, so it needs no warning about the seed
 		seed, err := experiment.DrawSeed()
 		if err != nil {
 			return f, err
 		}
 		p.FixedSeed = &seed
 	}
-	p.SaveScores = false // a disk keeps up with it, and the file is as large as the whole run's
+	p.SaveScores = false // disks keep up, and the file would be as large as for the whole run
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
 	r, err := prepare(ctx, p, console)
@@ -75,7 +75,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 	if err := r.begin(r.describe()); err != nil {
 		return f, err
 	}
-	r.stopping = nil // or easy examples would end before much is measured
+	r.stopping = nil // else easy examples would stop before much is measured
 	f.Measured, f.SamplesPerSecond, err = r.measure(ctx)
 	if err = errors.Join(err, r.folder.Close()); err != nil {
 		return f, err
@@ -87,7 +87,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 // errMeasured ends the sampling of a measurement.
 var errMeasured = errors.New("measured")
 
-// measure samples until the time is up, or the run is done. Its clock starts with the first batch after warmTime.
+// measure samples until the time is up or the run is done. The clock starts at the first batch after warmTime.
 func (r *running) measure(ctx context.Context) (samples int64, perSecond float64, err error) {
 	sampling, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -125,7 +125,7 @@ func (f *Forecast) reckon() {
 	f.CoreHours = f.Hours * float64(f.Threads)
 }
 
-// split finds the shards of a deadline; 0: there is no deadline.
+// split finds the shards that meet a deadline; 0 means no deadline.
 func (f *Forecast) split(deadline, perExample float64) error {
 	if deadline <= 0 {
 		return nil
@@ -140,9 +140,10 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	return nil
 }
 
-// shardsFor is the least number k of shards the largest of which, of ⌈examples/k⌉, ends by the deadline, in seconds.
+// shardsFor returns the least k for which the largest of k shards, of ⌈examples/k⌉ examples, meets the deadline in
+// seconds.
 func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
-	most := math.Floor((deadline - start) / perExample) // examples of a shard
+	most := math.Floor((deadline - start) / perExample) // examples per shard
 	if !(most >= 1) {
 		return 0, false
 	}

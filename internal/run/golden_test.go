@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the runs find to testdata/golden")
 
-// goldenPlan is a small run of the bundled model on bundled digits.
+// goldenPlan returns a small run of the bundled model on bundled digits.
 func goldenPlan(change func(*Plan)) Plan {
 	p := Plan{
 		Spec: spec.Spec{
@@ -41,10 +41,10 @@ func goldenPlan(change func(*Plan)) Plan {
 	return p
 }
 
-// TestGolden compares the results of small runs of every kind with those of before, byte for byte: votes, certificates
-// and bounds as they stand, scores.npz by its SHA-256. They change with the noise, which is part of what a seed means,
-// and with nothing else. 'go test ./internal/run -update' writes them. Where the model rounds otherwise than where they
-// were written, as another processor may, nothing can be compared.
+// TestGolden compares small runs of every kind with recorded results: votes, certificates and bounds byte for byte,
+// scores.npz by its SHA-256. Only a change of the noise, which redefines seeds, may change the results. 'go test
+// ./internal/run -update' records them. The test skips the comparison if the model rounds differently here, as on
+// another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
 	is := modelRounds(t)
@@ -83,7 +83,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// modelRounds says how this machine rounds: the architecture, and what the model returns for digits without noise.
+// modelRounds identifies this machine's rounding by its architecture and the model's outputs for digits without noise.
 func modelRounds(t *testing.T) []byte {
 	t.Helper()
 	e, err := experiment.Open(t.Context(), goldenPlan(func(*Plan) {}).Spec, new(said).console())
@@ -127,7 +127,7 @@ func stopRule(t *testing.T, text string) (r certify.StopRule) {
 	return r
 }
 
-// compareGolden compares a file, which is there if and only if its golden one is.
+// compareGolden compares a file with its golden file. Either both exist or neither.
 func compareGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

@@ -13,27 +13,27 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Plan is a run of certify: an experiment, what to certify of it, and where to write it.
+// Plan is a run of certify: an experiment, the claims to certify, and the output folder.
 type Plan struct {
 	spec.Spec
 	runfolder.Certification
 
 	Out     string // run folder
 	Version string // of rscert, for run.json
-	Resume  bool   // go on where Out stops: its seed, its examples and, with scores, its computation are kept
+	Resume  bool   // continue Out with its seed, its examples and, with scores, its batches and place of noise
 
-	// Radii of the summary; nil: chosen. PerClass adds the classes to it. Neither is part of the run.
+	// Radii of the summary; nil: automatic. PerClass adds the classes to the summary. Neither is part of the run.
 	Radii    []float64
 	PerClass bool
 }
 
-// Parameters are the plan's parameters in run.json.
+// Parameters returns the plan's parameters for run.json.
 func (p Plan) Parameters() runfolder.Parameters {
 	return runfolder.Parameters{Smoothing: p.Smoothing, Certification: p.Certification, Conditions: p.Conditions}
 }
 
-// Settle fills in what follows from other fields, and sets parameters without effect to their zero value: they are no
-// parameters of the run. It returns the flags of those parameters.
+// Settle fills in fields that others determine, and zeroes parameters without effect, which run.json omits. It returns
+// the flags of the zeroed parameters.
 func (p *Plan) Settle() (idle []spec.Idle) {
 	if !p.Method.Given() {
 		p.Method = p.defaultMethod()
@@ -57,8 +57,8 @@ func (p *Plan) Settle() (idle []spec.Idle) {
 	return append(idle, p.Spec.Settle()...)
 }
 
-// defaultMethod is the method of a plan that names none: votes certify the class, also with bounds on its confidence,
-// unless the plan asks for scores.
+// defaultMethod returns the method of a plan that names none. Votes certify the class, also beside bounds on its
+// confidence, unless the plan asks for scores.
 func (p *Plan) defaultMethod() runfolder.Method {
 	if p.Scores || (p.SaveScores && len(p.ConfidenceRadii) == 0) {
 		return runfolder.ByScores(certify.Betting)

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls are the votes beside saved scores: the run's, or in a file from elsewhere the samples' votes for their largest
-// probabilities.
+// polls are the votes beside saved scores. A run has its own votes; in other files each sample votes for its largest
+// probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
 	run       []certify.Votes        // of a run, else nil
@@ -19,7 +19,7 @@ type polls struct {
 type poll struct {
 	certifier *certify.VoteCertifier
 	votes     certify.Votes
-	given     bool // nothing is left to count
+	given     bool // the votes are known, with nothing left to count
 }
 
 func (q SavedScores) newPolls() (*polls, error) {
@@ -37,7 +37,7 @@ func (q SavedScores) newPolls() (*polls, error) {
 	return p, err
 }
 
-// next returns the votes of the next example, nil where scores certify the classes.
+// next returns the votes of the next example, or nil if scores certify the classes.
 func (p *polls) next(e certify.ScoreExample) (*poll, error) {
 	if p.certifier == nil {
 		return nil, nil
@@ -68,7 +68,7 @@ func (p *poll) count(probs []float32, selection bool) {
 		counts, none = p.votes.Counts0, &p.votes.None0
 	}
 	for ; len(probs) >= m; probs = probs[m:] {
-		// A sample whose output was no answer is saved as zeros.
+		// Zeros stand for a sample without a finite output.
 		if k := smoothing.Vote(probs[:m]); k < 0 || probs[k] == 0 {
 			*none++
 		} else {

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample votes for its largest probability, the first of equals; a row of zeros for nobody.
-// What a run has counted is left as it is.
+// A sample votes for its largest probability, the first among equals; a row of zeros votes for no class. Votes that a
+// run counted stay unchanged.
 func TestPollCounts(t *testing.T) {
 	rows := []float32{0.2, 0.5, 0.3, 0.4, 0.4, 0.2, 0, 0, 0, 0, 0, 1}
 	p := &poll{votes: certify.Votes{Counts: make([]int64, 3), Counts0: make([]int64, 3)}}
@@ -27,11 +27,11 @@ func TestPollCounts(t *testing.T) {
 	}
 }
 
-// Probabilities that the softmax rounds to equal ones do not say which class a sample voted for; the run's votes do. Of a
-// run they certify the class, and of its scores with other selection samples the first of equals does.
+// If the softmax rounds probabilities to equal values, only the run's votes tell which class a sample voted for. They
+// certify the class of a run. If its scores get other selection samples, the first among equals does.
 func TestRunVotesDecideTies(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 60, 0, certify.Label, 1e12 // every probability is ¼
+		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 60, 0, certify.Label, 1e12 // all probabilities are ¼
 	})
 	mustCertify(t, p)
 	ran := readResults(t, p.Out)

@@ -7,10 +7,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Two inputs that are one in float32 were certified as one on the lattice 2³, with nothing taken off: each is now less
-// far certified by how far float32 moves it, and can move others, beyond what rounding to the lattice costs.
+// Two inputs that are equal in float32 were certified as one on the lattice 2³, at the full radius. Now each radius
+// shrinks by the distance that float32 moves the input, plus the largest distance that it can move others, beyond the
+// cost of rounding to the lattice.
 func TestReadingFloat64IsTakenOff(t *testing.T) {
-	const off = 2e-5 // a float32 near 1000 has neighbours 6.1e-5 away
+	const off = 2e-5 // float32 numbers near 1000 are 6.1e-5 apart
 	near, far := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range near {
 		near[d], far[d] = 1000-off, 1000+off
@@ -36,7 +37,7 @@ func TestReadingFloat64IsTakenOff(t *testing.T) {
 			t.Errorf("example %d: %v is taken off, want %v", c.Index, c.Quantisation, want)
 		}
 	}
-	// k/255, written with the 17 digits of a float64, and multiples of ⅛ cost nothing.
+	// Multiples of ⅛, and k/255 with the 17 digits of a float64, cost nothing.
 	eighths, bytes := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range eighths {
 		eighths[d], bytes[d] = float64(d)/8, float64(5*d)/255

@@ -23,14 +23,14 @@ import (
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
-	Methods  []runfolder.Method // none: the run's own, else the default
+	Methods  []runfolder.Method // none: the run's own, or else the default
 	Combine  certify.Combine    // of methods for scores
 	// N0 and Temperature: as in SavedScores.
 	N0          int64
 	Temperature float64
 }
 
-// settle chooses the method where none is given: the run's, if the evidence supports it.
+// settle chooses the method if none is given: the run's own, if the evidence supports it.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -45,7 +45,7 @@ func (q *Recertification) settle() {
 	q.Methods = []runfolder.Method{method}
 }
 
-// Certify returns the certificates of each method, in their order.
+// Certify returns the certificates of each method, in the order of the methods.
 func (q Recertification) Certify(ctx context.Context, show progress.Options) ([][]certify.Certificate, error) {
 	q.settle()
 	var byVotes []certify.VoteParams
@@ -81,7 +81,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the votes, if they are needed, and checks that all can be certified.
+// votes reads the votes if a method needs them, and checks that all can be certified.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
@@ -119,20 +119,20 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 type SavedScores struct {
 	Evidence *runfolder.Evidence
 	Params   certify.ScoreParams
-	// N0 is the number of estimation samples to take for the selection, for files without selection samples.
+	// N0 is the number of estimation samples to use for selection, for files without selection samples.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
-	// Votes, if given, certifies the classes whose confidence is bounded: from the run's votes, or from the samples' votes
-	// for their largest probabilities.
+	// Votes, if given, certifies the class before its confidence is bounded. It uses the run's votes, or else each
+	// sample's vote for its largest probability.
 	Votes certify.VoteMethod
 }
 
-// CertifyScores certifies every example of saved scores and hands the results to take.
+// CertifyScores certifies every example of saved scores and passes the results to take.
 func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores is CertifyScores; it first calls samples with the numbers of samples an example.
+// certifyScores is CertifyScores, but first calls samples with the numbers of samples per example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
@@ -186,7 +186,7 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 	}
 }
 
-// split says which samples of each example are for the selection.
+// split decides which samples of each example serve the selection.
 func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
 	switch path := q.Evidence.Path; {
@@ -200,7 +200,7 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	return e, nil
 }
 
-// certifyExample certifies the example that r stands at.
+// certifyExample certifies the current example of r.
 func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *poll, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
 	a, err := certifier.Start(e)
 	if err != nil {
@@ -230,11 +230,11 @@ type intake struct {
 	poll      *poll // nil: scores certify the class
 	saved     SavedScores
 	classes   int
-	selection int64 // estimation samples still to be taken for the selection
+	selection int64 // estimation samples that the selection still needs
 	chosen    bool  // the votes have chosen the class
 }
 
-// split gives the first estimation samples to the selection, as SavedScores.N0 says.
+// split gives the first SavedScores.N0 estimation samples to the selection.
 func (x *intake) split(probs []float32) error {
 	k := int(min(x.selection, int64(len(probs)/x.classes)))
 	x.selection -= int64(k)
@@ -244,7 +244,7 @@ func (x *intake) split(probs []float32) error {
 	return x.take(probs[k*x.classes:], false)
 }
 
-// take takes samples [k·m] and overwrites them.
+// take consumes samples [k·m] and overwrites them.
 func (x *intake) take(probs []float32, selection bool) error {
 	if x.poll != nil {
 		x.poll.count(probs, selection)

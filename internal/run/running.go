@@ -19,12 +19,12 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// running is a run under way.
+// running is a run in progress.
 type running struct {
 	plan       Plan
 	console    experiment.Console
 	experiment *experiment.Experiment
-	positions  []int // in the dataset, of the run's examples
+	positions  []int // of the run's examples in the dataset
 	folder     *runfolder.Folder
 	certifiers
 
@@ -36,14 +36,13 @@ type running struct {
 	correct  int                   // of certs
 	accuracy certify.Accuracy      // of the model and of the smoothed classifier
 	samples  int64                 // of all certs, in both phases
-	none     int64                 // samples that voted for nobody
-	compared int64                 // samples that were run again among other inputs
+	none     int64                 // samples that voted for no class
+	compared int64                 // samples rerun among other inputs
 
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
-// takeDone takes the records that a resumed folder has. Certificates by votes are
-// computed again, and must be what the folder says.
+// takeDone takes the records of a resumed folder. It recomputes certificates by votes, which must match the folder.
 func (r *running) takeDone() error {
 	done := r.folder.Done()
 	for i, rec := range done {
@@ -80,7 +79,7 @@ func (r *running) checkDone(rec runfolder.Record) error {
 	return nil
 }
 
-// recertify certifies votes, whose share of alpha must be the one that the rule to stop gives.
+// recertify certifies votes. Their share of alpha must match the stopping rule.
 func (c certifiers) recertify(v certify.Votes) (certify.Certificate, error) {
 	if c.stopping != nil {
 		marked := v
@@ -100,14 +99,14 @@ func equalJSON(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// close closes the experiment. Its results are in the folder by now, so an error is but a warning.
+// close closes the experiment. The folder already has the results, so an error is only a warning.
 func (r *running) close() {
 	if err := r.experiment.Close(); err != nil {
 		r.console.Warnf("%v", err)
 	}
 }
 
-// warnOfMove warns when a run resumes on other GPUs.
+// warnOfMove warns if a run resumes on other GPUs.
 func (r *running) warnOfMove() {
 	if before := r.folder.Moved(); before != nil {
 		r.console.Warnf("%s was on %s and goes on on %s: votes near ties may differ from those of a run on one kind of device",
@@ -115,7 +114,7 @@ func (r *running) warnOfMove() {
 	}
 }
 
-// take counts a record that is in the folder.
+// take counts a record of the folder.
 func (r *running) take(rec runfolder.Record) {
 	r.certs = append(r.certs, rec.Certificate)
 	if rec.Certificate.Correct {
@@ -141,7 +140,7 @@ func (r *running) sampler() smoothing.Sampler {
 	return s
 }
 
-// lost warns that a device failed while others go on.
+// lost warns that a device failed while others continue.
 func (r *running) lost(device smoothing.Classifier, examples int, err error) {
 	name := "a device"
 	if m, ok := device.(*onnx.Model); ok {
@@ -150,7 +149,7 @@ func (r *running) lost(device smoothing.Classifier, examples int, err error) {
 	r.console.Warnf("%s", fmt.Sprintf("%s failed and is left out: %v; its %d unfinished examples are begun again on the others", name, err, examples))
 }
 
-// sample samples and certifies the examples that the folder does not have.
+// sample samples and certifies the examples that the folder lacks.
 func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampler()) }
 
 func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
@@ -169,7 +168,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts the example of a turn.
+// startTurn starts the example of this turn.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -178,7 +177,7 @@ func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	return r.start(turn, example)
 }
 
-// start starts an example that is read.
+// start starts an example after it is read.
 func (r *running) start(turn int, example experiment.Example) (smoothing.Experiment, error) {
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
@@ -195,7 +194,7 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	return &exampleByScores{exampleByVotes: e, scores: scores, selected: make([]int64, r.experiment.Model().Classes())}, err
 }
 
-// exampleByVotes is one example of a run, certified by its votes. It implements smoothing.Experiment.
+// exampleByVotes is an example of a run that votes certify. It implements smoothing.Experiment.
 type exampleByVotes struct {
 	running *running
 	turn    int // the example's place in the run
@@ -230,7 +229,7 @@ func (e *exampleByVotes) Finish(t smoothing.Votes) (err error) {
 	return err
 }
 
-// count takes over the sampler's counts.
+// count stores the sampler's counts.
 func (e *exampleByVotes) count(t smoothing.Votes) {
 	v := &e.record.Votes
 	v.N, v.Counts, v.None, v.Clean = t.N, t.Counts, t.None, &t.Clean
@@ -252,8 +251,8 @@ func (e *exampleByVotes) Emit() error {
 	return nil
 }
 
-// exampleByScores is one example of a run, certified by its scores, or by its votes with bounds on the confidence from
-// its scores. It implements smoothing.Observer.
+// exampleByScores is an example of a run that scores certify, or that votes certify while scores bound the confidence.
+// It implements smoothing.Observer.
 type exampleByScores struct {
 	*exampleByVotes
 	scores   *certify.ScoreAccumulator
@@ -273,7 +272,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 	if r.experiment.Model().Outputs() == graph.Logits {
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
 	} else {
-		copy(probs, outputs) // votes are counted from the outputs themselves, NaN included
+		copy(probs, outputs) // votes are counted from the raw outputs, including NaN
 		certify.ClearNone(probs, classes)
 	}
 	if r.votes != nil {
@@ -295,7 +294,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-// elect counts the votes of selection samples and gives the scores the class that they choose.
+// elect counts the votes of selection samples and passes the elected class to the scores.
 func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error {
 	m := len(e.selected)
 	switch {
@@ -314,7 +313,7 @@ func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error 
 	return chooseByVotes(e.scores, votes, e.running.plan.Class)
 }
 
-// chooseByVotes gives scores the class that the votes certify.
+// chooseByVotes passes the class that the votes certify to the scores.
 func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class certify.Class) error {
 	k, err := votes.Elected(class)
 	if err != nil {

@@ -35,18 +35,18 @@ type Verdict struct {
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      float64            `json:"alpha,omitempty"`
 	Sigma      float64            `json:"sigma,omitempty"`
-	Examples   int                `json:"examples"` // with votes and a certificate
-	Selected   int                `json:"selected"` // that the run is to have
-	// Compared is the number of samples that the run compared with themselves in other batches.
+	Examples   int                `json:"examples"` // examples with votes and a certificate
+	Selected   int                `json:"selected"` // examples of the complete run
+	// Compared counts the samples that the run repeated in other batches and compared.
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
 	Again    *SampleAgain `json:"sampled_again,omitempty"`
 }
 
-// FindingState says how a check ended.
+// FindingState is the outcome of a check.
 type FindingState string
 
-// The ends of a check.
+// The outcomes of a check.
 const (
 	Passed  FindingState = "passed"
 	Failed  FindingState = "failed"
@@ -58,7 +58,7 @@ type Finding struct {
 	Name  string       `json:"name"`
 	State FindingState `json:"state"`
 	Says  string       `json:"says"`
-	// Reasons of a failure, the first ones of many.
+	// Reasons lists the first reasons of a failure.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -73,7 +73,7 @@ const (
 	checkAgain        = "sampled again"
 )
 
-// VerifyChecks are the names of all checks; with model also of the checks that need the model.
+// VerifyChecks returns the names of all checks, including those that need the model only if model is true.
 func VerifyChecks(model bool) []string {
 	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches}
 	if model {
@@ -82,10 +82,10 @@ func VerifyChecks(model bool) []string {
 	return all
 }
 
-// mostReasons of a failed check are listed.
+// mostReasons limits the reasons listed for a failed check.
 const mostReasons = 5
 
-// verifier is a judgement under way.
+// verifier is a verification in progress.
 type verifier struct {
 	*runfolder.Holdings
 	Verdict
@@ -93,7 +93,7 @@ type verifier struct {
 	spell param.Spelling
 }
 
-// judge adds a check, which failed if there are reasons.
+// judge adds a check. The check failed if there are reasons.
 func (v *verifier) judge(name string, reasons []string, says string) {
 	c := Finding{Name: name, State: Passed, Says: says}
 	if n := len(reasons); n > 0 {
@@ -106,14 +106,14 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a check that was not done. The arguments of why may name parameters.
+// skip adds a skipped check. The arguments of why may name parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
-// Verify judges the run in a folder as a third party can: it computes again everything that the folder lets it compute
-// and believes none of it. If again is not nil, it also samples examples again with the model. The verdict spells
-// parameters by spell. An error means that there is nothing to judge.
+// Verify checks the run in a folder as a third party would: it trusts none of the results and recomputes all that the
+// folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in the
+// verdict. An error means that there is nothing to verify.
 func Verify(ctx context.Context, path string, again *Again, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
@@ -151,7 +151,7 @@ func (v *verifier) decide() Verdict {
 	return v.Verdict
 }
 
-// describe copies the run's own claims from run.json.
+// describe copies the run's claims from run.json.
 func (v *verifier) describe() {
 	run := v.Evidence.Run
 	p := run.Parameters
@@ -175,7 +175,7 @@ func (v *verifier) judgeLines() {
 	v.judge(checkLines, v.Changed, "the checksum of every line is right")
 }
 
-// judgeParameters checks that run.json agrees with itself: its examples, and the table of the noise.
+// judgeParameters checks that run.json is consistent: its examples and its noise table.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
 	if _, err := certifiersOf(*run); err != nil {
@@ -189,7 +189,7 @@ func (v *verifier) judgeParameters() {
 	v.judge(checkParameters, v.Record, "run.json agrees with itself, the table of the noise included")
 }
 
-// checkNoiseTable makes the table of the noise again: certificates are exact only for this table.
+// checkNoiseTable recomputes the noise table. Certificates are exact only for this table.
 func checkNoiseTable(run runfolder.Run) error {
 	step, ok := new(big.Rat).SetString(run.Noise.Step)
 	if !ok || step.Sign() <= 0 {
@@ -206,7 +206,7 @@ func checkNoiseTable(run runfolder.Run) error {
 	return nil
 }
 
-// judgeCertificates computes every certificate again, and the bounds on the confidence.
+// judgeCertificates recomputes every certificate and the bounds on the confidence.
 func (v *verifier) judgeCertificates(ctx context.Context) error {
 	run := v.Evidence.Run
 	certifiers, err := certifiersOf(*run)
@@ -230,7 +230,7 @@ func (v *verifier) judgeCertificates(ctx context.Context) error {
 	return err
 }
 
-// skipBounds adds the reason for not computing the bounds again.
+// skipBounds adds the reason for not recomputing the bounds.
 func (v *verifier) skipBounds(whole bool) {
 	switch {
 	case len(v.Evidence.Run.Parameters.ConfidenceRadii) == 0:
@@ -242,7 +242,7 @@ func (v *verifier) skipBounds(whole bool) {
 	}
 }
 
-// judgeByVotes certifies the votes of every example again, on all cores.
+// judgeByVotes recertifies the votes of every example, on all cores.
 func (v *verifier) judgeByVotes(ctx context.Context, c certifiers) error {
 	found := make([]string, len(v.Records))
 	lower := make([]bool, len(v.Records))
@@ -270,7 +270,7 @@ func (v *verifier) judgeByVotes(ctx context.Context, c certifiers) error {
 	return nil
 }
 
-// judgeAgreement adds the check of certificates that were computed again from evidence.
+// judgeAgreement adds the check that certificates agree with those recomputed from evidence.
 func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool) {
 	var reasons []string
 	below := 0
@@ -289,8 +289,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// contradicts returns an error if a certificate claims more than its evidence, certified again, gives. A certificate that
-// claims less is lower: an earlier rscert may have had a looser bound.
+// contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
+// true: an earlier rscert may have had a looser bound.
 func contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if equalJSON(claimed, computed) {
 		return false, nil
@@ -313,7 +313,7 @@ func contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	return true, nil
 }
 
-// judgeConditions checks the conditions of certificates by scores that cannot be computed again.
+// judgeConditions checks the conditions of certificates by scores that cannot be recomputed.
 func (v *verifier) judgeConditions(c certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {
@@ -331,8 +331,8 @@ func (v *verifier) judgeConditions(c certifiers, whole bool) {
 	}
 }
 
-// judgeByScores certifies the saved scores again: the bounds on the confidence, and the certificates where scores made
-// them. Reading the scores compares their checksums.
+// judgeByScores recertifies the saved scores: it recomputes the bounds on the confidence, and the certificates if they
+// are by scores. Reading the scores checks their checksums.
 func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	run := v.Evidence.Run
 	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(run.Parameters, run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
@@ -368,7 +368,7 @@ func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	return v.judgeBounds(rows)
 }
 
-// judgeBounds compares bounds.csv with the bounds that the saved scores give.
+// judgeBounds compares bounds.csv with bounds from the saved scores.
 func (v *verifier) judgeBounds(rows []certify.ConfidenceBound) error {
 	run := v.Evidence.Run
 	if len(run.Parameters.ConfidenceRadii) == 0 {
@@ -396,7 +396,7 @@ func (v *verifier) judgeBounds(rows []certify.ConfidenceBound) error {
 	return nil
 }
 
-// differentLines lists the lines of a file that differ from the wanted ones.
+// differentLines lists the lines of a file that differ from the expected lines.
 func differentLines(name string, got, want []byte) (reasons []string) {
 	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
 	if len(a) != len(b) {
@@ -410,7 +410,7 @@ func differentLines(name string, got, want []byte) (reasons []string) {
 	return reasons
 }
 
-// judgeBatches says whether the run compared samples with themselves in other batches.
+// judgeBatches reports whether the run repeated samples in other batches and compared them.
 func (v *verifier) judgeBatches() {
 	switch {
 	case v.Compared == 1:

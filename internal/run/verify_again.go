@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Again says how to sample examples of a run again.
+// Again holds the settings for resampling examples of a run.
 type Again struct {
 	Model, Data        string
 	Denoiser           string // empty: as recorded
@@ -31,17 +31,17 @@ type Again struct {
 	Version    string
 }
 
-// SampleAgain is the result of sampling again.
+// SampleAgain is the result of resampling.
 type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
 	Examples   []int    `json:"examples"`           // their indices
 	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
-	Compared   int64    `json:"compared"`           // samples run again alone and among other inputs
-	Conditions []string `json:"conditions"`         // that differ here from the record
+	Compared   int64    `json:"compared"`           // samples rerun alone and among other inputs
+	Conditions []string `json:"conditions"`         // conditions that differ here from the record
 	Warnings   []string `json:"warnings,omitempty"` // from opening the model and the data
 }
 
-// plan is the run's own plan.
+// plan returns the run's own plan.
 func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	ran := run.Runtime
 	if n := len(ran.Resumed); n > 0 {
@@ -72,7 +72,7 @@ func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	return p, nil
 }
 
-// sampleAgain samples random examples of the run with its model and compares votes and saved scores bit for bit.
+// sampleAgain resamples random examples of the run with its model, and compares votes and saved scores bit for bit.
 func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.Console) (err error) {
 	if len(v.Records) == 0 {
 		v.skip(checkAgain, "the run has no example")
@@ -118,7 +118,8 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	return nil
 }
 
-// otherConditions lists the conditions that differ here from the record. Another model or other data are an error.
+// otherConditions lists the conditions conditions that differ here from the record. Another model or other data are an
+// error.
 func otherConditions(then, now runfolder.Run) ([]string, error) {
 	conditions := []string{}
 	for _, d := range then.Differences(now) {
@@ -131,12 +132,12 @@ func otherConditions(then, now runfolder.Run) ([]string, error) {
 	return conditions, nil
 }
 
-// isEvidence reports whether a condition says which model or data a run has.
+// isEvidence reports whether a condition identifies the model or the data of a run.
 func isEvidence(what string) bool {
 	return slices.Contains([]string{"the model", "the denoiser", "the denoiser's timestep", "the data set"}, what)
 }
 
-// choose draws records without replacement, and returns them in their order.
+// choose draws records without replacement, and returns them in their original order.
 func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	turns := rand.New(rand.NewPCG(q.ChoiceSeed, 0)).Perm(len(records))[:min(q.Examples, len(records))]
 	slices.Sort(turns)
@@ -147,8 +148,8 @@ func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	return chosen
 }
 
-// drawAgain samples the examples of records into a run folder of their own. The first sample of each is compared with
-// itself in other batches.
+// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each in other
+// batches and compares the outputs.
 func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
 	r.positions = nil
 	for _, rec := range chosen {
@@ -166,7 +167,7 @@ func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []run
 	return found, err
 }
 
-// compareAgain judges by the examples sampled again.
+// compareAgain compares the resampled examples with the record.
 func (v *verifier) compareAgain(then, now []runfolder.Record) {
 	var reasons []string
 	for i, rec := range then {
@@ -186,7 +187,7 @@ func (v *verifier) compareAgain(then, now []runfolder.Record) {
 	}
 }
 
-// explainDifference lists the causes that votes other than recorded can have.
+// explainDifference lists possible causes of votes that differ from the record.
 func (v *verifier) explainDifference() string {
 	why := "the record is not of this model and data, was changed, or was computed by other rounding"
 	if len(v.Again.Conditions) > 0 {
@@ -198,7 +199,7 @@ func (v *verifier) explainDifference() string {
 	return why
 }
 
-// differentResult says how an example's votes or saved scores differ; "": they do not.
+// differentResult describes how an example's votes or saved scores differ, or returns "" if they agree.
 func differentResult(then, now runfolder.Record) string {
 	a, b := then.Votes, now.Votes
 	switch {

@@ -16,7 +16,7 @@ type Smoothing struct {
 
 // Conditions are the other parameters of an experiment that determine its results, by their names in run.json.
 type Conditions struct {
-	Outputs      graph.OutputKind `json:"outputs"`       // logits, probabilities; as told apart
+	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
 	ScoresOutput string           `json:"scores-output"` // empty: the only one
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // of CUDA
@@ -37,10 +37,10 @@ type Conditions struct {
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
 }
 
-// Positions returns where in a dataset with this number of examples the experiment's examples stand, ascending.
+// Positions returns the positions of the experiment's examples in a dataset of this many examples, ascending.
 func (c Conditions) Positions(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
-		return nil // a folder of the first format need not say
+		return nil // folders of the first format may omit it
 	}
 	var positions []int
 	candidates := (examples-1)/c.Skip + 1 // every Skip-th
@@ -58,8 +58,9 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread is the candidate of a turn: a fixed pseudo-random one of the turn's part of all, ⌊turn·candidates/turns⌋ up to
-// the next one's. Equal steps would take what recurs in the order of files, as the first image of every class.
+// spread returns the candidate of a turn. Each turn owns the candidates from ⌊turn·candidates/turns⌋ up to the next
+// turn's, and takes a fixed pseudo-random one of them. Equal steps could follow a pattern in the order of files, such
+// as the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// splitmix64 (Steele, Lea and Flood 2014), of the turn.
@@ -70,7 +71,7 @@ func spread(turn, turns, candidates int) int {
 	return begin + int(offset)
 }
 
-// part is ⌊turn·candidates/turns⌋.
+// part returns ⌊turn·candidates/turns⌋.
 func part(turn, turns, candidates int) int {
 	high, low := bits.Mul64(uint64(turn), uint64(candidates))
 	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so it is at most candidates

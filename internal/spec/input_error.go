@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// InputError is an error in what the user gave: a parameter or a file.
+// InputError is an error in the user's input: a parameter or a file.
 type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }
@@ -20,7 +20,7 @@ func BadInput(err error) error {
 	return InputError{err}
 }
 
-// BadInputf is BadInput of param.Errorf.
+// BadInputf formats an InputError as param.Errorf does.
 func BadInputf(format string, args ...any) error {
 	return BadInput(param.Errorf(format, args...))
 }

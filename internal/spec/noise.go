@@ -2,18 +2,19 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind says in what arithmetic the noise is added.
+// NoiseKind is the arithmetic that adds the noise.
 type NoiseKind string
 
 // The kinds of noise.
 const (
-	// Lattice draws integers and adds them to the integers of the data: certificates hold for the numbers that were run.
+	// Lattice draws integers and adds them to the integers of the data: certificates hold for the numbers that the
+	// model saw.
 	Lattice NoiseKind = "lattice"
 	// Float rounds x + σε to float32, for comparison: its certificates are idealised.
 	Float NoiseKind = "float"
 )
 
-// NoiseKinds are all kinds. Run folders of format 1 do not say which.
+// NoiseKinds lists all kinds. Run folders of format 1 do not record the kind.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
 	return map[NoiseKind]string{Lattice: "what is certified is what is run", Float: "idealised, for comparison"}[k]
 })
@@ -26,17 +27,17 @@ func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText reads "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// NoiseOn says where noise is made and votes are counted. Votes do not depend on it, nor do the scores of most models.
+// NoiseOn is the place that makes noise and counts votes. It does not change votes, nor the scores of most models.
 type NoiseOn string
 
 // The places where noise is made.
 const (
-	NoiseOnAuto   NoiseOn = "auto" // on a device with memory of its own; else on the host, where the model runs anyway
+	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory, else on the host
 	NoiseOnHost   NoiseOn = "host"
 	NoiseOnDevice NoiseOn = "device"
 )
 
-// NoiseOns are all places.
+// NoiseOns lists all places.
 var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice)
 
 func (n NoiseOn) String() string { return string(n) }

@@ -15,10 +15,10 @@ type Selection uint8
 // The selections.
 const (
 	First  Selection = iota // the first ones
-	Spread                  // one from each of Max parts of the dataset: some of all classes where these stand one by one
+	Spread                  // one from each of Max parts of the dataset, for data sorted by class
 )
 
-// Selections are all selections.
+// Selections lists all selections.
 var Selections = choice.Of("selection", First, Spread)
 
 func (s Selection) String() string {
@@ -37,7 +37,7 @@ func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarsh
 // Shard is part I of K of a run: the examples whose turn is I modulo K.
 type Shard struct{ I, K int }
 
-// Whole is the shard that has the whole run.
+// Whole is the shard that covers the whole run.
 var Whole = Shard{0, 1}
 
 // UnmarshalText reads i/k with 0 ≤ i < k.

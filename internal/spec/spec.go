@@ -28,23 +28,23 @@ type Spec struct {
 	// KeepOutputs: the command reads the model's outputs, not only the classes they vote for.
 	KeepOutputs bool
 
-	// FixedSeed repeats the noise of another run; nil draws a seed from the system.
+	// FixedSeed repeats the noise of another run; nil: a random seed from the system.
 	FixedSeed *uint64
 	// FixedSelect says which examples Max takes; nil chooses by the order of the data.
 	FixedSelect *Selection
 
-	Library string // path of ONNX Runtime; empty: found
+	Library string // path of ONNX Runtime; empty: searched for
 	Device  onnx.Device
 	NoiseOn NoiseOn // empty: NoiseOnAuto
-	Batch   int     // samples a call; 0: chosen
-	Threads int     // 0: one a core
+	Batch   int     // samples per call; 0: automatic
+	Threads int     // 0: one per core
 }
 
 // Idle is a flag that has no effect without another.
 type Idle struct{ Flag, Without string }
 
-// Settle fills in what follows from other fields, and sets parameters without effect to their zero value. It returns
-// the flags of those parameters.
+// Settle fills in fields that others determine, and zeroes parameters without effect. It returns the flags of the
+// zeroed parameters.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {
@@ -82,10 +82,10 @@ func (s Spec) Tuning() onnx.Tuning {
 	return onnx.Tuning{PreferNHWC: s.PreferNHWC, ConvSearch: s.ConvSearch}
 }
 
-// maxThreads is above the cores of any machine; each thread holds a batch.
+// maxThreads exceeds the cores of any machine. It is limited because each thread holds a batch.
 const maxThreads = 1024
 
-// Missing is the InputError for a required parameter that is not given.
+// Missing returns the InputError for a missing required parameter.
 func Missing(name param.Name) error {
 	return hint.Add(BadInputf("%s is missing", name), "see 'rscert certify %s'", param.Help)
 }
@@ -132,7 +132,7 @@ func (s Spec) validateDenoiser() error {
 	return CheckChannelValues(param.Std, s.Std)
 }
 
-// CheckChannelValues checks the values of mean or std, each by itself.
+// CheckChannelValues checks each value of mean or std on its own.
 func CheckChannelValues(of param.Name, values []float64) error {
 	for _, v := range values {
 		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {
