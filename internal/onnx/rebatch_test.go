@@ -233,6 +233,14 @@ func TestRebatchRules(t *testing.T) {
 		{"the size of the batch, which is that of one sample", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
+		{"sizes from a start on", true, 15, func(b *modelBuilder) { // x over its height times its width
+			b.optional("Shape", "x", "hw").attributes(integer("start", 2)).node("ReduceProd", "hw", "p", integer("keepdims", 1)).
+				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
+		}},
+		{"sizes up to an end", true, 15, func(b *modelBuilder) {
+			b.optional("Shape", "x", "nc").attributes(integer("end", -2)).node("ReduceProd", "nc", "p", integer("keepdims", 1)).
+				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
+		}},
 		{"sizes sliced of a shape", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("s", -2).int64s("e", math.MaxInt64).node("Slice", "shape s e", "hw").int64s("a", 0).int64s("one", 1).
 				node("ReduceProd", "hw", "p", integer("keepdims", 1)).int64s("c", 2).node("Concat", "one c p", "target", integer("axis", 0)).node("Reshape", "x target", "y")
