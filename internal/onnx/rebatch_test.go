@@ -233,6 +233,11 @@ func TestRebatchRules(t *testing.T) {
 		{"the size of the batch, which is that of one sample", true, opset, func(b *modelBuilder) {
 			b.node("Shape", "x", "shape").int64s("i", 0).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
+		{"rows of a table", true, opset, func(b *modelBuilder) { b.reshape("x", "z", 1, 24).normalised("z", "y") }},
+		{"columns of a table", false, opset, func(b *modelBuilder) {
+			b.node("ReduceMax", "x", "m", axes(1, 2, 3), integer("keepdims", 0)).int64s("a", 0).node("Unsqueeze", "m a", "t").
+				normalised("t", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
+		}},
 		{"sizes from a start on", true, 15, func(b *modelBuilder) { // x over its height times its width
 			b.optional("Shape", "x", "hw").attributes(integer("start", 2)).node("ReduceProd", "hw", "p", integer("keepdims", 1)).
 				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
@@ -392,6 +397,14 @@ func (b *modelBuilder) second(name string) *modelBuilder {
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
+	return b
+}
+
+// normalised adds scikit-learn's normalisation of each row.
+func (b *modelBuilder) normalised(x, y string) *modelBuilder {
+	b.node("Normalizer", x, y, text("norm", "L2"))
+	b.Graph.Node[len(b.Graph.Node)-1].Domain = proto.String("ai.onnx.ml")
+	b.OpsetImport = append(b.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String("ai.onnx.ml"), Version: proto.Int64(1)})
 	return b
 }
 
