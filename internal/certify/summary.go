@@ -2,12 +2,9 @@ package certify
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
-	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 )
 
@@ -62,18 +59,7 @@ type ClassSummary struct {
 // leaves out examples without a label. It states no confidence for a class: all of Summary.Failures may fall into
 // one.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
-	byLabel := map[int][]Certificate{}
-	for _, c := range certs {
-		if c.Label != UnknownLabel {
-			byLabel[c.Label] = append(byLabel[c.Label], c)
-		}
-	}
-	var classes []ClassSummary
-	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
-		s := Summarize(byLabel[label], radii)
-		classes = append(classes, ClassSummary{label, s.Examples, s.Abstained, s.Certified, s.AverageRadius})
-	}
-	return classes
+	return tally(certs).Classes(radii)
 }
 
 // CheckRadii returns an error if radii are not valid for a Summary.
@@ -96,41 +82,7 @@ type CertifiedAccuracy struct {
 const summaryDelta = 0.05
 
 // Summarize summarizes certificates of one method and α at the given radii.
-func Summarize(certs []Certificate, radii []float64) Summary {
-	s := Summary{Examples: len(certs)}
-	if len(certs) > 0 {
-		c := certs[0]
-		s.Method, s.Sound, s.Alpha, s.Sigma, s.Arithmetic, s.Precision = c.Method, c.Sound, c.Alpha, c.Sigma, c.Arithmetic, c.Precision
-		s.Law, s.Norm = c.Law, c.Norm
-	}
-	s.allowFailures(len(certs))
-	counts := make([]int, len(radii))
-	var correct []float64 // radii
-	for _, c := range certs {
-		s.Samples += c.N
-		s.Quantisation = max(s.Quantisation, c.Quantisation)
-		if c.Arithmetic != Exact {
-			s.Arithmetic = Idealised
-		}
-		if c.Prediction == Abstained {
-			s.Abstained++
-		}
-		if !c.Correct {
-			continue
-		}
-		correct = append(correct, c.Radius)
-		for k, r := range radii {
-			if c.Radius >= r {
-				counts[k]++
-			}
-		}
-	}
-	s.AverageRadius = decimal.MeanDown(decimal.Sum(correct), max(1, len(certs)))
-	for k, r := range radii {
-		s.Certified = append(s.Certified, CertifiedAccuracy{r, float64(counts[k]) / float64(max(1, len(certs)))})
-	}
-	return s
-}
+func Summarize(certs []Certificate, radii []float64) Summary { return tally(certs).Summary(radii) }
 
 // allowFailures sets the number of wrong certificates to allow for among the given number of examples.
 func (s *Summary) allowFailures(examples int) {
@@ -158,12 +110,13 @@ func (s Summary) Among(sampled int) Summary {
 func SummaryRadii(certs ...[]Certificate) []float64 {
 	var largest float64
 	for _, set := range certs {
-		for _, c := range set {
-			if c.Correct && !c.Unbounded {
-				largest = max(largest, c.Radius)
-			}
-		}
+		largest = max(largest, tally(set).Largest())
 	}
+	return RadiiUpTo(largest)
+}
+
+// RadiiUpTo returns 0 and up to eight multiples of a round step, up to the largest radius.
+func RadiiUpTo(largest float64) []float64 {
 	radii := []float64{0}
 	step := 0.25
 	if largest > 0 {

@@ -2,8 +2,10 @@
 package decimal
 
 import (
+	"bytes"
 	"math"
 	"math/big"
+	"math/bits"
 	"strconv"
 )
 
@@ -37,13 +39,76 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum is the exact sum of the decimals of xs.
+// Sum is the exact sum of the decimals of xs, which are finite.
 func Sum(xs []float64) *big.Rat {
-	sum := new(big.Rat)
+	sums := map[power]*wide{} // of the digits, by the power of ten behind them
+	var text [32]byte
 	for _, x := range xs {
-		sum.Add(sum, Of(x))
+		digits, p := split(strconv.AppendFloat(text[:0], x, 'e', -1, 64))
+		if sums[p] == nil {
+			sums[p] = &wide{}
+		}
+		sums[p].add(digits)
+	}
+	sum := new(big.Rat)
+	for p, w := range sums {
+		sum.Add(sum, p.times(w.integer()))
 	}
 	return sum
+}
+
+// power is ±10^exponent.
+type power struct {
+	negative bool
+	exponent int
+}
+
+// split splits a number in the form -d.ddde±dd into its digits, as an integer of at most 17 digits, and the power of
+// ten to multiply them by.
+func split(text []byte) (digits uint64, p power) {
+	if p.negative = text[0] == '-'; p.negative {
+		text = text[1:]
+	}
+	mark := bytes.IndexByte(text, 'e')
+	p.exponent, _ = strconv.Atoi(string(text[mark+1:])) // AppendFloat wrote it
+	for i, c := range text[:mark] {
+		if c == '.' {
+			continue
+		}
+		digits = 10*digits + uint64(c-'0')
+		if i > 1 {
+			p.exponent--
+		}
+	}
+	return digits, p
+}
+
+// times returns n times the power.
+func (p power) times(n *big.Int) *big.Rat {
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(p.exponent, -p.exponent))), nil)
+	r := new(big.Rat).SetInt(scale)
+	if p.exponent < 0 {
+		r.Inv(r)
+	}
+	r.Mul(r, new(big.Rat).SetInt(n))
+	if p.negative {
+		r.Neg(r)
+	}
+	return r
+}
+
+// wide is an integer of 128 bits: room for the sum of 10^21 numbers of 17 digits.
+type wide struct{ high, low uint64 }
+
+func (w *wide) add(x uint64) {
+	var carry uint64
+	w.low, carry = bits.Add64(w.low, x, 0)
+	w.high += carry
+}
+
+func (w *wide) integer() *big.Int {
+	n := new(big.Int).SetUint64(w.high)
+	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(w.low))
 }
 
 // MeanDown is sum/n, n > 0, rounded down, so that an average is never overstated. If the sum exceeds the largest

@@ -32,3 +32,40 @@ func TestMeanDown(t *testing.T) {
 		t.Errorf("a mean with +∞ is %v", got)
 	}
 }
+
+// Sum must equal the sum of the terms one by one.
+func TestSum(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var xs []float64
+		want := new(big.Rat)
+		for range 1 + r.IntN(40) {
+			x := r.NormFloat64() * math.Pow(10, float64(r.IntN(40)-20))
+			switch r.IntN(6) {
+			case 0:
+				x = math.Round(x)
+			case 1:
+				x = math.Float64frombits(r.Uint64() &^ (1 << 62)) // any magnitude below 2, also subnormal
+			case 2:
+				x = []float64{0, math.Copysign(0, -1), math.MaxFloat64, 10, 1e22, 5e-324}[r.IntN(6)]
+			}
+			xs = append(xs, x)
+			want.Add(want, Of(x))
+		}
+		if got := Sum(xs); got.Cmp(want) != 0 {
+			t.Fatalf("%v: %v, want %v", xs, got, want)
+		}
+	}
+}
+
+// 128 bits hold what 64 cannot: 10⁴ terms of 17 digits each.
+func TestSumCarries(t *testing.T) {
+	const x = 0.99999999999999978
+	xs := make([]float64, 10000)
+	for i := range xs {
+		xs[i] = x
+	}
+	if want := new(big.Rat).Mul(Of(x), big.NewRat(10000, 1)); Sum(xs).Cmp(want) != 0 {
+		t.Errorf("%v, want %v", Sum(xs), want)
+	}
+}

@@ -57,8 +57,8 @@ func Certify(ctx context.Context, p Plan, console experiment.Console) (Outcome, 
 	if closeErr := r.folder.Close(); err == nil {
 		err = closeErr
 	}
-	if _, advised := hint.Of(err); err != nil && !advised && (len(r.certs) > 0 || errors.Is(err, context.Canceled)) {
-		err = hint.Add(err, "%d of %d examples are in %s; go on with %s", len(r.certs), len(r.positions), p.Out, param.Resume)
+	if _, advised := hint.Of(err); err != nil && !advised && (r.certs.Examples() > 0 || errors.Is(err, context.Canceled)) {
+		err = hint.Add(err, "%d of %d examples are in %s; go on with %s", r.certs.Examples(), len(r.positions), p.Out, param.Resume)
 	}
 	return outcome, err
 }
@@ -141,7 +141,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
 	}
-	if len(r.certs) == 0 {
+	if r.certs.Examples() == 0 {
 		l, err := r.experiment.Look(ctx)
 		if err != nil {
 			return Outcome{}, err
@@ -180,11 +180,11 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 func (r *running) summary() certify.Summary {
 	radii := r.plan.Radii
 	if len(radii) == 0 {
-		radii = certify.SummaryRadii(r.certs)
+		radii = certify.RadiiUpTo(r.certs.Largest())
 	}
-	s := certify.Summarize(r.certs, radii)
+	s := r.certs.Summary(radii)
 	if r.plan.PerClass {
-		s.Classes = certify.SummarizeClasses(r.certs, radii)
+		s.Classes = r.certs.Classes(radii)
 	}
 	return s
 }

@@ -32,12 +32,11 @@ type running struct {
 	started time.Time
 	drawn   atomic.Int64
 
-	certs    []certify.Certificate // in the folder
-	correct  int                   // of certs
-	accuracy certify.Accuracy      // of the model and of the smoothed classifier
-	samples  int64                 // of all certs, in both phases
-	none     int64                 // samples that voted for no class
-	compared int64                 // samples rerun among other inputs
+	certs    certify.Tally    // of the examples in the folder
+	accuracy certify.Accuracy // of the model and of the smoothed classifier
+	samples  int64            // of all certs, in both phases
+	none     int64            // samples that voted for no class
+	compared int64            // samples rerun among other inputs
 
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
@@ -116,10 +115,7 @@ func (r *running) warnOfMove() {
 
 // take counts a record of the folder.
 func (r *running) take(rec runfolder.Record) {
-	r.certs = append(r.certs, rec.Certificate)
-	if rec.Certificate.Correct {
-		r.correct++
-	}
+	r.certs.Add(rec.Certificate)
 	r.accuracy.Add(rec.Votes)
 	r.samples += rec.Votes.N0 + rec.Votes.N
 	r.none += rec.Votes.None0 + rec.Votes.None
@@ -155,9 +151,9 @@ func (r *running) sample(ctx context.Context) error { return r.draw(ctx, r.sampl
 func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	perExample := r.plan.N0 + r.plan.N
 	r.started = time.Now()
-	r.bar = progress.Start(r.console.Progress, "certify", int64(len(r.positions))*perExample, int64(len(r.certs))*perExample)
+	r.bar = progress.Start(r.console.Progress, "certify", int64(len(r.positions))*perExample, int64(r.certs.Examples())*perExample)
 	defer r.bar.Finish()
-	next := len(r.certs)
+	next := r.certs.Examples()
 	return sampler.Run(ctx, func() (smoothing.Experiment, error) {
 		if next == len(r.positions) {
 			return nil, nil
@@ -247,7 +243,7 @@ func (e *exampleByVotes) Emit() error {
 	r.take(e.record)
 	rate := float64(r.drawn.Load()) / time.Since(r.started).Seconds()
 	r.bar.Add(r.plan.N-e.record.Votes.N, fmt.Sprintf("%d/%d examples, certified accuracy %.1f %%, %.0f samples/s",
-		len(r.certs), len(r.positions), 100*float64(r.correct)/float64(len(r.certs)), rate))
+		r.certs.Examples(), len(r.positions), 100*float64(r.certs.Correct())/float64(r.certs.Examples()), rate))
 	return nil
 }
 
