@@ -61,23 +61,51 @@ type csvTable struct {
 	header  []string // nil: none
 	columns int
 	watched []int // columns that may hold the labels, ascending
-	rows    []csvRow
+
+	lines  []int     // of the rows
+	values []float32 // [rows·columns], row by row; NaN if the column is watched and the field is not a number
+	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil: all 0
+	odd    []bool    // by row: some number is not a usual spelling of its value (isNamed)
+	cells  []cells   // of the watched columns
 }
 
-// csvRow is a line. A value is NaN if its column is watched and the field is not a number.
-type csvRow struct {
-	line   int
-	values []float32
-	misses []float32 // upper bounds on |number in the file − value|; nil: all 0
-	odd    bool      // some number is not a usual spelling of its value (isNamed)
-	cells  []cell    // of the watched columns
-}
+// rows returns the number of rows.
+func (t *csvTable) rows() int { return len(t.lines) }
+
+// row returns the values of row i.
+func (t *csvTable) row(i int) []float32 { return t.values[i*t.columns : (i+1)*t.columns] }
 
 // cell is a field that may be a label.
 type cell struct {
 	text   string
 	number float64 // NaN if the text is not a number
 	column int     // byte of the line where the field begins, from 1; 0: unknown
+}
+
+// cells are the cells of a column. They take 20 bytes each and their texts.
+type cells struct {
+	texts   []byte // one after another
+	ends    []int  // of the texts
+	numbers []float64
+	columns []int32
+}
+
+func (c *cells) add(text string, number float64, column int) {
+	c.texts = append(c.texts, text...)
+	c.ends = append(c.ends, len(c.texts))
+	c.numbers = append(c.numbers, number)
+	c.columns = append(c.columns, int32(column))
+}
+
+func (c *cells) len() int { return len(c.ends) }
+
+// at returns the cell of row i.
+func (c *cells) at(i int) cell {
+	start := 0
+	if i > 0 {
+		start = c.ends[i-1]
+	}
+	return cell{string(c.texts[start:c.ends[i]]), c.numbers[i], int(c.columns[i])}
 }
 
 func (t *csvTable) read(r *table.Records) error {
@@ -125,6 +153,7 @@ func (t *csvTable) begin(line int, record []string) (header bool, err error) {
 	if t.watched, err = watchedColumns(t.header, t.columns, t.opt.LabelColumn); err != nil {
 		return false, fmt.Errorf("%s: line %d: %w", t.path, line, err)
 	}
+	t.cells = make([]cells, len(t.watched))
 	return header, nil
 }
 
@@ -133,37 +162,48 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	const overhead, cellSize = 128, 48 // a row: its line number, slice headers and the slack of the growing list of rows
-	t.limit -= overhead + 4*int64(len(record)) + cellSize*int64(len(t.watched))
-	row := csvRow{line: line, values: make([]float32, len(record)), cells: make([]cell, 0, len(t.watched))}
+	// A growing slice takes up to twice its size, with its copy.
+	const rowSize, valueSize, cellSize = 2 * 9, 2 * 4, 2 * 20
+	t.limit -= rowSize + valueSize*int64(len(record)) + cellSize*int64(len(t.watched))
+	odd := false
 	for k, field := range record {
 		field = strings.TrimSpace(field)
 		v, err := strconv.ParseFloat(field, 64)
-		if slices.Contains(t.watched, k) {
+		if w := slices.Index(t.watched, k); w >= 0 {
 			if err != nil {
 				v = math.NaN()
 			}
 			_, column := r.FieldPos(k)
-			row.cells = append(row.cells, cell{strings.Clone(field), v, column})
-			t.limit -= int64(len(field))
+			t.cells[w].add(field, v, column)
+			t.limit -= 2 * int64(len(field))
 		} else if v32 := float32(v); err != nil || !finite(v32) {
 			return fmt.Errorf("%s: %w", t.path, notFinite(r, k, record))
 		}
-		row.values[k] = narrow(field, v)
-		if v == v && float64(row.values[k]) != v {
-			if row.misses == nil {
-				row.misses = make([]float32, len(record))
-				t.limit -= 4 * int64(len(record))
-			}
-			row.misses[k] = miss32(v, row.values[k])
-			row.odd = row.odd || !isNamed(v, row.values[k])
+		value, miss := narrow(field, v), float32(0)
+		if v == v && float64(value) != v {
+			miss = miss32(v, value)
+			odd = odd || !isNamed(v, value)
 		}
+		t.addValue(value, miss)
 	}
 	if t.limit < 0 {
 		return fmt.Errorf("%s: line %d: %w", t.path, line, memory.Check(-1))
 	}
-	t.rows = append(t.rows, row)
+	t.lines, t.odd = append(t.lines, line), append(t.odd, odd)
 	return nil
+}
+
+// addValue adds a value and its miss. The table has no misses before the first that is not 0.
+func (t *csvTable) addValue(value, miss float32) {
+	if t.misses == nil && miss != 0 {
+		t.misses = make([]float32, len(t.values), cap(t.values))
+		t.limit -= 8 * int64(len(t.values))
+	}
+	t.values = append(t.values, value)
+	if t.misses != nil {
+		t.misses = append(t.misses, miss)
+		t.limit -= 8
+	}
 }
 
 // narrow returns the float32 nearest to the decimal in field. v is the decimal as a float64, exact for short integers.
@@ -193,8 +233,8 @@ func notFinite(r *csv.Reader, k int, record []string) error {
 // dataset builds the dataset from the rows read.
 func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	d := &Dataset{format: "CSV", table: true}
-	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.rows[i].line) }
-	if len(t.rows) == 0 {
+	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
+	if t.rows() == 0 {
 		return d, nil // the caller refuses it
 	}
 	used, err := t.takeLabels(ctx, d)
@@ -215,6 +255,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.cells = nil // read
 	if scaled {
 		d.bytes = true
 		d.addNote("%s, all values are whole numbers from 0 to 255: bytes, scaled to [0,1]", filepath.Base(t.path))
@@ -223,16 +264,16 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	}
 	d.roundings = func(i int, dst []float64) (named bool, err error) {
 		clear(dst)
-		if misses := t.rows[i].misses; misses != nil {
+		if t.misses != nil {
 			for j, k := range columns {
-				dst[j] = float64(misses[k])
+				dst[j] = float64(t.misses[i*t.columns+k])
 			}
 		}
-		return !t.rows[i].odd, nil
+		return !t.odd[i], nil
 	}
 	d.values = func(i int, dst []float32) error {
 		for j, k := range columns {
-			v := t.rows[i].values[k]
+			v := t.row(i)[k]
 			if scaled {
 				v = unit[uint8(v)]
 			}
@@ -257,12 +298,12 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 // hold values are finite.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
-	for _, row := range t.rows {
+	for i := range t.rows() {
 		for _, k := range columns {
-			v := row.values[k]
+			v := t.row(i)[k]
 			if !finite(v) {
-				c := row.cells[slices.Index(t.watched, k)]
-				return false, fmt.Errorf("%s: line %d, column %d: %s is not a finite number", t.path, row.line, c.column, quote.Field(c.text))
+				c := t.cells[slices.Index(t.watched, k)].at(i)
+				return false, fmt.Errorf("%s: line %d, column %d: %s is not a finite number", t.path, t.lines[i], c.column, quote.Field(c.text))
 			}
 			isBytes = isBytes && v >= 0 && v <= 255 && v == float32(math.Trunc(float64(v)))
 			top = max(top, v)

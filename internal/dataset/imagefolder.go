@@ -236,7 +236,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 		return nil, err
 	}
 	d := &Dataset{labelAt: func(i int) string { return fmt.Sprintf("%s: line %d", opt.Labels, table.lines[i]) }}
-	if err := d.setLabels(table.cells, opt); err != nil {
+	if err := d.setLabels(cellList(table.cells), opt); err != nil {
 		return nil, err
 	}
 	for i := range images {

@@ -160,7 +160,7 @@ func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err 
 		return nil, fmt.Errorf("%s: column %s counts the rows; it is no label", t.path, quote.Field(t.header[index]))
 	}
 	d.addNote("labels of %s", t.columnName(column))
-	return append(used, column), t.labelsOf(d, w)
+	return append(used, column), d.setLabels(&t.cells[w], t.opt)
 }
 
 func (t *csvTable) columnName(k int) string {
@@ -180,8 +180,8 @@ func (t *csvTable) columnName(k int) string {
 // takeOtherLabels reads the labels from the file Options.Labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	labels, labelAt, err := readLabels(ctx, t.opt.Labels)
-	if err == nil && len(labels) != len(t.rows) {
-		err = fmt.Errorf("%s: %d labels for the %d rows of %s", t.opt.Labels, len(labels), len(t.rows), t.path)
+	if err == nil && len(labels) != t.rows() {
+		err = fmt.Errorf("%s: %d labels for the %d rows of %s", t.opt.Labels, len(labels), t.rows(), t.path)
 	}
 	d.labels, d.labelAt = labels, labelAt
 	d.addNote("labels of %s", filepath.Base(t.opt.Labels))
@@ -198,18 +198,18 @@ func (t *csvTable) indexColumn() (int, error) {
 		return 0, nil
 	}
 	return -1, fmt.Errorf("%s: line %d: column %s seems to be an index and not a value, but does not count the rows; write the file without it (index=False), or name it otherwise",
-		t.path, t.rows[0].line, quote.Field(t.header[0]))
+		t.path, t.lines[0], quote.Field(t.header[0]))
 }
 
 // counts reports whether column k is 0, 1, 2, … or 1, 2, 3, ….
 func (t *csvTable) counts(k int) bool {
-	first := t.rows[0].values[k]
-	for i, row := range t.rows {
-		if row.values[k] != first+float32(i) {
+	first := t.row(0)[k]
+	for i := range t.rows() {
+		if t.row(i)[k] != first+float32(i) {
 			return false
 		}
 	}
-	return (first == 0 || first == 1) && len(t.rows) > 1
+	return (first == 0 || first == 1) && t.rows() > 1
 }
 
 // fewRows: a table of at most this many rows may hold one example of each class, labelled 0, 1, 2, … in order.
@@ -223,18 +223,18 @@ func (t *csvTable) guess(index int) (int, error) {
 	switch {
 	case index == 0:
 		return 0, param.Errorf("%s: no column is called label, class, target or y%s", t.path, settle)
-	case !first.whole && first.named && last.named && len(t.rows) > 1:
+	case !first.whole && first.named && last.named && t.rows() > 1:
 		return 0, param.Errorf("%s: neither the first nor the last column is numbers%s", t.path, settle)
 	case !first.whole && (last.named || last.whole && last.distinct > 1):
-		return 0, param.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.rows[first.row].line, first.damaged, settle)
+		return 0, param.Errorf("%s: line %d: label %w; the last column looks like the labels%s", t.path, t.lines[first.row], first.damaged, settle)
 	case !first.whole && !first.named:
 		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
-			t.path, t.rows[first.row].line, first.damaged, param.LabelColumn)
+			t.path, t.lines[first.row], first.damaged, param.LabelColumn)
 	case first.named:
 		return 0, nil // labelsOf reads names
 	case last.named:
 		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
-	case t.header == nil && len(t.rows) > fewRows && t.counts(0):
+	case t.header == nil && t.rows() > fewRows && t.counts(0):
 		return 0, param.Errorf("%s: the first column counts the rows, as an index does%s", t.path, settle)
 	case last.rivals(first):
 		return 0, param.Errorf("%s: the first and the last column both look like labels%s", t.path, settle)
@@ -274,8 +274,8 @@ func (t *csvTable) candidate(w int) candidate {
 	seen := map[int]bool{}
 	low := math.MaxInt
 	texts := 0
-	for i, row := range t.rows {
-		cell := row.cells[w]
+	for i := range t.rows() {
+		cell := t.cells[w].at(i)
 		if math.IsNaN(cell.number) {
 			texts++
 		}
@@ -289,7 +289,7 @@ func (t *csvTable) candidate(w int) candidate {
 		seen[label] = true
 		c.top, low = max(c.top, label), min(low, label)
 	}
-	c.named = texts == len(t.rows)
+	c.named = texts == t.rows()
 	c.distinct = len(seen)
 	c.dense = c.whole && low <= 1 && c.distinct > 1 && c.distinct == c.top-low+1
 	return c
@@ -309,34 +309,37 @@ func (c cell) label() (int, error) {
 	return label, nil
 }
 
-// labelsOf sets d.labels from the w-th watched column, by number or by name.
-func (t *csvTable) labelsOf(d *Dataset, w int) error {
-	texts := make([]cell, len(t.rows))
-	for i, row := range t.rows {
-		texts[i] = row.cells[w]
-	}
-	return d.setLabels(texts, t.opt)
+// written is a list of labels as written in the data.
+type written interface {
+	len() int
+	at(i int) cell
 }
+
+// cellList is a list of cells from several places.
+type cellList []cell
+
+func (l cellList) len() int      { return len(l) }
+func (l cellList) at(i int) cell { return l[i] }
 
 // setLabels sets d.labels from labels as written: by name if Options.ClassNames has all of them, else by number. d.labelAt
 // must be set before.
-func (d *Dataset) setLabels(cells []cell, opt Options) error {
+func (d *Dataset) setLabels(labels written, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
 		return err
 	}
-	return d.setLabelsBy(cells, names)
+	return d.setLabelsBy(labels, names)
 }
 
-func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
-	d.labels = make([]int, len(cells))
+func (d *Dataset) setLabelsBy(labels written, names *classNames) error {
+	d.labels = make([]int, labels.len())
 	d.names = names
 	unnamed := error(nil)
-	for i, c := range cells {
+	for i := range labels.len() {
 		if names == nil {
 			break
 		}
-		label, err := names.label(c.text)
+		label, err := names.label(labels.at(i).text)
 		if err != nil {
 			unnamed = fmt.Errorf("%s: label %w", d.labelAt(i), err)
 			break
@@ -348,7 +351,8 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 		d.addNote("classes in the order of %s", filepath.Base(names.source))
 		return nil
 	}
-	for i, c := range cells {
+	for i := range labels.len() {
+		c := labels.at(i)
 		switch {
 		case math.IsNaN(c.number) && unnamed != nil:
 			return unnamed
@@ -367,11 +371,11 @@ func (d *Dataset) setLabelsBy(cells []cell, names *classNames) error {
 
 // oneHotLabels returns, for every row, the position of the 1 among the columns.
 func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
-	labels := make([]int, len(t.rows))
-	for i, row := range t.rows {
-		label, err := hot(len(columns), func(j int) float64 { return float64(row.values[columns[j]]) })
+	labels := make([]int, t.rows())
+	for i := range labels {
+		label, err := hot(len(columns), func(j int) float64 { return float64(t.row(i)[columns[j]]) })
 		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", t.path, row.line, err)
+			return nil, fmt.Errorf("%s: line %d: %w", t.path, t.lines[i], err)
 		}
 		labels[i] = label
 	}

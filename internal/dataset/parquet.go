@@ -89,7 +89,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 		return err
 	}
 	if names == nil || len(own) == 0 {
-		return d.setLabelsBy(cells, names)
+		return d.setLabelsBy(cellList(cells), names)
 	}
 	for i, c := range cells {
 		label, err := c.label()
@@ -101,7 +101,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 		}
 		cells[i] = cell{text: own[label], number: math.NaN()}
 	}
-	return d.setLabelsBy(cells, names)
+	return d.setLabelsBy(cellList(cells), names)
 }
 
 // parquetTable holds the images and labels of a Parquet file.

@@ -47,7 +47,7 @@ func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err
 		return nil, fmt.Errorf("%s: no examples: a WebDataset archive has a member KEY.jpg and a member KEY.cls for each", paths[0])
 	}
 	labels := &Dataset{labelAt: func(i int) string { return s.images[i].name }}
-	if err := labels.setLabels(s.cells, opt); err != nil {
+	if err := labels.setLabels(cellList(s.cells), opt); err != nil {
 		return nil, err
 	}
 	for i := range s.images {
