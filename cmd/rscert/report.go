@@ -200,16 +200,20 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 		paths = append(slices.Clone(paths), o.baseline)
 	}
 	var sources []summary.Source
-	var certs [][]certify.Certificate
+	var largest float64
 	for _, path := range paths {
 		source, err := summary.Read(ctx, path)
 		if err != nil {
 			return nil, nil, err
 		}
-		sources, certs = append(sources, source), append(certs, source.Certificates)
+		most, err := source.Largest()
+		if err != nil {
+			return nil, nil, err
+		}
+		sources, largest = append(sources, source), max(largest, most)
 	}
 	if len(o.summary.Radii) == 0 {
-		o.summary.Radii = certify.SummaryRadii(certs...)
+		o.summary.Radii = certify.RadiiUpTo(largest)
 	}
 	names := nameRuns(paths)
 	copy(names, o.names)

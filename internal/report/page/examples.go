@@ -45,15 +45,10 @@ func (r Run) examples(ctx context.Context) (examples, error) {
 		e.Radius, e.Shown = append(e.Radius, row.Radius), append(e.Shown, shownRadius(row))
 		e.N = append(e.N, row.N)
 		differ = differ || row.N != r.Rows[0].N
-		if row.Confidence != nil {
-			e.Confidence = append(e.Confidence, number(*row.Confidence))
+		if row.Smoothed != summary.Unknown {
+			e.Confidence = append(e.Confidence, number(row.Confidence))
 		}
-		switch {
-		case row.Clean != nil:
-			e.Clean = append(e.Clean, *row.Clean)
-		default:
-			e.Clean = append(e.Clean, -2)
-		}
+		e.Clean = append(e.Clean, row.Clean)
 	}
 	if !differ {
 		e.N = nil

@@ -11,37 +11,6 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// addBounds sets the rows' bounds on the confidence.
-func (s Source) addBounds(rows []Row, at map[int]int) {
-	if s.Bounds == nil {
-		return
-	}
-	t := s.Bounds.Table
-	index, ok1 := t.Column("index")
-	radius, ok2 := t.Column("radius")
-	lower, _ := t.Column("lower")
-	upper, _ := t.Column("upper")
-	if !ok1 || !ok2 {
-		return
-	}
-	for i := range t.N {
-		if k, ok := at[int(index[i])]; ok {
-			rows[k].Bounds = append(rows[k].Bounds, Bound{radius[i], lower[i], upper[i]})
-		}
-	}
-	for k := range rows {
-		slices.SortFunc(rows[k].Bounds, func(a, b Bound) int {
-			switch {
-			case a.Radius < b.Radius:
-				return -1
-			case a.Radius > b.Radius:
-				return 1
-			}
-			return 0
-		})
-	}
-}
-
 // calibration returns the worst calibration under attack at each radius of the bounds.
 func (s Source) calibration(o Options) ([]Calibration, error) {
 	if s.Bounds == nil || s.Bounds.Table.N == 0 {

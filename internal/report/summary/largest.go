@@ -8,7 +8,8 @@ import (
 
 // largestRadius returns the largest radius that a sound method can give an example (certify.Target.LargestRadius). It
 // is nil if n, α or σ is unknown, a method is not sound, or a radius exceeds it.
-func (s Source) largestRadius(c Conditions) *float64 {
+func (s Summary) largestRadius() *float64 {
+	c := s.Conditions
 	if c.Sound == nil || !*c.Sound || c.Alpha == nil || c.Sigma == nil || c.N < 1 || !(*c.Sigma > 0) {
 		return nil
 	}
@@ -19,8 +20,8 @@ func (s Source) largestRadius(c Conditions) *float64 {
 	if !(most > 0) || math.IsInf(most, 1) {
 		return nil
 	}
-	for _, cert := range s.Certificates {
-		if cert.Radius > most {
+	for _, row := range s.Rows {
+		if row.Radius > most {
 			return nil
 		}
 	}

@@ -3,6 +3,7 @@ package summary
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/big"
@@ -14,7 +15,6 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/decimal"
-	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
 	"github.com/rscert/rscert/internal/table"
@@ -22,12 +22,15 @@ import (
 
 // Source is the evidence to summarise.
 type Source struct {
-	Path         string
-	Kind         Kind
-	Run          *runfolder.Run        // for RunKind
-	Certificates []certify.Certificate // one an example
-	Votes        []certify.Votes       // for a run: votes in the order of the certificates; otherwise nil
-	Bounds       *Bounds               // on confidence under attack; nil if there are none
+	Path   string
+	Kind   Kind
+	Run    *runfolder.Run // for RunKind
+	Bounds *Bounds        // on confidence under attack; nil if there are none
+	// Certificates and Votes are the examples, in the same order; Votes is nil without a run. Read leaves both empty: it
+	// gathers the examples while it reads them.
+	Certificates []certify.Certificate
+	Votes        []certify.Votes
+	gathered     *gathered
 }
 
 // Bounds is a table of bounds (acce.Columns) with the conditions of its run.
@@ -84,16 +87,17 @@ func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
 	}
-	if err := s.check(); err != nil {
-		return Summary{}, err
+	g, err := s.gather()
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	out := Summary{
-		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(),
-		Examples: len(s.Certificates), Selected: len(s.Certificates), Level: o.Level, Rows: s.rows(), Run: s.Run,
+		Name: cmp.Or(o.Name, filepath.Base(s.Path)), Path: s.Path, Kind: s.Kind, Conditions: s.conditions(g),
+		Examples: len(g.rows), Selected: len(g.rows), Level: o.Level, Rows: g.rows, Run: s.Run,
 	}
 	if s.Run != nil {
 		out.Selected = s.Run.Sampled(out.Examples)
-	} else if sampled := s.Certificates[0].Sampled; sampled > 0 {
+	} else if sampled := g.first.Sampled; sampled > 0 {
 		out.Selected = sampled
 	} else {
 		out.NotCounted = true
@@ -103,12 +107,11 @@ func New(s Source, o Options) (Summary, error) {
 			out.Labelled++
 		}
 	}
-	var err error
 	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
 		out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
 	}
 	if err == nil {
-		out.Reliability, err = s.reliability(o)
+		out.Reliability, err = g.reliability(o)
 	}
 	if err == nil {
 		out.Calibration, err = s.calibration(o)
@@ -116,40 +119,18 @@ func New(s Source, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	out.Clean, out.Smoothed = accuracies(out.Rows, o.Level)
-	out.Abstained = newShare(countRows(out.Rows, abstained), out.Examples, o.Level)
+	out.Clean, out.Smoothed = accuracies(out.all(), o.Level)
+	out.Abstained = newShare(countRows(out.all(), abstained), out.Examples, o.Level)
 	radii := o.Radii
 	if len(radii) == 0 {
-		radii = certify.SummaryRadii(s.Certificates)
+		radii = certify.RadiiUpTo(g.largest())
 	}
 	for _, r := range slices.Compact(slices.Sorted(slices.Values(radii))) {
 		out.Curve = append(out.Curve, out.At(r))
 	}
-	out.AverageRadius = out.averageRadius(s)
+	out.AverageRadius = out.averageRadius()
 	out.Classes = out.classes()
 	return out, nil
-}
-
-// check rejects certificates that are not a sample under a single set of conditions.
-func (s Source) check() error {
-	if len(s.Certificates) == 0 {
-		return fmt.Errorf("%s: no certificates", s.Path)
-	}
-	first := s.Certificates[0]
-	seen := make(map[int]bool, len(s.Certificates))
-	for _, c := range s.Certificates {
-		if seen[c.Index] {
-			return fmt.Errorf("%s: index %d appears twice: its noise is one draw, not two independent ones", s.Path, c.Index)
-		}
-		seen[c.Index] = true
-		if err := checkCertificate(first, c); err != nil {
-			return fmt.Errorf("%s: %w", s.Path, err)
-		}
-	}
-	if first.Sampled != 0 && first.Sampled < len(s.Certificates) {
-		return fmt.Errorf("%s: certificates of %d examples, which say that %d were sampled", s.Path, len(s.Certificates), first.Sampled)
-	}
-	return s.checkVotes()
 }
 
 // checkCertificate checks that c is consistent and has the conditions of the first certificate.
@@ -176,35 +157,15 @@ func checkCertificate(first, c certify.Certificate) error {
 	return nil
 }
 
-// checkVotes checks that the votes are of the certificates' examples.
-func (s Source) checkVotes() error {
-	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
-		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))
-	}
-	for i, v := range s.Votes {
-		if c := s.Certificates[i]; v.Index != c.Index || v.Label != c.Label {
-			return fmt.Errorf("%s: votes of example %d stand beside the certificate of example %d", s.Path, v.Index, c.Index)
-		}
-	}
-	return nil
-}
-
 // conditions returns the conditions of the certificates, and of the run if there is one.
-func (s Source) conditions() Conditions {
-	first := s.Certificates[0]
-	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision}
+func (s Source) conditions(g *gathered) Conditions {
+	first := g.first
+	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
+		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz
 		c.Alpha, c.Sigma = &first.Alpha, &first.Sigma
-	}
-	for _, cert := range s.Certificates {
-		c.N = max(c.N, cert.N)
-		c.Samples += cert.N
-		c.Quantisation = max(c.Quantisation, cert.Quantisation)
-		if cert.Stop.Given() {
-			c.Stop = cert.Stop.String()
-		}
 	}
 	if r := s.Run; r != nil {
 		c.describeRun(r)
@@ -227,35 +188,6 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
 
-// rows collects the results of each example.
-func (s Source) rows() []Row {
-	rows := make([]Row, len(s.Certificates))
-	at := make(map[int]int, len(rows))
-	for i, c := range s.Certificates {
-		at[c.Index] = i
-		rows[i] = Row{Index: c.Index, Label: c.Label, Prediction: c.Prediction, Correct: c.Correct,
-			Radius: c.Radius, Unbounded: c.Unbounded, N: c.N}
-		if s.Votes == nil {
-			continue
-		}
-		v := s.Votes[i]
-		rows[i].Clean, rows[i].Counts = v.Clean, v.Counts
-		class, none := certify.Abstained, v.None
-		for k, n := range v.Counts { // the lowest class wins a tie
-			if n > none && (class < 0 || n > v.Counts[class]) {
-				class = k
-			}
-		}
-		confidence := 0.0
-		if class >= 0 {
-			confidence = float64(v.Counts[class]) / float64(v.N)
-		}
-		rows[i].Smoothed, rows[i].Confidence = &class, &confidence
-	}
-	s.addBounds(rows, at)
-	return rows
-}
-
 // newStatement returns a Statement about the given number of certificates.
 func newStatement(examples int, alpha, delta float64) (*Statement, error) {
 	k, err := binomial.FailureQuantile(int64(examples), alpha, delta)
@@ -264,8 +196,8 @@ func newStatement(examples int, alpha, delta float64) (*Statement, error) {
 
 func abstained(r Row) bool { return r.Prediction == certify.Abstained }
 
-func countRows(rows []Row, is func(Row) bool) (n int) {
-	for _, r := range rows {
+func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
+	for r := range rows {
 		if is(r) {
 			n++
 		}
@@ -274,25 +206,30 @@ func countRows(rows []Row, is func(Row) bool) (n int) {
 }
 
 // accuracies returns the accuracy without noise and by the most votes, as certify.Accuracy does; nil if unknown.
-func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
-	labelled := func(r Row) bool { return r.Label != certify.UnknownLabel }
-	clean = optionalShare(
-		countRows(rows, func(r Row) bool { return labelled(r) && r.Clean != nil && *r.Clean == r.Label }),
-		countRows(rows, func(r Row) bool { return labelled(r) && r.Clean != nil }), level)
-	smoothed = optionalShare(
-		countRows(rows, func(r Row) bool { return labelled(r) && r.Smoothed != nil && *r.Smoothed == r.Label }),
-		countRows(rows, func(r Row) bool { return labelled(r) && r.Smoothed != nil }), level)
-	return clean, smoothed
+func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
+	share := func(class func(Row) int) *Share {
+		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }
+		right := func(r Row) bool { return known(r) && class(r) == r.Label }
+		return optionalShare(countRows(rows, right), countRows(rows, known), level)
+	}
+	return share(func(r Row) int { return r.Clean }), share(func(r Row) int { return r.Smoothed })
 }
 
 // CertifiedAt counts the examples whose certified class is the label and whose radius, as a Decimal, is at least r.
 func (s Summary) CertifiedAt(r *big.Rat) int {
+	return certifiedAt(s.all(), r)
+}
+
+func certifiedAt(rows iter.Seq[Row], r *big.Rat) int {
 	near, _ := r.Float64()
 	tie := decimal.Of(near).Cmp(r) >= 0
-	return countRows(s.Rows, func(row Row) bool {
+	return countRows(rows, func(row Row) bool {
 		return row.Correct && (row.Radius > near || row.Radius == near && tie)
 	})
 }
+
+// all returns the rows in order.
+func (s Summary) all() iter.Seq[Row] { return slices.Values(s.Rows) }
 
 // At returns the point of the certified accuracy curve at a radius.
 func (s Summary) At(radius float64) CurvePoint {
@@ -320,21 +257,27 @@ func (s Summary) Steps() []float64 {
 
 // SumOfRadii returns the sum of the correct examples' radii, as decimals, without the largest omit of them.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
+	radii := correctRadii(s.all())
+	slices.Sort(radii)
+	return decimal.Sum(radii[:max(0, len(radii)-int(omit))])
+}
+
+// correctRadii returns the radii of the correct rows.
+func correctRadii(rows iter.Seq[Row]) []float64 {
 	var radii []float64
-	for _, r := range s.Rows {
+	for r := range rows {
 		if r.Correct {
 			radii = append(radii, r.Radius)
 		}
 	}
-	slices.Sort(radii)
-	return decimal.Sum(radii[:max(0, len(radii)-int(omit))])
+	return radii
 }
 
 // betsSeed fixes the random order of the examples in a betting interval. Any seed independent of them is valid.
 const betsSeed = 1
 
-func (s Summary) averageRadius(source Source) Average {
-	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: source.largestRadius(s.Conditions)}
+func (s Summary) averageRadius() Average {
+	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: s.largestRadius()}
 	if s.Dataset != nil {
 		certified := decimal.MeanDown(s.SumOfRadii(s.Dataset.Failures), s.Examples)
 		a.Certified = &certified
@@ -349,43 +292,29 @@ func (s Summary) averageRadius(source Source) Average {
 
 // classes returns the table by true class.
 func (s Summary) classes() []Class {
-	byLabel := map[int][]Row{}
-	for _, r := range s.Rows {
+	byLabel := map[int][]int32{} // positions of the rows
+	for i, r := range s.Rows {
 		if r.Label != certify.UnknownLabel {
-			byLabel[r.Label] = append(byLabel[r.Label], r)
+			byLabel[r.Label] = append(byLabel[r.Label], int32(i))
 		}
 	}
 	var classes []Class
 	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
-		part := Summary{Rows: byLabel[label], Examples: len(byLabel[label]), Level: s.Level}
-		c := Class{Label: label, Examples: part.Examples, AverageRadius: decimal.MeanDown(part.SumOfRadii(0), part.Examples)}
-		c.Clean, c.Smoothed = accuracies(part.Rows, s.Level)
-		c.Abstained = newShare(countRows(part.Rows, abstained), part.Examples, s.Level)
+		at := byLabel[label]
+		rows := func(yield func(Row) bool) {
+			for _, i := range at {
+				if !yield(s.Rows[i]) {
+					return
+				}
+			}
+		}
+		c := Class{Label: label, Examples: len(at), AverageRadius: decimal.MeanDown(decimal.Sum(correctRadii(rows)), len(at))}
+		c.Clean, c.Smoothed = accuracies(rows, s.Level)
+		c.Abstained = newShare(countRows(rows, abstained), len(at), s.Level)
 		for _, p := range s.Curve {
-			c.Certified = append(c.Certified, part.At(p.Radius).Accuracy)
+			c.Certified = append(c.Certified, newShare(certifiedAt(rows, decimal.Of(p.Radius)), len(at), s.Level))
 		}
 		classes = append(classes, c)
 	}
 	return classes
-}
-
-// reliability returns the bins of the votes' shares; nil if an example has no label or no answer.
-func (s Source) reliability(o Options) (*Reliability, error) {
-	for _, v := range s.Votes {
-		if v.Label == certify.UnknownLabel || v.None > 0 {
-			return nil, nil
-		}
-	}
-	if len(s.Votes) == 0 {
-		return nil, nil
-	}
-	p, err := predictions.FromVotes(s.Path, s.Votes)
-	if err != nil {
-		return nil, err
-	}
-	bins, err := calib.EqualWidth(p, o.Bins, calib.UpperClosed)
-	if err != nil {
-		return nil, err
-	}
-	return &Reliability{Level: o.Level, ECE: calib.ECE(bins), Bins: bins, Bands: calib.Bands(p, bins, o.Level)}, nil
 }

@@ -238,32 +238,22 @@ type Reliability struct {
 	Bands [][2]float64 `json:"bands"` // band of the accuracy in each bin
 }
 
-// Row holds the results of an example.
-type Row struct {
-	Index      int  `json:"index"`
-	Label      int  `json:"label"` // −1 if unknown
-	Prediction int  `json:"prediction"`
-	Correct    bool `json:"correct"`
-	// Radius is the certified radius, 0 for an abstention. Unbounded: it stands for +∞.
-	Radius    float64 `json:"radius"`
-	Unbounded bool    `json:"unbounded,omitempty"`
-	N         int64   `json:"n,omitempty"` // estimation samples
-	// Clean is the model's class without noise (−1: no answer), Smoothed the class with the most votes; nil if
-	// unknown.
-	Clean    *int `json:"clean,omitempty"`
-	Smoothed *int `json:"smoothed,omitempty"`
-	// Confidence is the share of the votes for Smoothed; Counts [m] are all votes.
-	Confidence *float64 `json:"confidence,omitempty"`
-	Counts     []int64  `json:"counts,omitempty"`
-	// Bounds are the bounds on the confidence of the certified class, ascending in the radius.
-	Bounds []Bound `json:"bounds,omitempty"`
-}
+// Unknown is a class that the evidence does not state.
+const Unknown = -2
 
-// Bound is an interval for the confidence under attack within a radius.
-type Bound struct {
-	Radius float64 `json:"radius"`
-	Lower  float64 `json:"lower"`
-	Upper  float64 `json:"upper"`
+// Row holds the results of an example. A report holds millions of them.
+type Row struct {
+	Index      int
+	Label      int // −1 if unknown
+	Prediction int
+	Correct    bool
+	Unbounded  bool    // Radius stands for +∞
+	Radius     float64 // certified; 0 for an abstention
+	N          int64   // estimation samples
+	// Clean is the model's class without noise (−1: no answer), Smoothed the class with the most votes; Unknown without
+	// votes.
+	Clean, Smoothed int
+	Confidence      float64 // share of the votes for Smoothed
 }
 
 // CertifiedRadius returns the radius of a correct example, otherwise 0: the term in the average certified radius.

@@ -1,0 +1,137 @@
+package certify
+
+import (
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/rscert/rscert/internal/decimal"
+)
+
+// Tally sums up certificates of one method and α, one at a time. It keeps 8 bytes per correct certificate, so that a
+// run of millions of examples fits into memory. The zero value is empty.
+type Tally struct {
+	first        Certificate // without its bounds
+	idealised    bool        // some certificate is
+	samples      int64
+	quantisation float64
+	largest      float64 // radius of a correct certificate, unless it stands for +∞
+	all          part    // without radii
+	byLabel      map[int]*part
+}
+
+// part counts the certificates of all examples or of one label.
+type part struct {
+	examples, abstained, correct int
+	radii                        []float64 // of the correct certificates
+}
+
+// tally sums up certificates.
+func tally(certs []Certificate) *Tally {
+	var t Tally
+	for _, c := range certs {
+		t.Add(c)
+	}
+	return &t
+}
+
+// Add adds a certificate.
+func (t *Tally) Add(c Certificate) {
+	if t.all.examples == 0 {
+		t.first, t.byLabel = c, map[int]*part{}
+		t.first.Bounds = nil
+	}
+	t.idealised = t.idealised || c.Arithmetic != Exact
+	t.samples += c.N
+	t.quantisation = max(t.quantisation, c.Quantisation)
+	if c.Correct && !c.Unbounded {
+		t.largest = max(t.largest, c.Radius)
+	}
+	if t.byLabel[c.Label] == nil {
+		t.byLabel[c.Label] = &part{}
+	}
+	t.all.count(c)
+	t.byLabel[c.Label].count(c)
+	if c.Correct {
+		p := t.byLabel[c.Label]
+		p.radii = append(p.radii, c.Radius)
+	}
+}
+
+func (p *part) count(c Certificate) {
+	p.examples++
+	if c.Prediction == Abstained {
+		p.abstained++
+	}
+	if c.Correct {
+		p.correct++
+	}
+}
+
+// Examples returns the number of certificates added.
+func (t *Tally) Examples() int { return t.all.examples }
+
+// Correct returns the number of certificates added whose class is the label.
+func (t *Tally) Correct() int { return t.all.correct }
+
+// Largest returns the largest radius of a correct certificate, 0 if there is none. It leaves out radii that stand for
+// +∞.
+func (t *Tally) Largest() float64 { return t.largest }
+
+// Summary summarises the certificates at the given radii.
+func (t *Tally) Summary(radii []float64) Summary {
+	c := t.first
+	s := Summary{
+		Method: c.Method, Sound: c.Sound, Arithmetic: c.Arithmetic, Precision: c.Precision, Alpha: c.Alpha,
+		Law: c.Law, Sigma: c.Sigma, Norm: c.Norm, Examples: t.all.examples, Abstained: t.all.abstained,
+		Quantisation: t.quantisation, Samples: t.samples,
+	}
+	if t.idealised {
+		s.Arithmetic = Idealised
+	}
+	s.allowFailures(s.Examples)
+	parts := slices.Collect(maps.Values(t.byLabel))
+	s.Certified, s.AverageRadius = curve(radii, parts...), averageRadius(parts...)
+	return s
+}
+
+// Classes summarises the certificates of each label at the given radii, as SummarizeClasses does.
+func (t *Tally) Classes(radii []float64) []ClassSummary {
+	var classes []ClassSummary
+	for _, label := range slices.Sorted(maps.Keys(t.byLabel)) {
+		if label == UnknownLabel {
+			continue
+		}
+		p := t.byLabel[label]
+		classes = append(classes, ClassSummary{label, p.examples, p.abstained, curve(radii, p), averageRadius(p)})
+	}
+	return classes
+}
+
+// curve returns the certified accuracy of the parts together at each radius.
+func curve(radii []float64, parts ...*part) []CertifiedAccuracy {
+	var curve []CertifiedAccuracy
+	for _, r := range radii {
+		count, examples := 0, 0
+		for _, p := range parts {
+			examples += p.examples
+			for _, radius := range p.radii {
+				if radius >= r {
+					count++
+				}
+			}
+		}
+		curve = append(curve, CertifiedAccuracy{r, float64(count) / float64(max(1, examples))})
+	}
+	return curve
+}
+
+// averageRadius returns the average certified radius of the parts together.
+func averageRadius(parts ...*part) float64 {
+	sum, examples := new(big.Rat), 0
+	for _, p := range parts {
+		sum.Add(sum, decimal.Sum(p.radii))
+		examples += p.examples
+	}
+	return decimal.MeanDown(sum, max(1, examples))
+}
