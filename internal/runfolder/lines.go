@@ -225,6 +225,14 @@ func (c content[T]) repairable(path string) error {
 // checkKeys checks that a JSON object has all of the keys, no key twice in any case, and no null. encoding/json would
 // take the last of equal keys, read Index for index, and leave 0 for missing ones.
 func checkKeys(text []byte, keys []string) error {
+	if hasPlainKeys(text, keys) {
+		return nil
+	}
+	return checkAnyKeys(text, keys)
+}
+
+// checkAnyKeys is checkKeys for keys of any form.
+func checkAnyKeys(text []byte, keys []string) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	t, err := d.Token()
 	if err != nil {
