@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // asProgram, set in the environment, makes the test binary act as rscert.
@@ -166,15 +167,19 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger
-// can.
+// can. A file beside a run.json becomes a file of this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")
 	}
+	var seed checksum.Seed
+	if run, err := runfolder.Read(filepath.Dir(ts.MkAbs(args[0]))); err == nil {
+		seed = run.Seed()
+	}
 	var sealed []byte
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		body, _ := checksum.VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
-		sealed = append(append(sealed, checksum.AppendJSON(body)...), '\n')
+		sealed = append(append(sealed, seed.AppendJSON(body)...), '\n')
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
 }
