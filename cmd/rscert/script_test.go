@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits,
-			"commands": commands, "steps": steps, "certificates": certificates,
+			"commands": commands, "steps": steps, "certificates": certificates, "same": same,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -160,6 +160,19 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: certificates file1 file2")
 	}
 	aside := regexp.MustCompile(`,"(sampled":[0-9]+|check":"[^"]*")`)
+	first, second := aside.ReplaceAllString(ts.ReadFile(args[0]), ""), aside.ReplaceAllString(ts.ReadFile(args[1]), "")
+	if first != second || first == "" {
+		ts.Fatalf("%s and %s differ:\n%s\n%s", args[0], args[1], first, second)
+	}
+}
+
+// same is the script command 'same FILE1 FILE2': results of two runs have the same lines, apart from their checksums,
+// which name the run.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: same file1 file2")
+	}
+	aside := regexp.MustCompile(`crc32c:[0-9a-f]{8}`)
 	first, second := aside.ReplaceAllString(ts.ReadFile(args[0]), ""), aside.ReplaceAllString(ts.ReadFile(args[1]), "")
 	if first != second || first == "" {
 		ts.Fatalf("%s and %s differ:\n%s\n%s", args[0], args[1], first, second)
