@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // asProgram, set in the environment, makes the test binary act as rscert.
@@ -70,7 +71,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits,
-			"commands": commands, "steps": steps, "certificates": certificates,
+			"commands": commands, "steps": steps, "certificates": certificates, "same": same,
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -165,16 +166,33 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// same is the script command 'same FILE1 FILE2': results of two runs have the same lines, apart from their checksums,
+// which name the run.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: same file1 file2")
+	}
+	aside := regexp.MustCompile(`crc32c:[0-9a-f]{8}`)
+	first, second := aside.ReplaceAllString(ts.ReadFile(args[0]), ""), aside.ReplaceAllString(ts.ReadFile(args[1]), "")
+	if first != second || first == "" {
+		ts.Fatalf("%s and %s differ:\n%s\n%s", args[0], args[1], first, second)
+	}
+}
+
 // reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger
-// can.
+// can. A file beside a run.json becomes a file of this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")
 	}
+	var seed checksum.Seed
+	if run, err := runfolder.Read(filepath.Dir(ts.MkAbs(args[0]))); err == nil {
+		seed = run.Seed()
+	}
 	var sealed []byte
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		body, _ := checksum.VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
-		sealed = append(append(sealed, checksum.AppendJSON(body)...), '\n')
+		sealed = append(append(sealed, seed.AppendJSON(body)...), '\n')
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
 }

@@ -9,6 +9,8 @@
 //	index,radius,check
 //	0,0.5,crc32c:1a2b3c4d
 //
+// A run's lines start their CRC from a Seed, which stands for the run: a line of another run does not pass.
+//
 // Text that resembles a checksum but is not exactly in this form counts as bad, so that a damaged checksum is not
 // mistaken for a missing one.
 package checksum
@@ -25,9 +27,10 @@ type State int
 
 // States of a line.
 const (
-	Absent State = iota // the line has no checksum
-	Good                // the checksum matches the text
-	Bad                 // the text or the checksum has changed
+	Absent  State = iota // the line has no checksum
+	Good                 // the checksum matches the text
+	Bad                  // the text or the checksum has changed
+	Foreign              // the checksum matches the text, from another Seed
 )
 
 // String names the state.
@@ -39,6 +42,8 @@ func (s State) String() string {
 		return "good"
 	case Bad:
 		return "bad"
+	case Foreign:
+		return "foreign"
 	}
 	return fmt.Sprintf("State(%d)", int(s))
 }
@@ -64,42 +69,35 @@ var (
 
 // AppendJSON returns line with "check" added as its last key: the CRC of all text before ,"check". line is a JSON
 // object with at least one key, without its newline.
-func AppendJSON(line []byte) []byte { return lineForm.add(line) }
+func AppendJSON(line []byte) []byte { return lineForm.add(0, line) }
 
 // VerifyJSON undoes AppendJSON. It returns line itself if there is no checksum, and also cuts a bad checksum off where
 // it can be recognised.
-func VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(line) }
+func VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(0, line) }
 
 // Seal is AppendJSON for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
 // end.
-func Seal(doc []byte) []byte { return documentForm.add(doc) }
+func Seal(doc []byte) []byte { return documentForm.add(0, doc) }
 
 // VerifySealed is VerifyJSON for a document of Seal.
-func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(doc) }
+func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(0, doc) }
 
-func (f form) add(text []byte) []byte {
+func (f form) add(s Seed, text []byte) []byte {
 	head, ok := bytes.CutSuffix(text, []byte(f.end))
 	if !ok || len(head) < 2 || head[0] != '{' {
 		panic(fmt.Sprintf("checksum: %.40q is not an object that ends with %q", text, f.end))
 	}
 	sealed := append(slices.Clone(head), f.before...)
-	return append(appendCell(sealed, crc32.Checksum(head, table)), f.after...)
+	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
 // nearEnd is the length of the line's end that is searched for damaged checksums: twice the length of a checksum.
 const nearEnd = 64
 
-func (f form) verify(text []byte) ([]byte, State) {
-	n := len(f.before) + cellLen + len(f.after)
-	if at := len(text) - n; at >= 2 && text[0] == '{' {
-		tail := text[at:]
-		cell, ok := bytes.CutPrefix(tail, []byte(f.before))
-		if ok && bytes.HasSuffix(cell, []byte(f.after)) {
-			cell = cell[:cellLen]
-			if isCell(cell) {
-				return append(slices.Clone(text[:at]), f.end...), compare(cell, crc32.Checksum(text[:at], table))
-			}
-		}
+func (f form) verify(s Seed, text []byte) ([]byte, State) {
+	if at, cell, ok := f.cut(text); ok {
+		head := text[:at]
+		return append(slices.Clone(head), f.end...), s.compare(cell, crc32.Update(uint32(s), table, head), head)
 	}
 	// One flipped bit leaves either the key or the mark intact.
 	tail := text[max(0, len(text)-nearEnd):]
@@ -109,21 +107,37 @@ func (f form) verify(text []byte) ([]byte, State) {
 	return text, Absent
 }
 
+// cut finds the checksum of a text: the length of the text before it, and its cell.
+func (f form) cut(text []byte) (before int, cell []byte, found bool) {
+	at := len(text) - len(f.before) - cellLen - len(f.after)
+	if at < 2 || text[0] != '{' {
+		return 0, nil, false
+	}
+	cell, ok := bytes.CutPrefix(text[at:], []byte(f.before))
+	if !ok || !bytes.HasSuffix(cell, []byte(f.after)) || !isCell(cell[:cellLen]) {
+		return 0, nil, false
+	}
+	return at, cell[:cellLen], true
+}
+
 // AppendCSV returns row with a last cell added: the CRC of the header, a newline and the row. header is the first line
 // of the file and already ends with Column. Neither argument ends with a newline.
 func AppendCSV(header, row []byte) []byte {
-	return appendCell(append(slices.Clone(row), ','), rowSum(header, row))
+	return Seed(0).AppendCSV(header, row)
 }
 
 // VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
 // if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
 // checksum, or if a checksum follows a tab or is alone on its line.
-func VerifyCSV(header, row []byte) (body []byte, state State) {
+func VerifyCSV(header, row []byte) (body []byte, state State) { return Seed(0).VerifyCSV(header, row) }
+
+// VerifyCSV is the function VerifyCSV, from this Seed.
+func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
 	switch exact, named := isCell(cell), string(last) == Column; {
 	case exact && named && len(row) > cellLen && row[len(body)] == ',':
-		return body, compare(cell, rowSum(header, body))
+		return body, s.compare(cell, s.rowSum(header, body), header, []byte{'\n'}, body)
 	case exact:
 		return body, Bad
 	case named && (bytes.Contains(cell, []byte("crc")) || bytes.Contains(cell, []byte("32c:"))):
@@ -141,8 +155,8 @@ func cutLast(line []byte) (rest, cell []byte) {
 	return line[:max(at, 0)], line[at+1:]
 }
 
-func rowSum(header, row []byte) uint32 {
-	sum := crc32.Update(crc32.Checksum(header, table), table, []byte{'\n'})
+func (s Seed) rowSum(header, row []byte) uint32 {
+	sum := crc32.Update(crc32.Update(uint32(s), table, header), table, []byte{'\n'})
 	return crc32.Update(sum, table, row)
 }
 
@@ -151,10 +165,14 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum; compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-func compare(cell []byte, sum uint32) State {
+// compare judges the checksum of the parts of a text, whose CRC from s is sum.
+func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {
 		return Good
+	}
+	if _, ok := find(cell, parts...); ok {
+		return Foreign
 	}
 	return Bad
 }

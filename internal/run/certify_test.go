@@ -310,7 +310,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 		t.Errorf("the certificates' α is %v of %v", r.certs[0].Alpha, p.Alpha)
 	}
 	var b strings.Builder
-	if err := runfolder.WriteBounds(&b, c.Bounds, 3); err != nil {
+	if err := e.Run.WriteBounds(&b, c.Bounds); err != nil {
 		t.Fatal(err)
 	}
 	// Except for ties, the probabilities elect the same classes as the outputs.

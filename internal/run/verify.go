@@ -29,6 +29,7 @@ type Verdict struct {
 	// From run.json; empty where run.json has changed since it was written.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
+	Bound      bool               `json:"bound"` // the checksum of every line names the run, as since format 3
 	Method     string             `json:"method,omitempty"`
 	Sound      bool               `json:"sound"`
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
@@ -158,6 +159,7 @@ func (v *verifier) describe() {
 	target := run.Target(p.Alpha)
 	v.Version, v.Selected, v.Alpha, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Sigma
 	v.Format, _ = run.Format()
+	v.Bound = run.Bound()
 	v.Arithmetic, v.Precision = target.Arithmetic, target.Precision
 	v.Sound = len(v.Records) > 0
 	for _, r := range v.Records {
@@ -172,7 +174,11 @@ func (v *verifier) judgeLines() {
 		v.skip(checkLines, "the lines of format 1 have no checksums")
 		return
 	}
-	v.judge(checkLines, v.Changed, "the checksum of every line is right")
+	says := "the checksum of every line is right, and of this run"
+	if !v.Bound {
+		says = fmt.Sprintf("the checksum of every line is right; lines of format %d name no run, so lines of another run may pass", v.Format)
+	}
+	v.judge(checkLines, v.Changed, says)
 }
 
 // judgeParameters checks that run.json is consistent: its examples and its noise table.
@@ -380,7 +386,7 @@ func (v *verifier) judgeBounds(rows []certify.ConfidenceBound) error {
 		return nil
 	}
 	var want bytes.Buffer
-	if err := runfolder.WriteBounds(&want, rows, run.Data.Selected); err != nil {
+	if err := run.WriteBounds(&want, rows); err != nil {
 		return err
 	}
 	path, err := v.Evidence.Bounds()

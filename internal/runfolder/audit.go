@@ -67,7 +67,7 @@ func (h *Holdings) readLines() error {
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 {
 		return nil
 	}
-	rows, err := readBounds(path(BoundsFile))
+	rows, err := e.Run.readBounds(path(BoundsFile))
 	if missing(err) {
 		h.Extent = append(h.Extent, BoundsFile+" is missing")
 		return nil

@@ -30,15 +30,21 @@ const (
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv: bounds on the confidence under attack, a row an example and radius. examples is the
-// number of sampled examples.
+// number of sampled examples. The rows name no run.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
-	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), rows, examples))
+	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), 0, rows, examples))
 	return err
 }
 
-func appendBounds(b []byte, rows []certify.ConfidenceBound, examples int) []byte {
+// WriteBounds writes the bounds.csv of the run.
+func (r Run) WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
+	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), r.Seed(), rows, r.Data.Selected))
+	return err
+}
+
+func appendBounds(b []byte, seed checksum.Seed, rows []certify.ConfidenceBound, examples int) []byte {
 	for _, r := range rows {
-		b = append(append(b, checksum.AppendCSV([]byte(boundsHeader), boundsRow(r, examples))...), '\n')
+		b = append(append(b, seed.AppendCSV([]byte(boundsHeader), boundsRow(r, examples))...), '\n')
 	}
 	return b
 }
@@ -80,13 +86,13 @@ type ownBounds struct {
 }
 
 // readBounds reads a run folder's own bounds.csv.
-func readBounds(path string) (ownBounds, error) {
+func (r Run) readBounds(path string) (ownBounds, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return ownBounds{}, err
 	}
 	defer f.Close()
-	c := ownBounds{header: boundsHeader}
+	c, seed := ownBounds{header: boundsHeader}, r.Seed()
 	c.content, err = collect(f, func(l line) (row boundRow, held int, err error) {
 		if l.number == 1 {
 			held = noValue
@@ -94,7 +100,7 @@ func readBounds(path string) (ownBounds, error) {
 				c.header = certifiedHeader
 			}
 		}
-		row, err = decodeBound(l, c.header)
+		row, err = decodeBound(l, c.header, seed)
 		return row, held, err
 	})
 	if err != nil {
@@ -103,7 +109,7 @@ func readBounds(path string) (ownBounds, error) {
 	return c, err
 }
 
-func decodeBound(l line, header string) (row boundRow, err error) {
+func decodeBound(l line, header string, seed checksum.Seed) (row boundRow, err error) {
 	if l.torn {
 		return row, tornLine(l.text, sealedCSV)
 	}
@@ -113,11 +119,13 @@ func decodeBound(l line, header string) (row boundRow, err error) {
 		}
 		return row, nil
 	}
-	text, state := checksum.VerifyCSV([]byte(header), l.text)
+	text, state := seed.VerifyCSV([]byte(header), l.text)
 	fields := strings.Split(string(text), ",")
 	switch whole := len(fields) == strings.Count(header, ","); { // all fields before the checksum
 	case state == checksum.Absent && whole:
 		return row, errUnsealed
+	case state == checksum.Foreign:
+		return row, errForeign
 	case state != checksum.Good || !whole:
 		return row, errChanged
 	}

@@ -166,7 +166,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 func readVotes(path string) (content[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
-	return readLines(path, fileFormat[votesLine]{keys: votesKeys, size: votesLine.size, valid: func(v votesLine) error {
+	return readLines(path, fileFormat[votesLine]{keys: votesKeys, alone: true, size: votesLine.size, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	if e.Run != nil {
 		c, err = e.Run.readOwnCertificates(path)
 	} else {
-		c, err = readLines(path, fileFormat[certify.Certificate]{keys: certificateKeys, valid: func(certify.Certificate) error { return nil }})
+		c, err = readLines(path, fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }})
 	}
 	if err == nil {
 		err = c.intact(path)
@@ -202,11 +202,11 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	return c.values, err
 }
 
-// WriteCertificates writes a certificates.jsonl file, completely or not at all.
+// WriteCertificates writes a certificates.jsonl file, completely or not at all. Its lines name no run.
 func WriteCertificates(path string, certs []certify.Certificate) error {
 	var lines []byte
 	for _, c := range certs {
-		line, err := encodeLine(c)
+		line, err := encodeLine(0, c)
 		if err != nil {
 			return err
 		}
@@ -349,7 +349,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}
 	all := false
 	if e.Run.sealed() {
-		rows, err := readBounds(path)
+		rows, err := e.Run.readBounds(path)
 		if err == nil {
 			err = rows.intact(path)
 		}

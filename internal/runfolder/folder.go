@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/scorefile"
@@ -30,6 +31,7 @@ type Folder struct {
 	dir  string
 	lock *flock.Flock
 	run  Run
+	seed checksum.Seed // of the run's lines
 
 	mu      sync.Mutex
 	votes   *appendFile
@@ -118,6 +120,9 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
 	}
+	if then.Schema == 2 { // it differs from format 3 only in that its lines name no run, and goes on so
+		run.Schema = then.Schema
+	}
 	if err := then.compatible(dir, run); err != nil {
 		return nil, err
 	}
@@ -163,7 +168,7 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 	if !got {
 		return nil, fmt.Errorf("%s: another rscert is writing to it", dir)
 	}
-	return &Folder{dir: dir, lock: l, run: run}, nil
+	return &Folder{dir: dir, lock: l, run: run, seed: run.Seed()}, nil
 }
 
 func (f *Folder) unlock() { _ = f.lock.Unlock() }
@@ -254,11 +259,11 @@ func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 // Append adds an example. It writes the certificate last, but after a power cut any file can be behind any other, so
 // Resume compares them.
 func (f *Folder) Append(r Record) error {
-	votes, err := encodeLine(votesLine{r.Votes, r.Compared, r.Scores})
+	votes, err := encodeLine(f.seed, votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {
 		return err
 	}
-	cert, err := encodeLine(r.Certificate)
+	cert, err := encodeLine(f.seed, r.Certificate)
 	if err != nil {
 		return err
 	}
@@ -268,7 +273,7 @@ func (f *Folder) Append(r Record) error {
 		return f.failed
 	}
 	if f.bounds != nil {
-		if err := f.bounds.append(appendBounds(nil, r.Bounds, f.run.Data.Selected)); err != nil {
+		if err := f.bounds.append(appendBounds(nil, f.seed, r.Bounds, f.run.Data.Selected)); err != nil {
 			return err
 		}
 	}

@@ -281,7 +281,7 @@ func TestOneWriter(t *testing.T) {
 
 func TestReadRefusals(t *testing.T) {
 	for _, tt := range []struct{ json, want string }{
-		{`{"schema": 3, "rscert": "9.9"}`, `written in format 3 by rscert "9.9"`},
+		{`{"schema": 4, "rscert": "9.9"}`, `written in format 4 by rscert "9.9"`},
 		{`{"rscert": "1.0"}`, "no schema version"},
 		{`{"schema"`, "unexpected end of JSON"},
 	} {
@@ -299,7 +299,7 @@ func anyVotes(certify.Votes) error { return nil }
 
 func TestVotesFromElsewhere(t *testing.T) {
 	good := `{"index":0,"label":0,"n":3,"counts":[2,1]}`
-	sealed, err := encodeLine(json.RawMessage(good))
+	sealed, err := encodeLine(0, json.RawMessage(good))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,11 +382,11 @@ func overwrite(t *testing.T, dir, name string, change func(string) string) {
 func reseal(t *testing.T, change func(string) string) func(string) string {
 	return func(data string) string {
 		lines := strings.SplitAfter(data, "\n")
-		body, state := checksum.VerifyJSON([]byte(strings.TrimSpace(lines[1])))
+		body, state := testRun.Seed().VerifyJSON([]byte(strings.TrimSpace(lines[1])))
 		if state != checksum.Good {
 			t.Fatalf("the line's checksum is %v", state)
 		}
-		lines[1] = string(checksum.AppendJSON([]byte(change(string(body))))) + "\n"
+		lines[1] = string(testRun.Seed().AppendJSON([]byte(change(string(body))))) + "\n"
 		return strings.Join(lines, "")
 	}
 }
@@ -527,7 +527,7 @@ func TestOldFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mismatch *MismatchError
-	if f, err := Resume(dir, testRun); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "the folder's format was 1, now 2") {
+	if f, err := Resume(dir, testRun); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "the folder's format was 1, now 3") {
 		if err == nil {
 			f.Close()
 		}
@@ -709,7 +709,7 @@ func FuzzRun(f *testing.F) {
 
 // FuzzBounds checks that recovering bounds.csv accepts only rows with valid checksums after a valid header.
 func FuzzBounds(f *testing.F) {
-	rows := appendBounds([]byte(boundsHeader+"\n"), record(3).Bounds, 4)
+	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)
 	f.Add(rows)
 	f.Add(rows[:len(rows)-5])
 	f.Add([]byte("index,radius\n0,1\n"))
@@ -718,7 +718,7 @@ func FuzzBounds(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c, err := readBounds(path)
+		c, err := Run{}.readBounds(path)
 		if err != nil {
 			t.Fatal(err)
 		}

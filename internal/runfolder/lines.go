@@ -83,6 +83,9 @@ type fileFormat[T any] struct {
 	keys []string
 	// sealed: every line must have a checksum. Otherwise checksums are still checked where present.
 	sealed bool
+	// seed starts every checksum; alone: the file is without its run, and its first checksum tells the seed.
+	seed  checksum.Seed
+	alone bool
 	// own: the file is appended to in its run folder, so its end can be torn.
 	own   bool
 	valid func(T) error
@@ -114,6 +117,7 @@ func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
 
 func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 	return collect(r, func(l line) (v T, held int, err error) {
+		f.findSeed(l)
 		v, checked, err := f.decode(l)
 		// If one line of a file has a checksum, all must have one.
 		f.sealed = f.sealed || (checked && err == nil)
@@ -122,6 +126,16 @@ func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 		}
 		return v, f.size(v), err
 	})
+}
+
+// findSeed takes the seed of a file without its run from its first checksum.
+func (f *fileFormat[T]) findSeed(l line) {
+	if !f.alone {
+		return
+	}
+	if seed, ok := checksum.FindJSON(bytes.TrimSpace(l.text)); ok {
+		f.seed, f.alone = seed, false
+	}
 }
 
 // noValue marks a line without a value.
@@ -162,6 +176,8 @@ var errZeros = errors.New("zeros")
 var (
 	errTorn     = errors.New("the line is not whole: it has no end of line")
 	errChanged  = errors.New("the line has changed since it was written: its checksum does not match")
+	errForeign  = errors.New("the line is of another run, of another model, other data or other parameters: its checksum fits that one")
+	errMixed    = errors.New("the line is of another run than the lines before it: its checksum fits that one")
 	errUnsealed = errors.New("the line has no checksum, and rscert wrote one behind every line of this file")
 )
 
@@ -170,8 +186,12 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	if l.torn && f.own {
 		return v, false, tornLine(l.text, sealedJSON)
 	}
-	text, state := checksum.VerifyJSON(bytes.TrimSpace(l.text))
+	text, state := f.seed.VerifyJSON(bytes.TrimSpace(l.text))
 	switch {
+	case state == checksum.Foreign && !f.own:
+		return v, false, errMixed
+	case state == checksum.Foreign:
+		return v, false, errForeign
 	case state == checksum.Bad:
 		return v, false, errChanged
 	case state == checksum.Absent && f.sealed && json.Valid(text):
@@ -213,8 +233,8 @@ func (c content[T]) intact(path string) error {
 
 // repairable returns an error unless the damage is the end of a killed run.
 func (c content[T]) repairable(path string) error {
-	// A power cut cannot remove the checksum of a whole line.
-	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed)) {
+	// A power cut cannot remove the checksum of a whole line, nor make it fit another run.
+	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed) && !errors.Is(c.damage.err, errForeign)) {
 		return nil
 	}
 	return hint.New(
@@ -319,15 +339,6 @@ func jsonError(err error) error {
 		s = s[:most] + "…"
 	}
 	return fmt.Errorf("%s", strings.ToValidUTF8(s, "?"))
-}
-
-// encodeLine returns v as a line with its checksum.
-func encodeLine(v any) ([]byte, error) {
-	text, err := encode(v, "")
-	if err != nil {
-		return nil, err
-	}
-	return append(checksum.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
 }
 
 // missing reports whether err says that a file does not exist.

@@ -33,7 +33,7 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
 	}
-	m := merging{Shards: s, ctx: ctx, progress: progress,
+	m := merging{Shards: s, ctx: ctx, seed: s.run.Seed(), progress: progress,
 		dir: filepath.Join(filepath.Dir(out), durable.Temporary+"merge-"+filepath.Base(out))}
 	if err := os.Mkdir(m.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -69,6 +69,7 @@ type merging struct {
 	*Shards
 	ctx      context.Context
 	dir      string
+	seed     checksum.Seed
 	progress func(int64)
 }
 
@@ -77,10 +78,10 @@ func (m merging) write() error {
 		return err
 	}
 	one := func(shardFolder, int) int { return 1 }
-	if err := m.joinLines(VotesFile, one, copyJSON); err != nil {
+	if err := m.joinLines(VotesFile, one, m.copyJSON); err != nil {
 		return err
 	}
-	if err := m.joinLines(CertificatesFile, one, copyJSON); err != nil {
+	if err := m.joinLines(CertificatesFile, one, m.copyJSON); err != nil {
 		return err
 	}
 	if len(m.run.Parameters.ConfidenceRadii) > 0 {
@@ -225,8 +226,8 @@ func (s *lineSource) next() ([]byte, error) {
 }
 
 // copyJSON returns a line unchanged, or an error if its checksum does not match.
-func copyJSON(line []byte) ([]byte, error) {
-	if _, state := checksum.VerifyJSON(line); state != checksum.Good {
+func (m merging) copyJSON(line []byte) ([]byte, error) {
+	if _, state := m.seed.VerifyJSON(line); state != checksum.Good {
 		return nil, errChanged
 	}
 	return line, nil
@@ -235,13 +236,13 @@ func copyJSON(line []byte) ([]byte, error) {
 // copyRow returns a row of bounds.csv with the merged run's number of examples.
 func (m merging) copyRow(row []byte) ([]byte, error) {
 	for _, header := range []string{boundsHeader, certifiedHeader} {
-		text, state := checksum.VerifyCSV([]byte(header), row)
+		text, state := m.seed.VerifyCSV([]byte(header), row)
 		fields := bytes.Split(text, []byte(","))
 		if state != checksum.Good || len(fields) != strings.Count(header, ",") {
 			continue
 		}
 		fields[examplesField] = strconv.AppendInt(nil, int64(m.run.Data.Selected), 10)
-		return checksum.AppendCSV([]byte(header), bytes.Join(fields, []byte(","))), nil
+		return m.seed.AppendCSV([]byte(header), bytes.Join(fields, []byte(","))), nil
 	}
 	return nil, errChanged
 }

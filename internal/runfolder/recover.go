@@ -20,7 +20,7 @@ var (
 // readOwnVotes reads the run's votes, up to the first damaged line.
 func (r Run) readOwnVotes(path string) (content[votesLine], error) {
 	c, err := readLines(path, fileFormat[votesLine]{
-		keys: votesKeys, sealed: r.sealed(), own: true, size: votesLine.size,
+		keys: votesKeys, sealed: r.sealed(), seed: r.Seed(), own: true, size: votesLine.size,
 		valid: func(v votesLine) error { return v.Validate() },
 	})
 	if missing(err) {
@@ -66,7 +66,7 @@ func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 // readOwnCertificates reads the run's certificates, up to the first damaged line.
 func (r Run) readOwnCertificates(path string) (content[certify.Certificate], error) {
 	c, err := readLines(path, fileFormat[certify.Certificate]{
-		keys: certificateKeys, sealed: r.sealed(), own: true,
+		keys: certificateKeys, sealed: r.sealed(), seed: r.Seed(), own: true,
 		valid: func(c certify.Certificate) error {
 			noise := r.Parameters.Law
 			switch {
@@ -126,7 +126,7 @@ func (f *Folder) readLeft() (l left, err error) {
 		return l, err
 	}
 	path = f.path(BoundsFile)
-	if l.bounds, err = readBounds(path); err == nil {
+	if l.bounds, err = f.run.readBounds(path); err == nil {
 		err = l.bounds.repairable(path)
 	}
 	if missing(err) {

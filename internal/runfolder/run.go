@@ -30,7 +30,7 @@ import (
 )
 
 // Schema is the format version that this package writes. It refuses newer versions; fields are only ever added.
-const Schema = 2
+const Schema = 3
 
 // Names of the files in a run folder.
 const (
@@ -331,6 +331,9 @@ func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
 		diff = append(diff, param.Textf("%s was %s, now %s", d.What, d.First, d.Second))
+	}
+	if other := r.otherIdentity(now); other != "" && len(diff) == 0 {
+		diff = append(diff, param.Textf("what run.json says of model, data and noise differs: %s", other))
 	}
 	if a, b := r.Runtime.now().Call, now.Runtime.Call; r.Parameters.Scores && a != 0 && b != 0 && a != b {
 		diff = append(diff, param.Textf("the samples a call (%s), on which the last bits of scores may depend, were %d, now %d", param.Batch, a, b))

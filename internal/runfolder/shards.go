@@ -86,6 +86,9 @@ func OpenShards(dirs []string) (*Shards, error) {
 		p, err := openPart(dir)
 		if err == nil {
 			s.parts = append(s.parts, p)
+			err = s.parts[0].oneFormat(p)
+		}
+		if err == nil {
 			err = s.parts[0].matches(p)
 		}
 		if err == nil {
@@ -134,6 +137,15 @@ func openPart(dir string) (p shardFolder, err error) {
 	return p, nil
 }
 
+// oneFormat returns an error unless the parts have one format: the checksums of their lines start alike.
+func (p shardFolder) oneFormat(other shardFolder) error {
+	if p.run.Schema == other.run.Schema {
+		return nil
+	}
+	return hint.New(fmt.Sprintf("%s is in format %d and %s in format %d: the checksums of their lines differ in kind",
+		p.dir, p.run.Schema, other.dir, other.run.Schema), "shards of one run are sampled by one version of rscert")
+}
+
 // matches returns an error that names every condition in which the parts differ.
 func (p shardFolder) matches(other shardFolder) error {
 	a, b := p.run, other.run
@@ -144,6 +156,9 @@ func (p shardFolder) matches(other shardFolder) error {
 	}
 	if a.Data.Examples != b.Data.Examples || a.Model.Classes != b.Model.Classes {
 		diff = append(diff, "their examples or classes differ in number")
+	}
+	if other := a.otherIdentity(b); other != "" && len(diff) == 0 {
+		diff = append(diff, "what run.json says of model, data and noise differs: "+other)
 	}
 	if len(diff) == 0 {
 		return nil

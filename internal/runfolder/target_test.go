@@ -190,7 +190,7 @@ func TestEarlierBounds(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.data), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c, err := readBounds(path)
+		c, err := Run{}.readBounds(path)
 		if err != nil || c.header != tt.header || len(c.values) != tt.rows {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
@@ -203,7 +203,7 @@ func TestEarlierBounds(t *testing.T) {
 // A last line without its newline is torn. If a whole line's checksum stands before its last bytes, its newline was
 // changed.
 func TestTornLines(t *testing.T) {
-	sealed, err := encodeLine(map[string]int{"index": 3})
+	sealed, err := encodeLine(0, map[string]int{"index": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +228,13 @@ func TestTornLines(t *testing.T) {
 // anywhere. Lines after zeros are not read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
-		l, err := encodeLine(map[string]int{"index": i})
+		l, err := encodeLine(0, map[string]int{"index": i})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(l)
 	}
-	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), record(3).Bounds, 4)), "\n")
+	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)), "\n")
 	type index struct {
 		Index int `json:"index"`
 	}
@@ -277,7 +277,7 @@ func TestDamage(t *testing.T) {
 				if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				c, err := readBounds(path)
+				c, err := Run{}.readBounds(path)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -301,7 +301,7 @@ func TestDamage(t *testing.T) {
 
 // A row without a checksum is damage, one with another header's is not this file's.
 func TestRowsNeedTheirChecksum(t *testing.T) {
-	good := string(appendBounds(nil, record(1).Bounds, 4))
+	good := string(appendBounds(nil, 0, record(1).Bounds, 4))
 	bare := good[:strings.LastIndex(good, ",")] + "\n"
 	other := string(checksum.AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
 	for data, want := range map[string]error{
@@ -313,7 +313,7 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c, err := readBounds(path)
+		c, err := Run{}.readBounds(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +465,7 @@ func TestResumeEarlierBounds(t *testing.T) {
 	for _, row := range strings.Split(strings.TrimSpace(want[BoundsFile]), "\n")[1:] {
 		fields := strings.Split(row, ",")
 		if fields[certifiedField] == "1" {
-			fmt.Fprintln(&earlier, string(checksum.AppendCSV([]byte(certifiedHeader), []byte(strings.Join(fields[:certifiedField], ",")))))
+			fmt.Fprintln(&earlier, string(testRun.Seed().AppendCSV([]byte(certifiedHeader), []byte(strings.Join(fields[:certifiedField], ",")))))
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, BoundsFile), []byte(earlier.String()), 0o644); err != nil {

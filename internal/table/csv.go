@@ -54,7 +54,10 @@ func separator(header []byte) byte {
 }
 
 func (r *csvRows) add(line []byte) error {
-	_, state := checksum.VerifyCSV(r.first, line)
+	if r.N == 0 {
+		r.takeSeed(checksum.FindCSV(r.first, line))
+	}
+	_, state := r.seed.VerifyCSV(r.first, line)
 	if err := r.check(state); err != nil {
 		return err
 	}

@@ -17,7 +17,10 @@ import (
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {
-	body, state := checksum.VerifyJSON(line)
+	if r.N == 0 {
+		r.takeSeed(checksum.FindJSON(line))
+	}
+	body, state := r.seed.VerifyJSON(line)
 	if err := r.check(state); err != nil {
 		return err
 	}

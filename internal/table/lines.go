@@ -56,9 +56,18 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
+// takeSeed keeps the Seed of the first row's checksum, as the file's run is unknown here.
+func (t *Table) takeSeed(s checksum.Seed, found bool) {
+	if found {
+		t.seed = s
+	}
+}
+
 // check refuses a wrong checksum, and files in which only some rows have one.
 func (t *Table) check(state checksum.State) error {
 	switch {
+	case state == checksum.Foreign:
+		return fmt.Errorf("line is of another run than the lines before it: its checksum fits that one (%s)", acceptEdited)
 	case state == checksum.Bad:
 		return fmt.Errorf("line has changed since it was written: its checksum does not match (%s)", acceptEdited)
 	case t.N == 0:

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
 )
@@ -64,6 +65,7 @@ type Table struct {
 	lines   lineMap
 	binary  bool // rows have no lines
 	checked bool // rows have checksums
+	seed    checksum.Seed
 }
 
 // column is a wanted column or 2-D array.
