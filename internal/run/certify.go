@@ -50,7 +50,7 @@ func Certify(ctx context.Context, p Plan, console experiment.Console) (Outcome, 
 		return Outcome{}, err
 	}
 	r.warnOfMove()
-	if p.FixedSeed == nil && len(r.folder.Done()) == 0 {
+	if p.FixedSeed == nil && r.folder.Done() == 0 {
 		console.Notef("seed: %d; %s %d repeats the noise", r.plan.Seed, param.Seed, r.plan.Seed)
 	}
 	outcome, err := r.finish(ctx)

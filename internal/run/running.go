@@ -43,19 +43,22 @@ type running struct {
 
 // takeDone takes the records of a resumed folder. It recomputes certificates by votes, which must match the folder.
 func (r *running) takeDone() error {
-	done := r.folder.Done()
-	for i, rec := range done {
+	err := r.folder.EachDone(func(rec runfolder.Record) error {
 		if err := r.checkDone(rec); err != nil {
 			return hint.Add(spec.BadInputf("example %d: %w", rec.Votes.Index, err),
-				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", i+1, runfolder.CertificatesFile)
+				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", r.certs.Examples()+1, runfolder.CertificatesFile)
 		}
 		r.take(rec)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if n := r.folder.Dropped(); n > 0 {
 		r.console.Warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
 	}
-	if len(done) > 0 {
-		r.console.Notef("resuming %s: %d of %d examples are done", r.plan.Out, len(done), len(r.positions))
+	if done := r.folder.Done(); done > 0 {
+		r.console.Notef("resuming %s: %d of %d examples are done", r.plan.Out, done, len(r.positions))
 	}
 	return nil
 }

@@ -55,11 +55,11 @@ func isDamage(err error) bool {
 func (h *Holdings) readLines() error {
 	e := h.Evidence
 	path := func(name string) string { return filepath.Join(e.dir, name) }
-	votes, err := e.Run.readOwnVotes(path(VotesFile))
+	votes, err := hold(path(VotesFile), e.Run.openVotes)
 	if err := h.take(path(VotesFile), votes.damage, err); err != nil {
 		return err
 	}
-	certs, err := e.Run.readOwnCertificates(path(CertificatesFile))
+	certs, err := hold(path(CertificatesFile), e.Run.openCertificates)
 	if err := h.take(path(CertificatesFile), certs.damage, err); err != nil {
 		return err
 	}
@@ -106,10 +106,12 @@ func (h *Holdings) take(path string, d *damage, err error) error {
 
 // pair joins votes and certificates of the same examples.
 func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certificate]) {
-	n, err := left{votes: votes, certs: certs}.common(CertificatesFile)
-	if err != nil {
-		h.Extent = append(h.Extent, err.Error())
-		return
+	n := min(len(votes.values), len(certs.values))
+	for i, v := range votes.values[:n] {
+		if err := checkPair(v.Votes, certs.values[i]); err != nil {
+			h.Extent = append(h.Extent, fmt.Sprintf("%s:%d: %v", CertificatesFile, certs.lines[i], err))
+			return
+		}
 	}
 	for i, v := range votes.values[:n] {
 		h.Records = append(h.Records, Record{Votes: v.Votes, Certificate: certs.values[i], Scores: v.Scores, Compared: v.Compared})

@@ -2,6 +2,7 @@ package runfolder
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -87,26 +88,53 @@ type ownBounds struct {
 
 // readBounds reads a run folder's own bounds.csv.
 func (r Run) readBounds(path string) (ownBounds, error) {
-	f, err := openFile(path)
+	rows, err := r.openBounds(path)
 	if err != nil {
 		return ownBounds{}, err
 	}
-	defer f.Close()
-	c, seed := ownBounds{header: boundsHeader}, r.Seed()
-	c.content, err = collect(f, func(l line) (row boundRow, held int, err error) {
-		if l.number == 1 {
-			held = noValue
-			if string(l.text) == certifiedHeader {
-				c.header = certifiedHeader
-			}
-		}
-		row, err = decodeBound(l, c.header, seed)
-		return row, held, err
+	c, err := rows.collect()
+	return ownBounds{c, rows.header}, err
+}
+
+// boundsReader reads the rows of a bounds.csv.
+type boundsReader struct {
+	*valueReader[boundRow]
+	header string
+}
+
+// openBounds opens a run folder's own bounds.csv and reads its header.
+func (r Run) openBounds(path string) (*boundsReader, error) {
+	b, seed := &boundsReader{header: boundsHeader}, r.Seed()
+	var err error
+	b.valueReader, err = openValues(path, func(l line) (row boundRow, held int, err error) {
+		row, err = decodeBound(l, b.header, seed)
+		return row, 0, err
 	})
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = b.readHeader()
 	}
-	return c, err
+	if err != nil {
+		b.close()
+	}
+	return b, err
+}
+
+// readHeader reads the first line.
+func (b *boundsReader) readHeader() error {
+	l, err := b.lines.next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return b.named(err)
+	}
+	if string(l.text) == certifiedHeader {
+		b.header = certifiedHeader
+	}
+	if _, err := decodeBound(l, b.header, 0); err != nil {
+		return b.endDamaged(l, err)
+	}
+	return nil
 }
 
 func decodeBound(l line, header string, seed checksum.Seed) (row boundRow, err error) {

@@ -1,7 +1,6 @@
 package runfolder
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -118,14 +117,11 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 	if err != nil {
 		return nil, err
 	}
-	read := readVotes
+	open := openVotes
 	if e.Run != nil {
-		read = e.Run.readOwnVotes
+		open = e.Run.openVotes
 	}
-	c, err := read(path)
-	if err == nil {
-		err = c.intact(path)
-	}
+	c, err := readAll(path, open)
 	if err != nil {
 		return nil, err
 	}
@@ -155,18 +151,15 @@ func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
 // ownVotes reads the votes of the run.
 func (e *Evidence) ownVotes() ([]votesLine, error) {
 	path := filepath.Join(e.dir, VotesFile)
-	c, err := e.Run.readOwnVotes(path)
-	if err == nil {
-		err = c.intact(path)
-	}
+	c, err := readAll(path, e.Run.openVotes)
 	return c.values, err
 }
 
-// readVotes reads votes from elsewhere.
-func readVotes(path string) (content[votesLine], error) {
+// openVotes opens votes from elsewhere.
+func openVotes(path string) (*valueReader[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
-	return readLines(path, fileFormat[votesLine]{keys: votesKeys, alone: true, size: votesLine.size, valid: func(v votesLine) error {
+	return fileFormat[votesLine]{keys: votesKeys, alone: true, size: votesLine.size, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
@@ -181,7 +174,7 @@ func readVotes(path string) (content[votesLine], error) {
 		}
 		seen[v.Index] = true
 		return nil
-	}})
+	}}.open(path)
 }
 
 // Certificates returns the certificates of a run or of a file.
@@ -190,16 +183,35 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var c content[certify.Certificate]
+	open := openCertificates
 	if e.Run != nil {
-		c, err = e.Run.readOwnCertificates(path)
-	} else {
-		c, err = readLines(path, fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }})
+		open = e.Run.openCertificates
 	}
+	c, err := readAll(path, open)
+	return c.values, err
+}
+
+// openCertificates opens certificates from elsewhere.
+func openCertificates(path string) (*valueReader[certify.Certificate], error) {
+	return fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }}.open(path)
+}
+
+// readAll reads a file of lines, all of which must be intact.
+func readAll[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
+	c, err := hold(path, open)
 	if err == nil {
 		err = c.intact(path)
 	}
-	return c.values, err
+	return c, err
+}
+
+// hold reads a file of lines up to the first damaged line.
+func hold[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
+	r, err := open(path)
+	if err != nil {
+		return content[T]{}, err
+	}
+	return r.collect()
 }
 
 // WriteCertificates writes a certificates.jsonl file, completely or not at all. Its lines name no run.
@@ -218,9 +230,10 @@ func WriteCertificates(path string, certs []certify.Certificate) error {
 // Scores reads a file of scores. It compares a run's scores with the checksums in its votes, one example at a time.
 type Scores struct {
 	*scorefile.Reader
-	path  string
-	votes []votesLine // of a run whose votes have checksums; otherwise nil
-	turn  int         // examples that Next has reached
+	path    string
+	votes   *valueReader[votesLine] // of a run whose votes have checksums; otherwise nil
+	current votesLine               // votes of the current example
+	begun   bool                    // there is a current example
 }
 
 // Scores opens the scores. The caller must Close them.
@@ -229,26 +242,42 @@ func (e *Evidence) Scores() (*Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scores{path: path}
-	if e.Run != nil {
-		if err := e.finished(path); err != nil {
-			return nil, err
-		}
-		if e.Run.sealed() {
-			if s.votes, err = e.ownVotes(); err != nil {
-				return nil, err
-			}
-		}
+	if e.Run == nil {
+		return openScores(path, nil)
 	}
-	if s.Reader, err = scorefile.Open(path); err != nil {
+	if err := e.finished(path); err != nil {
 		return nil, err
 	}
-	if e.Run != nil {
-		if err := e.Run.fits(s.Shape, path); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
+	if !e.Run.sealed() {
+		return openScores(path, nil)
+	}
+	votes, err := e.Run.openVotes(filepath.Join(e.dir, VotesFile))
+	if err != nil {
+		return nil, err
+	}
+	s, err := openScores(path, votes)
+	if err == nil {
+		err = e.Run.fits(s.Shape, path)
+	}
+	if err != nil {
+		votes.close()
+		return nil, err
 	}
 	return s, nil
+}
+
+func openScores(path string, votes *valueReader[votesLine]) (*Scores, error) {
+	r, err := scorefile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Scores{Reader: r, path: path, votes: votes}, nil
+}
+
+// Close closes the files.
+func (s *Scores) Close() error {
+	s.votes.close()
+	return s.Reader.Close()
 }
 
 // finished returns an error unless the run has its scores.
@@ -264,30 +293,30 @@ func (e *Evidence) finished(path string) error {
 }
 
 // Quantisation returns the loss of radius from rounding the current example.
-func (s *Scores) Quantisation() float64 {
-	if s.votes == nil {
-		return 0
-	}
-	return s.votes[s.turn-1].Quantisation
-}
+func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
 // Next moves to the next example, as in scorefile. It first checks that the example before is unchanged.
 func (s *Scores) Next() (index, label int, err error) {
-	if s.votes != nil && s.turn > 0 {
-		v := s.votes[s.turn-1]
+	if s.votes != nil && s.begun {
 		switch sum, err := s.Digest(); {
 		case err != nil:
 			return 0, 0, err
-		case sum != v.Scores:
+		case sum != s.current.Scores:
 			return 0, 0, fmt.Errorf("%s: the scores of example %d have changed since they were written: their checksum does not match that in %s",
-				s.path, v.Index, VotesFile)
+				s.path, s.current.Index, VotesFile)
 		}
 	}
-	if index, label, err = s.Reader.Next(); err == nil {
-		if s.turn++; s.votes != nil && s.turn > len(s.votes) {
-			return 0, 0, fmt.Errorf("%s: has scores of more examples than %s", s.path, VotesFile)
+	if index, label, err = s.Reader.Next(); err != nil || s.votes == nil {
+		return index, label, err
+	}
+	s.begun = true
+	v, ok, err := s.votes.next()
+	if err == nil && !ok {
+		if err = s.votes.damage.intact(s.votes.path); err == nil {
+			err = fmt.Errorf("%s: has scores of more examples than %s", s.path, VotesFile)
 		}
 	}
+	s.current = v
 	return index, label, err
 }
 
@@ -335,10 +364,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 			"give certify %s, or make bounds with 'rscert confidence'", param.ConfidenceRadii)
 	}
 	certsPath := filepath.Join(e.dir, CertificatesFile)
-	certs, err := e.Run.readOwnCertificates(certsPath)
-	if err == nil {
-		err = certs.intact(certsPath)
-	}
+	certs, err := readAll(certsPath, e.Run.openCertificates)
 	if err != nil {
 		return Bounds{}, err
 	}

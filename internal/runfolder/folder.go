@@ -38,11 +38,11 @@ type Folder struct {
 	certs   *appendFile
 	bounds  *appendFile       // nil if the confidence is not bounded
 	scores  *scorefile.Writer // nil if scores are not kept, or are complete
-	done    []Record
-	moved   []string    // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
-	dropped int         // examples left incomplete by a kill or a power cut
-	timer   *time.Timer // runs while some data are not synced
-	failed  error       // error of a sync in the background
+	done    int               // examples in the folder when it was opened
+	moved   []string          // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
+	dropped int               // examples left incomplete by a kill or a power cut
+	timer   *time.Timer       // runs while some data are not synced
+	failed  error             // error of a sync in the background
 }
 
 // Record holds the results for one example.
@@ -152,7 +152,7 @@ func (f *Folder) noteMove(then Run) error {
 		return nil
 	}
 	f.moved = before.kinds()
-	then.Runtime.Resumed = append(then.Runtime.Resumed, Resumption{len(f.done), f.run.Runtime})
+	then.Runtime.Resumed = append(then.Runtime.Resumed, Resumption{f.done, f.run.Runtime})
 	return then.write(f.dir)
 }
 
@@ -227,7 +227,7 @@ func (f *Folder) open(s sizes) (err error) {
 			}
 		}
 	}
-	if f.run.Parameters.SaveScores && f.scores == nil && len(f.done) < f.run.Data.Selected {
+	if f.run.Parameters.SaveScores && f.scores == nil && f.done < f.run.Data.Selected {
 		if f.scores, err = scorefile.Create(f.path(ScoresFile), f.run.scoreShape()); err != nil {
 			return err
 		}
@@ -246,8 +246,14 @@ func (r Run) scoreShape() scorefile.Shape {
 	return scorefile.Shape{Examples: examples, Classes: r.Model.Classes, N0: p.N0, N: p.N}
 }
 
-// Done returns the records that the folder contained when it was opened.
-func (f *Folder) Done() []Record { return f.done }
+// Done returns the number of examples that the folder contained when it was opened.
+func (f *Folder) Done() int { return f.done }
+
+// EachDone reads the records that the folder contained when it was opened, and calls visit with each, in order.
+func (f *Folder) EachDone(visit func(Record) error) error {
+	_, err := f.run.readExamples(f.dir, f.done, func(r Record, _ int) error { return visit(r) })
+	return err
+}
 
 // Dropped returns the number of examples with incomplete results from an interrupted run. They must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }

@@ -121,7 +121,7 @@ func TestResumeEverywhere(t *testing.T) {
 			if err != nil {
 				t.Fatalf("cut at %d and %d: %v", cutVotes, cutCerts, err)
 			}
-			done := len(f.Done())
+			done := f.Done()
 			if wantDone := min(lines(votes[:cutVotes]), lines(certs[:cutCerts])); done != wantDone {
 				t.Fatalf("cut at %d and %d: %d examples done, want %d", cutVotes, cutCerts, done, wantDone)
 			}
@@ -478,10 +478,10 @@ func TestRepairs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(f.Done()) != tt.done || f.Dropped() != 4-tt.done {
-				t.Errorf("%d examples are done and %d dropped, want %d and %d", len(f.Done()), f.Dropped(), tt.done, 4-tt.done)
+			if f.Done() != tt.done || f.Dropped() != 4-tt.done {
+				t.Errorf("%d examples are done and %d dropped, want %d and %d", f.Done(), f.Dropped(), tt.done, 4-tt.done)
 			}
-			fill(t, f, len(f.Done()), 4)
+			fill(t, f, f.Done(), 4)
 			if err := errors.Join(f.Finish(), f.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -671,7 +671,7 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("{\"index\":0,\"label\":0,\"n\":1,\"counts\":[1,0]}\n\x00\x00\n"), true)
 	f.Fuzz(func(t *testing.T, data []byte, own bool) {
 		format := fileFormat[certify.Votes]{keys: votesKeys, own: own, valid: func(v certify.Votes) error { return v.Validate() }}
-		c, err := format.read(bytes.NewReader(data))
+		c, err := newValueReader(bytes.NewReader(data), format.decoder()).collect()
 		if err != nil {
 			t.Fatal(err) // damage is a result, not an error
 		}

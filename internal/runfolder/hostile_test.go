@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,10 +91,14 @@ func TestLongLine(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		text := append(bytes.Repeat([]byte("a"), maxLine-1+more), "\nb\n"...)
 		var lengths []int
-		err := scanLines(bytes.NewReader(text), func(l line) error {
+		s := newLineScanner(bytes.NewReader(text))
+		l, err := s.next()
+		for ; err == nil; l, err = s.next() {
 			lengths = append(lengths, len(l.text))
-			return nil
-		})
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
 		if more == 0 && (err != nil || len(lengths) != 2 || lengths[0] != maxLine-1 || lengths[1] != 1) {
 			t.Errorf("lines of %v bytes, error %v", lengths, err)
 		}
@@ -122,7 +127,7 @@ func TestManyLines(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	c, err := readVotes(path)
+	c, err := readAll(path, openVotes)
 	if err != nil || len(c.values) != lines {
 		t.Fatalf("%d lines, %v", len(c.values), err)
 	}
@@ -130,13 +135,13 @@ func TestManyLines(t *testing.T) {
 	runtime.KeepAlive(c)
 
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of it
-	_, err = readVotes(path)
+	_, err = readAll(path, openVotes)
 	var limit *memory.LimitError
 	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than `).MatchString(err.Error()) {
 		t.Errorf("three quarters of %d bytes: error %v", held, err)
 	}
 	debug.SetMemoryLimit(3 * held)
-	if _, err := readVotes(path); err != nil {
+	if _, err := readAll(path, openVotes); err != nil {
 		t.Errorf("one and a half times %d bytes: %v", held, err)
 	}
 }

@@ -156,7 +156,7 @@ func TestResumeFormat2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, f, len(f.Done()), 4)
+	fill(t, f, f.Done(), 4)
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/memory"
 )
 
 // A line of a file of lines. It is damaged if it has changed since it was written.
@@ -30,29 +28,31 @@ type line struct {
 // among a million classes take less.
 const maxLine = 64 << 20
 
-// scanLines calls visit for every line that is not blank. The line is valid until visit returns.
-func scanLines(r io.Reader, visit func(line) error) error {
-	br := bufio.NewReaderSize(r, 1<<16)
-	var l line
-	var data []byte
-	for {
+// lineScanner reads the lines of a file one at a time, without those that are blank.
+type lineScanner struct {
+	br   *bufio.Reader
+	data []byte
+	last line
+}
+
+func newLineScanner(r io.Reader) *lineScanner { return &lineScanner{br: bufio.NewReaderSize(r, 1<<16)} }
+
+// next returns the next line, valid until the call after it, or io.EOF behind the last.
+func (s *lineScanner) next() (line, error) {
+	for !s.last.torn {
+		s.last.number++
 		var err error
-		l.number++
-		data, err = readLine(br, data[:0])
+		s.data, err = readLine(s.br, s.data[:0])
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("line %d: %w", l.number, err)
+			return line{}, fmt.Errorf("line %d: %w", s.last.number, err)
 		}
-		l.end += int64(len(data))
-		l.torn = err != nil
-		if l.text = bytes.TrimRight(data, "\r\n"); len(bytes.TrimSpace(l.text)) > 0 {
-			if err := visit(l); err != nil {
-				return err
-			}
-		}
-		if l.torn {
-			return nil
+		s.last.end += int64(len(s.data))
+		s.last.torn = err != nil
+		if s.last.text = bytes.TrimRight(s.data, "\r\n"); len(bytes.TrimSpace(s.last.text)) > 0 {
+			return s.last, nil
 		}
 	}
+	return line{}, io.EOF
 }
 
 // readLine appends a line with its newline to data. It returns io.EOF if the line has no newline.
@@ -93,30 +93,14 @@ type fileFormat[T any] struct {
 	size func(T) int
 }
 
-// content is the values of a file's intact lines.
-type content[T any] struct {
-	values []T
-	lines  []int   // their numbers
-	ends   []int64 // offsets after them
-	damage *damage // nil: every line is intact
+// open opens a file of JSON lines.
+func (f fileFormat[T]) open(path string) (*valueReader[T], error) {
+	return openValues(path, f.decoder())
 }
 
-// readLines reads a file of JSON lines, up to the first damaged line.
-func readLines[T any](path string, format fileFormat[T]) (content[T], error) {
-	f, err := openFile(path)
-	if err != nil {
-		return content[T]{}, err
-	}
-	defer f.Close()
-	c, err := format.read(f)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return c, err
-}
-
-func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
-	return collect(r, func(l line) (v T, held int, err error) {
+// decoder returns the decode of a valueReader.
+func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
+	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
 		v, checked, err := f.decode(l)
 		// If one line of a file has a checksum, all must have one.
@@ -125,7 +109,7 @@ func (f fileFormat[T]) read(r io.Reader) (content[T], error) {
 			return v, len(l.text), err
 		}
 		return v, f.size(v), err
-	})
+	}
 }
 
 // findSeed takes the seed of a file without its run from its first checksum.
@@ -137,41 +121,6 @@ func (f *fileFormat[T]) findSeed(l line) {
 		f.seed, f.alone = seed, false
 	}
 }
-
-// noValue marks a line without a value.
-const noValue = -1
-
-// collect reads lines up to the first damaged one, within the memory limit for an input. decode reads a line and
-// returns the bytes that its value uses outside itself, or noValue.
-func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (c content[T], err error) {
-	total, limit := int64(0), memory.Limit()
-	err = scanLines(r, func(l line) error {
-		v, held, err := decode(l)
-		switch {
-		case c.damage != nil:
-			// After damage, only look for intact lines.
-			c.damage.tail = c.damage.tail && err != nil
-		case err != nil:
-			c.damage = &damage{line: l.number, err: err, tail: true}
-			if bytes.IndexByte(l.text, 0) >= 0 {
-				return errZeros
-			}
-		case held != noValue:
-			if total += int64(held) + int64(unsafe.Sizeof(v)+unsafe.Sizeof(l.number)+unsafe.Sizeof(l.end)); total > limit {
-				return fmt.Errorf("line %d: %w", l.number, &memory.LimitError{Need: -1, Limit: limit})
-			}
-			c.values, c.lines, c.ends = append(c.values, v), append(c.lines, l.number), append(c.ends, l.end)
-		}
-		return nil
-	})
-	if errors.Is(err, errZeros) {
-		err = nil
-	}
-	return c, err
-}
-
-// errZeros stops reading at a line that was never written.
-var errZeros = errors.New("zeros")
 
 var (
 	errTorn     = errors.New("the line is not whole: it has no end of line")
@@ -224,21 +173,21 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 
 // intact returns the damage as an error, nil if there is none. A torn end is not damage while a run appends, or after
 // a kill.
-func (c content[T]) intact(path string) error {
-	if c.damage == nil || errors.Is(c.damage.err, errTorn) {
+func (d *damage) intact(path string) error {
+	if d == nil || errors.Is(d.err, errTorn) {
 		return nil
 	}
-	return fmt.Errorf("%s:%d: %w", path, c.damage.line, c.damage.err)
+	return fmt.Errorf("%s:%d: %w", path, d.line, d.err)
 }
 
 // repairable returns an error unless the damage is the end of a killed run.
-func (c content[T]) repairable(path string) error {
+func (d *damage) repairable(path string) error {
 	// A power cut cannot remove the checksum of a whole line, nor make it fit another run.
-	if c.damage == nil || (c.damage.tail && !errors.Is(c.damage.err, errUnsealed) && !errors.Is(c.damage.err, errForeign)) {
+	if d == nil || (d.tail && !errors.Is(d.err, errUnsealed) && !errors.Is(d.err, errForeign)) {
 		return nil
 	}
 	return hint.New(
-		fmt.Sprintf("%s:%d: %v", path, c.damage.line, c.damage.err),
+		fmt.Sprintf("%s:%d: %v", path, d.line, d.err),
 		"delete this line and all after it to have their examples sampled again")
 }
 

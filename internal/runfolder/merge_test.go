@@ -188,8 +188,8 @@ func checkWhole(t *testing.T, out, whole string, run Run) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if len(f.Done()) != run.Data.Selected || f.Dropped() != 0 || f.Scores() != nil {
-		t.Errorf("%d examples are done, %d dropped, want all %d", len(f.Done()), f.Dropped(), run.Data.Selected)
+	if f.Done() != run.Data.Selected || f.Dropped() != 0 || f.Scores() != nil {
+		t.Errorf("%d examples are done, %d dropped, want all %d", f.Done(), f.Dropped(), run.Data.Selected)
 	}
 }
 

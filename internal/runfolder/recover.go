@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -17,25 +18,21 @@ var (
 	certificateKeys = []string{"index", "label", "prediction", "correct", "radius", "margin", "method", "alpha", "sigma", "n", "sound"}
 )
 
-// readOwnVotes reads the run's votes, up to the first damaged line.
-func (r Run) readOwnVotes(path string) (content[votesLine], error) {
-	c, err := readLines(path, fileFormat[votesLine]{
+// openVotes opens the run's votes. A missing file has none.
+func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
+	votes, err := fileFormat[votesLine]{
 		keys: votesKeys, sealed: r.sealed(), seed: r.Seed(), own: true, size: votesLine.size,
 		valid: func(v votesLine) error { return v.Validate() },
-	})
+	}.open(path)
 	if missing(err) {
-		return c, nil
+		return noValues[votesLine](path), nil
 	}
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	positions := r.positions()
-	for turn, v := range c.values {
-		if err := r.checkVotes(v.Votes, turn, positions); err != nil {
-			return c, fmt.Errorf("%s:%d: %w", path, c.lines[turn], err)
-		}
-	}
-	return c, nil
+	votes.check = func(turn int, v votesLine) error { return r.checkVotes(v.Votes, turn, positions) }
+	return votes, nil
 }
 
 // checkVotes checks that votes belong to the run's next example. Runs of the first format may lack fields that it did
@@ -63,9 +60,9 @@ func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	return nil
 }
 
-// readOwnCertificates reads the run's certificates, up to the first damaged line.
-func (r Run) readOwnCertificates(path string) (content[certify.Certificate], error) {
-	c, err := readLines(path, fileFormat[certify.Certificate]{
+// openCertificates opens the run's certificates. A missing file has none.
+func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], error) {
+	certs, err := fileFormat[certify.Certificate]{
 		keys: certificateKeys, sealed: r.sealed(), seed: r.Seed(), own: true,
 		valid: func(c certify.Certificate) error {
 			noise := r.Parameters.Law
@@ -77,11 +74,11 @@ func (r Run) readOwnCertificates(path string) (content[certify.Certificate], err
 			}
 			return nil
 		},
-	})
+	}.open(path)
 	if missing(err) {
-		return c, nil
+		return noValues[certify.Certificate](path), nil
 	}
-	return c, err
+	return certs, err
 }
 
 // DamageError says that a folder's contents are not as its run wrote them. The files could be read: a failing disk
@@ -102,96 +99,39 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// left is the contents of an interrupted run's files.
-type left struct {
-	votes  content[votesLine]
-	certs  content[certify.Certificate]
-	bounds ownBounds
-}
-
-// readLeft reads the files up to the damage from a kill or a power cut. Other damage is an error.
-func (f *Folder) readLeft() (l left, err error) {
-	path := f.path(VotesFile)
-	if l.votes, err = f.run.readOwnVotes(path); err == nil {
-		err = l.votes.repairable(path)
-	}
-	if err != nil {
-		return l, err
-	}
-	path = f.path(CertificatesFile)
-	if l.certs, err = f.run.readOwnCertificates(path); err == nil {
-		err = l.certs.repairable(path)
-	}
-	if err != nil || len(f.run.Parameters.ConfidenceRadii) == 0 {
-		return l, err
-	}
-	path = f.path(BoundsFile)
-	if l.bounds, err = f.run.readBounds(path); err == nil {
-		err = l.bounds.repairable(path)
-	}
-	if missing(err) {
-		l.bounds.header = boundsHeader
-	}
-	if missing(err) {
-		err = nil
-	}
-	return l, err
-}
-
-// common returns the number of examples with both votes and a certificate. These must belong to the same examples.
-func (l left) common(path string) (int, error) {
-	n := min(len(l.votes.values), len(l.certs.values))
-	for i := range n {
-		if v, c := l.votes.values[i], l.certs.values[i]; v.Index != c.Index || v.Label != c.Label || v.N != c.N {
-			return 0, fmt.Errorf("%s:%d: is of example %d with label %d and n = %d, and %s has example %d with label %d and n = %d there",
-				path, l.certs.lines[i], c.Index, c.Label, c.N, VotesFile, v.Index, v.Label, v.N)
-		}
-	}
-	return n, nil
-}
-
 // recover finds the examples that are complete in every file and cuts the files back to them. The rest was being
 // written at the interruption, or had not reached the disk.
 func (f *Folder) recover() error {
-	l, err := f.readLeft()
+	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {
 		return damaged(err)
 	}
-	if l.bounds.header == certifiedHeader { // appended rows have other columns: start again
-		l.bounds = ownBounds{header: boundsHeader}
+	if found.header == certifiedHeader { // appended rows have other columns: start again
+		found.whole, found.ends = 0, sizes{}
 	}
-	n, err := l.common(f.path(CertificatesFile))
-	if err != nil {
-		return damaged(err)
-	}
-	p := f.run.Parameters
-	if len(p.ConfidenceRadii) > 0 {
-		n, _ = p.boundsOf(l.certs.values[:n], l.bounds)
-	}
-	if p.SaveScores {
-		if n, err = f.recoverScores(l.votes.values[:n]); err != nil {
+	if f.run.Parameters.SaveScores {
+		n, err := f.recoverScores(found.whole)
+		if err != nil {
 			return err
 		}
+		if n < found.whole {
+			if found, err = f.run.readExamples(f.dir, n, nil); err != nil {
+				return damaged(err)
+			}
+		}
 	}
-	f.dropped = max(len(l.votes.values), len(l.certs.values)) - n
-	var s sizes
-	for i := range n {
-		v := l.votes.values[i]
-		f.done = append(f.done, Record{Votes: v.Votes, Certificate: l.certs.values[i], Scores: v.Scores, Compared: v.Compared})
-		s.votes, s.certs = l.votes.ends[i], l.certs.ends[i]
-	}
-	_, s.bounds = p.boundsOf(l.certs.values[:n], l.bounds)
-	return f.open(s)
+	f.done, f.dropped = found.whole, max(found.votes, found.certs)-found.whole
+	return f.open(found.ends)
 }
 
-// recoverScores returns the number of examples with unchanged scores. It opens the scores for writing if any are
-// missing.
-func (f *Folder) recoverScores(votes []votesLine) (int, error) {
+// recoverScores returns the number of the first n examples with unchanged scores. It opens the scores for writing if any
+// are missing.
+func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
 	if _, err := os.Stat(path); err == nil {
-		if len(votes) == f.run.Data.Selected && checkScores(path, votes) == nil {
-			return len(votes), nil
+		if n == f.run.Data.Selected && f.checkScores(path) == nil {
+			return n, nil
 		}
 		open = scorefile.Reopen
 	}
@@ -200,26 +140,39 @@ func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 		return 0, damaged(err)
 	}
 	f.scores = w
-	for n, v := range votes {
-		if sum, err := w.Digest(n); err != nil || sum != v.Scores {
-			return n, err
+	votes, err := f.run.openVotes(f.path(VotesFile))
+	if err != nil {
+		return 0, err
+	}
+	defer votes.close()
+	for turn := range n {
+		v, _, err := votes.next()
+		if err != nil {
+			return turn, err
+		}
+		if sum, err := w.Digest(turn); err != nil || sum != v.Scores {
+			return turn, err
 		}
 	}
-	return len(votes), nil
+	return n, nil
 }
 
 // checkScores compares a finished file of scores with the votes' checksums.
-func checkScores(path string, votes []votesLine) error {
-	r, err := scorefile.Open(path)
+func (f *Folder) checkScores(path string) error {
+	votes, err := f.run.openVotes(f.path(VotesFile))
 	if err != nil {
 		return err
 	}
-	s := Scores{Reader: r, path: path, votes: votes}
+	s, err := openScores(path, votes)
+	if err != nil {
+		votes.close()
+		return err
+	}
 	for err == nil {
 		_, _, err = s.Next()
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return errors.Join(err, r.Close())
+	return errors.Join(err, s.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,33 +171,25 @@ func (p shardFolder) matches(other shardFolder) error {
 // check reads the shard's lines, all of which must be present and intact.
 func (p *shardFolder) check() error {
 	refuse := func(advice string, err error) error { return &ShardError{p.dir, p.run, advice, err} }
-	f := Folder{dir: p.dir, run: p.run}
-	l, err := f.readLeft()
-	var n int
-	if err == nil {
-		n, err = l.common(f.path(CertificatesFile))
-	}
+	path := func(name string) string { return filepath.Join(p.dir, name) }
+	found, err := p.run.readExamples(p.dir, math.MaxInt, func(_ Record, rows int) error {
+		p.rows = append(p.rows, rows)
+		return nil
+	})
 	if err != nil {
 		return refuse("delete this line and all after it, then go on", err)
 	}
 	for _, file := range []struct {
 		name string
 		*damage
-	}{{VotesFile, l.votes.damage}, {CertificatesFile, l.certs.damage}, {BoundsFile, l.bounds.damage}} {
+	}{{VotesFile, found.votesDamage}, {CertificatesFile, found.certsDamage}, {BoundsFile, found.boundsDamage}} {
 		if file.damage != nil {
-			return refuse("finish it", fmt.Errorf("%s:%d: %w", f.path(file.name), file.line, file.err))
+			return refuse("finish it", fmt.Errorf("%s:%d: %w", path(file.name), file.line, file.err))
 		}
 	}
-	certs := l.certs.values[:n]
-	for _, c := range certs {
-		p.rows = append(p.rows, len(p.run.Parameters.boundRows(c, l.bounds.header)))
-	}
-	var end int64 // offset after the rows of bounds
-	if len(p.run.Parameters.ConfidenceRadii) > 0 {
-		n, end = p.run.Parameters.boundsOf(certs, l.bounds)
-	}
-	beyond := len(l.certs.values) > n || len(l.bounds.ends) > 0 && end < l.bounds.ends[len(l.bounds.ends)-1]
-	switch scores := f.path(ScoresFile); {
+	n := found.whole
+	beyond := found.certs > n || found.moreBounds
+	switch scores := path(ScoresFile); {
 	case n < len(p.positions):
 		return refuse("finish it", fmt.Errorf("%s: is not finished: it has %d of its %d examples", p.dir, n, len(p.positions)))
 	case beyond:

@@ -267,7 +267,7 @@ func TestDamage(t *testing.T) {
 			var intact, repairable error
 			more := 0
 			if kind == "json" {
-				c, err := format.read(strings.NewReader(data))
+				c, err := newValueReader(strings.NewReader(data), format.decoder()).collect()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -324,10 +324,10 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	lines := func(sealed bool) fileFormat[votesLine] {
 		return fileFormat[votesLine]{keys: []string{"index"}, sealed: sealed, valid: func(votesLine) error { return nil }}
 	}
-	if c, err := lines(true).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 0 || c.damage == nil || c.damage.err != errUnsealed {
+	if c, err := newValueReader(strings.NewReader(`{"index":1}`+"\n"), lines(true).decoder()).collect(); err != nil || len(c.values) != 0 || c.damage == nil || c.damage.err != errUnsealed {
 		t.Errorf("a line without a checksum where there must be one: %+v, %v", c, err)
 	}
-	if c, err := lines(false).read(strings.NewReader(`{"index":1}` + "\n")); err != nil || len(c.values) != 1 || c.damage != nil {
+	if c, err := newValueReader(strings.NewReader(`{"index":1}`+"\n"), lines(false).decoder()).collect(); err != nil || len(c.values) != 1 || c.damage != nil {
 		t.Errorf("a line without a checksum: %+v, %v", c, err)
 	}
 	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
@@ -482,10 +482,10 @@ func TestResumeEarlierBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(f.Done()); n > 1 { // example 0 has no rows
+	if n := f.Done(); n > 1 { // example 0 has no rows
 		t.Errorf("%d examples are done", n)
 	}
-	fill(t, f, len(f.Done()), 4)
+	fill(t, f, f.Done(), 4)
 	if err := errors.Join(f.Finish(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -571,22 +571,33 @@ func TestBoundsOfARun(t *testing.T) {
 
 // A certificate beside votes of another n or index belongs to another run.
 func TestRecordsFitTogether(t *testing.T) {
-	l := left{}
-	for i := range 3 {
-		l.votes.values = append(l.votes.values, votesLine{Votes: record(i).Votes})
-		l.certs.values, l.certs.lines = append(l.certs.values, record(i).Certificate), append(l.certs.lines, i+1)
-	}
-	if n, err := l.common("c"); n != 3 || err != nil {
-		t.Errorf("%d in common, %v", n, err)
+	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
+		t.Error(err)
 	}
 	for name, change := range map[string]func(*certify.Certificate){
 		"index": func(c *certify.Certificate) { c.Index = 7 }, "label": func(c *certify.Certificate) { c.Label = 0 }, "n": func(c *certify.Certificate) { c.N = 9 },
 	} {
-		m := l
-		m.certs.values = slices.Clone(l.certs.values)
-		change(&m.certs.values[1])
-		if _, err := m.common("c"); err == nil || !strings.HasPrefix(err.Error(), "c:2: ") {
-			t.Errorf("another %s: %v", name, err)
+		dir := filepath.Join(t.TempDir(), "run")
+		f, err := Create(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			r := record(i)
+			if i == 1 {
+				change(&r.Certificate)
+			}
+			if err := f.Append(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		visited := 0
+		_, err = testRun.readExamples(dir, 3, func(Record, int) error { visited++; return nil })
+		if want := filepath.Join(dir, CertificatesFile) + ":2: is of example "; err == nil || !strings.HasPrefix(err.Error(), want) || visited != 1 {
+			t.Errorf("another %s: %v after %d examples, want %s", name, err, visited, want)
 		}
 	}
 }

@@ -1,0 +1,172 @@
+package runfolder
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// extent says how far the files of a run agree.
+type extent struct {
+	votes, certs int   // intact lines
+	whole        int   // first examples with votes, a certificate and all rows of bounds
+	ends         sizes // of the files after them
+	header       string
+	moreBounds   bool // intact rows follow those of the whole examples
+
+	votesDamage, certsDamage, boundsDamage *damage
+}
+
+// exampleReader reads the files of a run side by side, an example at a time.
+type exampleReader struct {
+	run    Run
+	dir    string
+	votes  *valueReader[votesLine]
+	certs  *valueReader[certify.Certificate]
+	bounds *boundsReader // nil if the confidence is not bounded
+	found  extent
+	apart  error // the first votes and certificate that are not of the same example
+}
+
+// readExamples reads the files of the run in dir, up to damage from a kill or a power cut. It calls visit, if not nil,
+// with each whole example and its number of rows of bounds, but not with more examples than limit. Other damage is an
+// error.
+func (r Run) readExamples(dir string, limit int, visit func(r Record, rows int) error) (extent, error) {
+	x := exampleReader{run: r, dir: dir}
+	defer x.close()
+	if err := x.open(); err != nil {
+		return x.found, err
+	}
+	if err := x.read(limit, visit); err != nil {
+		return x.found, err
+	}
+	return x.found, x.finish()
+}
+
+func (x *exampleReader) path(name string) string { return filepath.Join(x.dir, name) }
+
+func (x *exampleReader) open() (err error) {
+	if x.votes, err = x.run.openVotes(x.path(VotesFile)); err != nil {
+		return err
+	}
+	if x.certs, err = x.run.openCertificates(x.path(CertificatesFile)); err != nil {
+		return err
+	}
+	x.found.header = boundsHeader
+	if len(x.run.Parameters.ConfidenceRadii) == 0 {
+		return nil
+	}
+	x.bounds, err = x.run.openBounds(x.path(BoundsFile))
+	if missing(err) {
+		x.bounds, err = &boundsReader{noValues[boundRow](x.path(BoundsFile)), boundsHeader}, nil
+	}
+	if err == nil {
+		x.found.header = x.bounds.header
+	}
+	return err
+}
+
+func (x *exampleReader) close() {
+	x.votes.close()
+	x.certs.close()
+	if x.bounds != nil {
+		x.bounds.close()
+	}
+}
+
+// read reads votes and certificates to their ends. After the first example that is not whole it only counts them.
+func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) error {
+	for going := true; ; {
+		v, voted, err := x.votes.next()
+		if err != nil {
+			return err
+		}
+		c, certified, err := x.certs.next()
+		if err != nil {
+			return err
+		}
+		if !voted && !certified {
+			break
+		}
+		pair := voted && certified && x.pair(v.Votes, c)
+		if going = going && pair && x.found.whole < limit; !going {
+			continue
+		}
+		rows, whole, err := x.readBounds(c)
+		if err != nil {
+			return err
+		}
+		if going = whole; !going {
+			continue
+		}
+		x.found.whole++
+		x.found.ends.votes, x.found.ends.certs = x.votes.end, x.certs.end
+		if visit != nil {
+			if err := visit(Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared}, rows); err != nil {
+				return err
+			}
+		}
+	}
+	x.found.votes, x.found.certs = x.votes.turn, x.certs.turn
+	return nil
+}
+
+// pair reports whether votes and a certificate belong to the same example, and keeps the first error.
+func (x *exampleReader) pair(v certify.Votes, c certify.Certificate) bool {
+	err := checkPair(v, c)
+	if err != nil && x.apart == nil {
+		x.apart = fmt.Errorf("%s:%d: %w", x.certs.path, x.certs.number, err)
+	}
+	return err == nil
+}
+
+// checkPair returns an error unless the votes and the certificate on the same line of their files belong to the same
+// example.
+func checkPair(v certify.Votes, c certify.Certificate) error {
+	if v.Index == c.Index && v.Label == c.Label && v.N == c.N {
+		return nil
+	}
+	return fmt.Errorf("is of example %d with label %d and n = %d, and %s has example %d with label %d and n = %d there",
+		c.Index, c.Label, c.N, VotesFile, v.Index, v.Label, v.N)
+}
+
+// readBounds reads the rows of a certificate's example, and reports whether all are there.
+func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool, err error) {
+	if x.bounds == nil {
+		return 0, true, nil
+	}
+	expected := x.run.Parameters.boundRows(c, x.bounds.header)
+	for _, want := range expected {
+		row, ok, err := x.bounds.next()
+		if err != nil || !ok || row != want {
+			x.found.moreBounds = x.found.moreBounds || ok
+			return 0, false, err
+		}
+	}
+	x.found.ends.bounds = x.bounds.end
+	return len(expected), true, nil
+}
+
+// finish reads the rest of the bounds, and returns the damage that no kill explains.
+func (x *exampleReader) finish() error {
+	x.found.votesDamage, x.found.certsDamage = x.votes.damage, x.certs.damage
+	if err := x.votes.damage.repairable(x.votes.path); err != nil {
+		return err
+	}
+	if err := x.certs.damage.repairable(x.certs.path); err != nil {
+		return err
+	}
+	if x.bounds != nil {
+		before := x.bounds.turn
+		if err := x.bounds.drain(); err != nil {
+			return err
+		}
+		x.found.moreBounds = x.found.moreBounds || x.bounds.turn > before
+		x.found.boundsDamage = x.bounds.damage
+		if err := x.bounds.damage.repairable(x.bounds.path); err != nil {
+			return err
+		}
+	}
+	return x.apart
+}

@@ -1,0 +1,152 @@
+package runfolder
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unsafe"
+
+	"github.com/rscert/rscert/internal/memory"
+)
+
+// noValue marks a line without a value.
+const noValue = -1
+
+// valueReader reads the values of a file of lines one at a time, up to the first damaged line.
+type valueReader[T any] struct {
+	path   string
+	file   io.Closer
+	lines  *lineScanner
+	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
+	check  func(turn int, v T) error             // if not nil, an error of a value ends reading
+
+	turn   int     // values read
+	number int     // line of the last value
+	end    int64   // offset after the last value
+	held   int     // of the last value
+	damage *damage // the first damaged line, once all lines are read; nil: none
+	ended  bool
+}
+
+// openValues opens a file of lines.
+func openValues[T any](path string, decode func(line) (v T, held int, err error)) (*valueReader[T], error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := newValueReader(f, decode)
+	r.path, r.file = path, f
+	return r, nil
+}
+
+func newValueReader[T any](r io.Reader, decode func(line) (v T, held int, err error)) *valueReader[T] {
+	return &valueReader[T]{lines: newLineScanner(r), decode: decode}
+}
+
+// noValues reads the values of a missing file: none.
+func noValues[T any](path string) *valueReader[T] {
+	r := newValueReader[T](strings.NewReader(""), nil)
+	r.path = path
+	return r
+}
+
+// next returns the next value, and false behind the last.
+func (r *valueReader[T]) next() (v T, ok bool, err error) {
+	for !r.ended {
+		l, err := r.lines.next()
+		if errors.Is(err, io.EOF) {
+			r.ended = true
+			break
+		}
+		if err != nil {
+			return v, false, r.named(err)
+		}
+		v, held, err := r.decode(l)
+		switch {
+		case err != nil:
+			return v, false, r.endDamaged(l, err)
+		case held == noValue:
+			continue
+		}
+		r.number, r.end, r.held = l.number, l.end, held
+		if r.check != nil {
+			if err := r.check(r.turn, v); err != nil {
+				return v, false, fmt.Errorf("%s:%d: %w", r.path, l.number, err)
+			}
+		}
+		r.turn++
+		return v, true, nil
+	}
+	return v, false, nil
+}
+
+// endDamaged notes the first damaged line and looks for intact lines after it. Zeros were never written: nothing
+// follows them.
+func (r *valueReader[T]) endDamaged(first line, cause error) error {
+	r.ended = true
+	r.damage = &damage{line: first.number, err: cause, tail: true}
+	if bytes.IndexByte(first.text, 0) >= 0 {
+		return nil
+	}
+	for {
+		l, err := r.lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return r.named(err)
+		}
+		_, _, err = r.decode(l)
+		r.damage.tail = r.damage.tail && err != nil
+	}
+}
+
+// named adds the path to an error of reading.
+func (r *valueReader[T]) named(err error) error {
+	if r.path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", r.path, err)
+}
+
+// drain reads the rest of the values.
+func (r *valueReader[T]) drain() error {
+	for {
+		if _, ok, err := r.next(); !ok || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *valueReader[T]) close() {
+	if r != nil && r.file != nil {
+		_ = r.file.Close() // only read
+	}
+}
+
+// content is the values of a file's intact lines.
+type content[T any] struct {
+	values []T
+	lines  []int   // their numbers
+	ends   []int64 // offsets after them
+	*damage
+}
+
+// collect reads all values, within the memory limit for an input, and closes the file.
+func (r *valueReader[T]) collect() (c content[T], err error) {
+	defer r.close()
+	total, limit := int64(0), memory.Limit()
+	for {
+		v, ok, err := r.next()
+		if !ok || err != nil {
+			c.damage = r.damage
+			return c, err
+		}
+		if total += int64(r.held) + int64(unsafe.Sizeof(v)+unsafe.Sizeof(r.number)+unsafe.Sizeof(r.end)); total > limit {
+			return c, r.named(fmt.Errorf("line %d: %w", r.number, &memory.LimitError{Need: -1, Limit: limit}))
+		}
+		c.values, c.lines, c.ends = append(c.values, v), append(c.lines, r.number), append(c.ends, r.end)
+	}
+}
