@@ -80,7 +80,7 @@ func locateExamples(t *table.Table, err error) error {
 	return predictions.LocateRow(t, err)
 }
 
-// UncountedError: the table leaves out sampled examples, and their number is unknown.
+// UncountedError means that the table leaves out sampled examples, and their number is unknown.
 type UncountedError struct{ path string }
 
 func (e *UncountedError) Error() string { return e.Spell(param.Plain) }

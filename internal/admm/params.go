@@ -102,7 +102,7 @@ func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
-// NoStartError: the search starts only from clean confidences, which are unknown.
+// NoStartError means that the search starts only from clean confidences, which are unknown.
 type NoStartError struct{}
 
 func (NoStartError) Error() string {

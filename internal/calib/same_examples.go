@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// ErrNoIndex: the rows do not name their examples.
+// ErrNoIndex means that the rows do not name their examples.
 var ErrNoIndex = errors.New("the rows do not name their examples")
 
-// ErrNoSameExample: no example has a row at every radius.
+// ErrNoSameExample means that no example has a row at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
 // SameExamples keeps, at each of the radii, the rows of examples that have a row at all of them, in order; radii come

@@ -32,13 +32,13 @@ type RadiusRows struct {
 	Uncertified []Uncertified
 }
 
-// ErrNoneCertified: there are rows, but none with a certified class.
+// ErrNoneCertified means that there are rows, but none with a certified class.
 var ErrNoneCertified = errors.New("no class is certified at any radius")
 
-// ErrNoRadii: the caller wants some radii, but the rows have none.
+// ErrNoRadii means that the caller wants some radii, but the rows have none.
 var ErrNoRadii = errors.New("the rows have no radii")
 
-// NoRadiusError: no row has the wanted radius.
+// NoRadiusError means that no row has the wanted radius.
 type NoRadiusError struct {
 	Radius float64
 	Found  []float64 // the radii of the rows, ascending
@@ -158,11 +158,11 @@ type Sampled struct {
 	Assumed  bool // the number is unknown, and the examples in the rows are taken as all
 }
 
-// ErrLeavesOut: the number of sampled examples is unknown, but the rows leave some out, as gaps in their indices or
+// ErrLeavesOut means that the number of sampled examples is unknown, but the rows leave some out, as gaps in their indices or
 // fewer rows at some radii show.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
-// FewerError: the stated number of sampled examples is smaller than the number in the rows.
+// FewerError means that the stated number of sampled examples is smaller than the number in the rows.
 type FewerError struct{ Stated, Known int }
 
 func (e *FewerError) Error() string {

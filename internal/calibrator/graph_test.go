@@ -14,7 +14,7 @@ import (
 
 // The graph in ONNX Runtime agrees with the map to float32's accuracy, for every method and kind of output.
 func TestGraphIsTheMap(t *testing.T) {
-	path, err := ortlib.Find("")
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

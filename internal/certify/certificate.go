@@ -16,7 +16,7 @@
 //
 // Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator
 // takes scores sample by sample; it returns the Certificate and, by Confidence, a ConfidenceBound at each radius.
-// MeanBounds lists the bounds on a mean (LowerMean computes one), Combines the ways to bound a margin from them,
+// MeanBounds lists the bounds on a mean, Combines the ways to bound a margin from them,
 // ConfidenceMethods the bounds under attack, Bands the confidence bands for a distribution of scores.
 //
 // # Radii and summaries

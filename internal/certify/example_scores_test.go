@@ -35,16 +35,33 @@ func ExampleIsNone() {
 	// Output: true true false
 }
 
-// Every bound on a mean, of 950 ones and 50 zeros at level 0.999.
+// A score that is 1 in 950 samples and 0 in 50: every bound on its mean, at level 0.999.
 func ExampleMeanBounds() {
-	samples := make([]float64, 1000)
-	for i := range samples {
-		if i%20 != 0 {
-			samples[i] = 1
-		}
-	}
 	for _, bound := range certify.MeanBounds() {
-		fmt.Printf("%-9s %.3f sound: %v\n", bound.Name, certify.LowerMean(bound.Name, samples, 0.001), bound.Sound)
+		c, err := certify.NewScoreCertifier(certify.ScoreParams{
+			Target: certify.Target{Alpha: 0.001, Sigma: 0.5, Class: certify.Label, Margin: certify.FirstMargin}, Bound: bound.Name,
+		})
+		if err != nil {
+			panic(err)
+		}
+		a, err := c.Start(certify.ScoreExample{Label: 0, Classes: 2, N: 1000})
+		if err != nil {
+			panic(err)
+		}
+		for i := range 1000 {
+			row := []float32{1, 0}
+			if i%20 == 0 {
+				row = []float32{0, 1}
+			}
+			if err := a.Estimation(row); err != nil {
+				panic(err)
+			}
+		}
+		cert, err := a.Certificate()
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%-9s %.3f sound: %v\n", bound.Name, cert.Bounds["weighted_mean"], bound.Sound)
 	}
 	// Output:
 	// betting   0.917 sound: true

@@ -47,19 +47,3 @@ func ExampleTarget_Radius() {
 	fmt.Println(certify.Target{Sigma: 0.25}.Radius(3))
 	// Output: 0.374999999
 }
-
-// A sum of ones and zeros: the mean is above the bound with probability 0.95.
-func ExampleLowerMean() {
-	samples := make([]float64, 200)
-	for i := range samples {
-		if i%10 != 0 {
-			samples[i] = 1
-		}
-	}
-	for _, bound := range []certify.MeanBound{certify.Hoeffding, certify.Betting} {
-		fmt.Printf("%s: %.3f\n", bound, certify.LowerMean(bound, samples, 0.05))
-	}
-	// Output:
-	// hoeffding: 0.813
-	// betting: 0.834
-}

@@ -53,15 +53,5 @@ type lowerMean interface {
 	lower() float64
 }
 
-// LowerMean returns a lower bound at level 1−α on the mean of a variable in [0,1] from independent samples. Their
-// number must be fixed beforehand, and their order must not depend on their values.
-func LowerMean(bound MeanBound, samples []float64, alpha float64) float64 {
-	s := meanBounds.do(bound)(int64(len(samples)), alpha)()
-	for _, x := range samples {
-		s.add(x)
-	}
-	return s.lower()
-}
-
 // inUnit subtracts slack for rounding errors from a computed lower bound and clamps it to [0, 1].
 func inUnit(lower, slack float64) float64 { return min(max(lower-slack, 0), 1) }

@@ -212,7 +212,7 @@ func TestPrPlEBTerms(t *testing.T) {
 				x[i] = 1 - r.Float64()*r.Float64()
 			}
 			for _, alpha := range []float64{0.3, 0.01} {
-				if got, want := LowerMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
+				if got, want := boundMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
 					t.Errorf("n = %d, α = %v: %v, by its formula %v", n, alpha, got, want)
 				}
 			}
@@ -229,11 +229,11 @@ func TestMeanBoundTerms(t *testing.T) {
 		v += (s - m) * (s - m) / (n - 1)
 	}
 	const alpha = 0.01
-	if got, want := LowerMean(Hoeffding, x, alpha), m-math.Sqrt(math.Log(1/alpha)/(2*n)); !near(got, want) {
+	if got, want := boundMean(Hoeffding, x, alpha), m-math.Sqrt(math.Log(1/alpha)/(2*n)); !near(got, want) {
 		t.Errorf("hoeffding %v, want %v", got, want)
 	}
 	l := math.Log(2 / alpha)
-	if got, want := LowerMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
+	if got, want := boundMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
 		t.Errorf("bernstein %v, want %v", got, want)
 	}
 }

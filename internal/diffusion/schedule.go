@@ -104,7 +104,7 @@ func read(path string) (s Schedule, err error) {
 // Noise is √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
-// ErrBeyond: every timestep has less noise than the input, or every timestep has more. Timestep wraps it.
+// ErrBeyond means that every timestep has less noise than the input, or every timestep has more. Timestep wraps it.
 var ErrBeyond = errors.New("beyond the schedule")
 
 // Timestep returns the t with Noise(t) nearest to noise, the input's standard deviation in the model's own range; the

@@ -16,6 +16,7 @@ import (
 // Intake says how a model's input takes values.
 type Intake int
 
+// Floats takes values as they are; the others round them.
 const (
 	Floats   Intake = iota
 	Integers        // values are rounded to the nearest integers, ½ up, and clamped to the type's range
@@ -92,6 +93,7 @@ func declaredOutput(outputs []TensorInfo, name string) string {
 	return outputs[k].String()
 }
 
+// Change records an edit of the model.
 func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
@@ -136,6 +138,7 @@ func setType(v *onnxpb.ValueInfoProto, t ElemType) {
 	v.GetType().GetTensorType().ElemType = proto.Int32(int32(t))
 }
 
+// Note adds a note for the user.
 func (a *Adaptation) Note(format string, args ...any) {
 	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
 }

@@ -151,6 +151,7 @@ func identifier(name string) string {
 	}), "_")
 }
 
+// IntsAttribute returns a node's attribute with a list of integers.
 func IntsAttribute(name string, v []int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }

@@ -64,10 +64,12 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	return in, out
 }
 
+// Cast returns a node that converts the value from into to, of type t.
 func Cast(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }
 
+// Node returns a node with one output and no name.
 func Node(op string, in []string, out string, attributes ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
@@ -145,10 +147,12 @@ func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	return v, true
 }
 
+// IntsTensor returns v as a tensor of int64 [len(v)].
 func IntsTensor(v []int64) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{DataType: proto.Int32(int32(onnxpb.TensorProto_INT64)), Dims: []int64{int64(len(v))}, Int64Data: v}
 }
 
+// IntAttribute returns a node's attribute with an integer.
 func IntAttribute(name string, v int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
 }

@@ -11,6 +11,7 @@ import (
 // Layout is the order of the values of a flat image.
 type Layout int
 
+// CHW is the order of PyTorch, HWC the order of TensorFlow.
 const (
 	CHW Layout = iota // channel by channel
 	HWC               // pixel by pixel, with the channels of a pixel adjacent
@@ -72,21 +73,12 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 	}
 	switch {
 	case len(example) == 3:
-		from := layoutOf(example)
-		c, h, w := example[0], example[1], example[2]
-		if from == HWC {
-			h, w, c = example[0], example[1], example[2]
-		}
-		a.Channels = c
-		shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
-		for _, to := range []Layout{from, 1 - from} {
-			if sample, ok := fill(dims, shapes[to]); ok {
-				a.Layout, a.Perm = to, reorder(from, to, c, h*w)
-				return sample, a, true
-			}
+		if sample, ok := a.fitImage(dims, example); ok {
+			return sample, a, true
 		}
 		if flat {
-			a.Layout, a.Perm = layout, reorder(from, layout, c, h*w)
+			from, pixels := layoutOf(example), size/a.Channels
+			a.Layout, a.Perm = layout, reorder(from, layout, a.Channels, pixels)
 			return sizes, a, true
 		}
 	case len(example) == 1 && len(sizes) == 3 && !flat && Product(sizes) == size:
@@ -109,6 +101,24 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 		return sizes, a, true
 	}
 	return nil, a, false
+}
+
+// fitImage maps an image onto an image, in its own layout where the input allows it.
+func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
+	from := layoutOf(image)
+	c, h, w := image[0], image[1], image[2]
+	if from == HWC {
+		h, w, c = image[0], image[1], image[2]
+	}
+	a.Channels = c
+	shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
+	for _, to := range []Layout{from, 1 - from} {
+		if sample, ok := fill(dims, shapes[to]); ok {
+			a.Layout, a.Perm = to, reorder(from, to, c, h*w)
+			return sample, true
+		}
+	}
+	return nil, false
 }
 
 // layoutOf derives the layout from an image's shape: [H,W,C] if only the last size is a number of colours (1, 3 or
@@ -164,6 +174,7 @@ func SizesOf(dims []Dim) []int {
 	return sizes
 }
 
+// WithoutOnes returns the sizes other than 1.
 func WithoutOnes(sizes []int) []int {
 	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
 }

@@ -20,6 +20,7 @@ import (
 // opKey names an operator.
 type opKey struct{ domain, op string }
 
+// Microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const Microsoft = "com.microsoft"
 
 // draws are the operators that always draw random numbers.
@@ -85,6 +86,7 @@ func HasLoops(m *onnxpb.ModelProto) bool {
 	}) != nil
 }
 
+// InferenceHint is the advice on models that were exported for training.
 const InferenceHint = "export it for inference (in PyTorch after model.eval())"
 
 // refuse returns an error that names the offending node.

@@ -118,22 +118,10 @@ func nodeName(n *onnxpb.NodeProto) string {
 // sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but ONNX Runtime sorts
 // by itself, and converters to float16 break it. If a cycle prevents it, sortNodes names a node.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
-	makers, users := make(map[string]bool), make(map[string][]int)
-	for _, n := range g.Node {
-		for _, v := range n.Output {
-			makers[v] = v != ""
-		}
-	}
-	missing := make([]int, len(g.Node)) // inputs computed by nodes not sorted yet
+	users, missing := dependencies(g)
 	order := &nodeHeap{}
-	for i, n := range g.Node {
-		for _, v := range inputsOf(n) {
-			if makers[v] {
-				users[v] = append(users[v], i)
-				missing[i]++
-			}
-		}
-		if missing[i] == 0 {
+	for i, n := range missing {
+		if n == 0 {
 			heap.Push(order, i)
 		}
 	}
@@ -156,6 +144,27 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	}
 	g.Node = sorted
 	return "", true
+}
+
+// dependencies returns the nodes that use a node's output, by its name, and for each node the number of its inputs that
+// nodes compute.
+func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
+	makers := make(map[string]bool)
+	for _, n := range g.Node {
+		for _, v := range n.Output {
+			makers[v] = v != ""
+		}
+	}
+	users, missing = make(map[string][]int), make([]int, len(g.Node))
+	for i, n := range g.Node {
+		for _, v := range inputsOf(n) {
+			if makers[v] {
+				users[v] = append(users[v], i)
+				missing[i]++
+			}
+		}
+	}
+	return users, missing
 }
 
 // nodeHeap holds the indices of nodes, smallest first, so a sorted graph keeps its order.

@@ -23,7 +23,7 @@ var _ smoothing.Classifier = (*Model)(nil)
 // openRuntime opens the library that 'rscert setup' fetched.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
-	path, err := ortlib.Find("")
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Fatalf("%v\nhint: %s", err, missing.Hint())

@@ -204,10 +204,14 @@ var abandonedSessions sync.Map
 // callLoop is call for a model with loops. A loop that never ends and whose body has no nodes cannot be stopped between
 // two nodes. callLoop abandons it; f owns everything that ONNX Runtime still uses. (The goroutine costs 8 µs a run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	done := make(chan error, 1)
-	go func() { done <- f(options) }()
+	var err error // of f; read once done is closed
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = f(options)
+	}()
 	select {
-	case err := <-done:
+	case <-done:
 		s.keep(options)
 		return plain(err)
 	case <-ctx.Done():
