@@ -83,10 +83,7 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 		}
 	case len(example) == 1 && len(sizes) == 3 && !flat && Product(sizes) == size:
 		a.Layout = layoutOf(sizes)
-		a.Channels = sizes[0]
-		if a.Layout == HWC {
-			a.Channels = sizes[2]
-		}
+		a.Channels = channels(sizes, a.Layout)
 		a.Perm = reorder(layout, a.Layout, a.Channels, size/a.Channels)
 		return sizes, a, true
 	case len(example) == 1 && (flat || Product(sizes) == size):
@@ -106,9 +103,10 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 // fitImage maps an image onto an image, in its own layout where the input allows it.
 func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
 	from := layoutOf(image)
-	c, h, w := image[0], image[1], image[2]
+	c := channels(image, from)
+	h, w := image[1], image[2]
 	if from == HWC {
-		h, w, c = image[0], image[1], image[2]
+		h, w = image[0], image[1]
 	}
 	a.Channels = c
 	shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
@@ -129,6 +127,14 @@ func layoutOf(sizes []int) Layout {
 		return HWC
 	}
 	return CHW
+}
+
+// channels returns the number of colour channels of an image.
+func channels(sizes []int, l Layout) int {
+	if l == HWC {
+		return sizes[2]
+	}
+	return sizes[0]
 }
 
 // reorder returns the permutation from one layout to the other for n pixels of c channels; nil: the order is the
