@@ -112,7 +112,7 @@ const maxPrintedDims = 8
 // maxDim limits the size of a dimension; a larger one means a damaged file.
 const maxDim = 1<<31 - 1
 
-func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
+func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > maxModel {
 		return nil, errTooLarge
 	}
@@ -129,7 +129,7 @@ func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-func Describe(m *onnxpb.ModelProto) (*Info, error) {
+func describe(m *onnxpb.ModelProto) (*Info, error) {
 	info := &Info{Producer: quote.Name(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
 	for _, o := range m.OpsetImport {
 		if o.GetDomain() == "" || o.GetDomain() == "ai.onnx" {
