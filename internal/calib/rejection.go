@@ -80,3 +80,39 @@ func Worse(a, b Attacked) Attacked {
 	}
 	return a
 }
+
+// Rejection holds the errors of a classifier that answers only with a confidence of at least Threshold.
+type Rejection struct {
+	Threshold       float64
+	Wrong, Answered float64 // ThresholdedError at Threshold; Wrong is NaN if no example is answered
+	Unthresholded   float64 // share of wrong answers without a threshold
+}
+
+// RejectAtTPR takes the threshold from held-out clean predictions (ThresholdAtTPR) and computes the errors of p.
+// Held-out predictions without a correct answer and a tpr outside (0, 1] are errors.
+func RejectAtTPR(p, heldOut *Predictions, tpr float64) (Rejection, error) {
+	confidence, right := heldOut.Answers()
+	tau, err := ThresholdAtTPR(confidence, right, tpr)
+	if err != nil {
+		return Rejection{}, err
+	}
+	confidence, right = p.Answers()
+	r := Rejection{Threshold: tau}
+	r.Wrong, r.Answered = ThresholdedError(confidence, right, tau)
+	r.Unthresholded, _ = ThresholdedError(confidence, right, 0)
+	return r, nil
+}
+
+// WorstOf returns the worst answer on each example under several attacks on the same examples (Worse).
+func WorstOf(attacks ...[]Attacked) []Attacked {
+	if len(attacks) == 0 {
+		return nil
+	}
+	worst := slices.Clone(attacks[0])
+	for _, attack := range attacks[1:] {
+		for i, answer := range attack {
+			worst[i] = Worse(worst[i], answer)
+		}
+	}
+	return worst
+}

@@ -55,7 +55,7 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
 	sortNodes(m.Graph) // on a cycle, ONNX Runtime reports the error
-	info, err := Describe(m)
+	info, err := describe(m)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 		return nil, err
 	}
 	declared := info.Outputs
-	if info, err = Describe(m); err != nil {
+	if info, err = describe(m); err != nil {
 		return nil, err
 	}
 	c, err := readContract(info, output)
@@ -120,9 +120,9 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import
+// opsetOf returns the version of ONNX's own operators in the model. A model without such operators need not import
 // them; the edits then add the import.
-func Opset(m *onnxpb.ModelProto) int64 {
+func opsetOf(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {
 			return o.GetVersion()

@@ -223,10 +223,7 @@ func TestLoadOthers(t *testing.T) {
 			got := scores(t, m, xs)
 
 			// The unedited file: a loader whose session is the unedited graph.
-			parsed, err := graph.ParseProto(testModel(t, c.model))
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
 			if err != nil {
