@@ -48,8 +48,8 @@ const (
 	// bettingCap is the smallest c, where c is the largest share of the capital that a bet may stake. If that share is
 	// staked, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 where the best fraction is 1, so that a single sample below 1 loses. It widens the
-	// bound by a relative 2⁻¹⁰.
+	// chernoffCap keeps K above 0 where the best fraction is 1, because only samples that are all 1 can reject. It
+	// widens the bound by a relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of
 	// a block stays far inside float64 (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).

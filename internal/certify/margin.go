@@ -14,7 +14,7 @@ import (
 // Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
 // runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
 // raises P_q, so the worst q lie on the frontier g(q) = L. The largest other count replaces the count of the unknown
-// true runner-up. That count is at least as large, and the bound decreases as it grows.
+// true runner-up. That count is at least as large, and a larger count only lowers the bound.
 //
 // Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
 // it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved below

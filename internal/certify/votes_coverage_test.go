@@ -260,7 +260,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 			continue
 		}
 		compared++
-		// This is the number of votes whose Clopper–Pearson bound is Φ(r/σ), nearly: z of α above it.
+		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). It lies z standard
+		// deviations above n·Φ(r/σ), where z belongs to α.
 		estimate := func(r float64) float64 {
 			p := 0.5 * math.Erfc(-r/sigma/math.Sqrt2)
 			z := -quantileNear(alpha)

@@ -163,8 +163,8 @@ func scan(t testing.TB, s string, to any) {
 }
 
 // mostSearched is the largest n for which the fuzzer searches for margins. The time of a search grows with the votes
-// for other classes. At n = 200000 the four searches take 25 s, but the fuzzing engine, which runs instrumented code,
-// gives each input 10 s.
+// for other classes. At n = 200000 the four searches of an input take 25 s, but the fuzzing engine, which runs
+// instrumented code, gives each input 10 s.
 const mostSearched = 5000
 
 // Every method either refuses or certifies a line of votes.jsonl, and its numbers are finite.
