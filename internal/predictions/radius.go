@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or a similar one.
+// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or to a similar error.
 func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
@@ -76,8 +76,8 @@ func listRadii(radii []float64) string {
 	return strings.Join(names, ", ")
 }
 
-// SelectCertified returns the rows with a class certified within their radius. In other rows of a bounds.csv, the
-// bounds are not about the confidence. A table without the column certified is returned unchanged.
+// SelectCertified returns the rows whose class is certified within the radius. In other rows of a bounds.csv, the
+// bounds do not concern the confidence. A table without the column certified is returned unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {
