@@ -17,8 +17,8 @@ type Dataset struct {
 	Optional bool
 }
 
-// A ThresholdedError bounds the share of wrong answers under attack of a classifier that
-// answers only where its confidence is at least Tau (calib.Thresholded).
+// A ThresholdedError bounds the share of wrong answers under attack. The classifier answers only where its confidence
+// is at least Tau (calib.Thresholded).
 type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
@@ -63,7 +63,7 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	return nil
 }
 
-// count sets the numbers of examples in r, and the calibration of their predictions without attack.
+// count stores in r the numbers of examples, and the calibration of their predictions without attack.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
 	if r.Radius != nil {
@@ -79,7 +79,7 @@ func (s *Study) count(g group, r *Result) {
 	}
 }
 
-// threshold bounds the errors of a classifier that answers only when it is confident.
+// threshold computes bounds on the errors of a classifier that answers only when it is confident.
 func (s *Study) threshold(g group, r *Result) {
 	for _, tau := range s.options.Thresholds {
 		t := g.Threshold(tau, s.sampled.Examples-len(g.Intervals)-len(g.Uncertified))

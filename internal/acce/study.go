@@ -36,7 +36,7 @@ type Options struct {
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
 
 	// Progress, if not nil, is called for each long search with the radius (nil if the table has none), the solver and
-	// the number of steps. The search calls step during its work and done at its end.
+	// the number of steps. The search calls the function step during its work, and the function done at its end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 

@@ -87,7 +87,7 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	return below && v.Upper >= b.Edges()[m]
 }
 
-// rounding bounds the difference between sums in different orders.
+// rounding is a bound on the difference between sums in different orders.
 const rounding = 1e-12
 
 // reference runs Algorithm 1 as printed. It keeps every variable, and it writes the matrices C, K and B as loops. It

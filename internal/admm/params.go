@@ -26,7 +26,7 @@ func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText parses a name.
 func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
-// Steps is the number of steps of a run. The runs in the paper always converged in fewer.
+// Steps is the number of steps of a run. The runs in the paper always converged in fewer steps.
 const Steps = 3000
 
 // Params are the settings of a run of ADMM.

@@ -108,8 +108,8 @@ func Tail(n, k int64, p float64) Span {
 	if float64(k) > (float64(n)+1)*p {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// The complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its λ = n−k+1 − (n+1)q is computed as
-	// (n+1)p − k, because q is rounded and p is not.
+	// This encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its λ = n−k+1 − (n+1)q is
+	// computed as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
@@ -125,7 +125,7 @@ func Tail(n, k int64, p float64) Span {
 //
 // b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction, and successive convergents enclose
 // the value. Each step adds only positive numbers, so J steps leave a relative error of 32J·unit. The caller computes λ
-// by one FMA from p or q, whichever is exact. The inexact one may have a relative error of one unit.
+// by one FMA from p or q, whichever is exact. The other number may have a relative error of one unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)

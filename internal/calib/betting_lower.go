@@ -57,7 +57,7 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 }
 
 const (
-	signBins  = 128 // number of bins of σ at the finest
+	signBins  = 128 // largest number of bins of σ
 	signKinds = 8   // for 1, 2, 4, …, signBins bins
 	gridCells = 512 // cells for X in [−1, 1]
 	// A bin is divided into offsetUnits, and the position of a score in its bin is a whole number of these units.

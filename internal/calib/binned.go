@@ -119,7 +119,7 @@ func (s *Sample) cutLevels() []uint8 {
 	return level
 }
 
-// eachPartition calls visit with the bins of every partition, from the finest to the undivided partition.
+// eachPartition calls the function visit with the bins of every partition, from the finest to the undivided partition.
 func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	level := s.cutLevels()
 	n := len(s.packed)

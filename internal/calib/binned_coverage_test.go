@@ -103,7 +103,7 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 	return missed
 }
 
-// checkBinnedCoverage simulates every law. It returns the worst share of false statements divided by δ.
+// checkBinnedCoverage simulates every law. It returns the largest share of false statements, divided by δ.
 func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 	t.Helper()
 	for _, delta := range []float64{0.5, 0.2, 0.05} {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// BinnedLipschitz bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
-// perturbation bounds the first two derivatives of its calibration function by b1 and b2 (derivatives). Like
-// BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
+// BinnedLipschitz bounds the calibration error of a classifier whose scores were perturbed by Sech with bandwidth h.
+// The perturbation bounds the first two derivatives of its calibration function by b1 and b2 (see the function
+// derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// slowPartition cuts the sorted scores into about 2ᵏ bins by the definition in cutLevels, from the complete list of
-// cuts.
+// slowPartition cuts the sorted scores into about 2ᵏ bins. It follows the definition in cutLevels and makes the
+// complete list of cuts.
 func slowPartition(scores []float64, k, finest int) [][2]int {
 	n := len(scores)
 	first := func(i int) int { return slices.Index(scores, scores[i]) }
@@ -188,8 +188,8 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// Among the laws of mean 0 and variance v above −1−c (above −1, given the scores), the worst has two
-			// points.
+			// Among the laws with mean 0, variance v and no value below −1−c (below −1, given the scores), the worst
+			// has two points.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1

@@ -18,9 +18,9 @@ import (
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
 // The mean absolute deviation of its η_i is convex in the values of η at the bin's distinct scores, so it is largest if
 // each value is at an end of an interval of length V_b. It is then 2q(1−q)V_b, where q is the share of the bin for
-// which η is at the upper end. This is at most V_b/2. If a single score has a share w > ½ of the bin, it is at most
-// 2w(1−w)V_b, and 0 if this score is the only one. With g_b = p_b/2 or g_b = 2p_b·w(1−w), and because V_b ≤ 1 and ΣV_b
-// ≤ V, this gives
+// which η is at the upper end. This is at most V_b/2. If a single score has a share w > ½ of the bin, the deviation is
+// at most 2w(1−w)V_b. It is 0 if the bin has only this score. With g_b = p_b/2 or g_b = 2p_b·w(1−w), and because V_b ≤
+// 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
 //
@@ -67,8 +67,8 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sum
 }
 
-// deviation returns n·g_b. It is the largest sum of deviations from their mean of values in [0, 1] that are equal for
-// equal scores.
+// deviation returns n·g_b. Consider values in [0, 1] that are equal for equal scores: it is the largest sum of their
+// absolute deviations from their mean.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n

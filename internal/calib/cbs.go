@@ -27,7 +27,8 @@ func (v Bounded) Check() error {
 	return nil
 }
 
-// CheckBounded checks each interval, and that there is at least one. An error about an interval is a *RowError.
+// CheckBounded checks each interval, and checks that there is at least one interval. An error about an interval is a
+// *RowError.
 func CheckBounded(intervals []Bounded) error {
 	if len(intervals) == 0 {
 		return errNoRows
@@ -76,8 +77,8 @@ func CBS(intervals []Bounded) (float64, error) {
 }
 
 // MeanWithFailures bounds a mean of n terms in [0, 1], one term for each prediction (for example the Brier score or the
-// largest gap). It allows that the intervals of up to failures predictions do not hold. A failed interval raises its
-// term by at most 1. The result is rounded up.
+// largest gap). Some of the intervals behind the terms may not hold; failures is their maximum number. A failed
+// interval raises its term by at most 1. The result is rounded up.
 func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
 	return min(1, math.Nextafter(mean+share, 2))

@@ -101,8 +101,8 @@ func (e Edge) bin(c float64, bins int) int {
 }
 
 // EqualCount sorts predictions into at most the given number of bins, of equal count: bin k ends at rank ⌈k·n/bins⌉ in
-// ascending order of confidence, or after the last confidence equal to the one there. So ties can make the bins larger,
-// and their number smaller.
+// ascending order of confidence, or after the last confidence that equals the confidence at this rank. So ties can make
+// the bins larger, and their number smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).

@@ -130,8 +130,9 @@ func (r *reached) gains(gainOf []uint64) gains {
 	return out
 }
 
-// bestSigns maximises, over all signs of m bins, a sum of two chains from −1 to m: plus over consecutive '+' bins, and
-// minus over consecutive '−' bins. It returns the maximum and which bins are '+'.
+// bestSigns maximises, over all signs of m bins, a sum over two chains from −1 to m: the sum of the function plus over
+// consecutive '+' bins, and of the function minus over consecutive '−' bins. It returns the maximum and which bins are
+// '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
 	// afterPlus[q+1] is the best sum if the bin before k is '+' and the last '−' bin is q. afterMinus[p+1] is the best
 	// sum if the bin before k is '−' and the last '+' bin is p.
@@ -229,10 +230,11 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures bounds the calibration error under attack of n predictions if up to failures of their intervals do
-// not hold. Suppose that each failed prediction is replaced by a confidence from its interval, with the certified
-// correctness. The result is feasible, so its error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of
-// one bin and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
+// CCEWithFailures bounds the calibration error under attack of n predictions if some of their intervals do not hold;
+// failures is the maximum number of these intervals. Suppose that each failed prediction is replaced by a confidence
+// from its interval, with the certified correctness. The result is feasible, so its error is at most the CCE. Each
+// replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap ≤ 1 into another bin, so it changes N times the
+// error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

@@ -90,7 +90,7 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 	return best
 }
 
-// rounding bounds the error of the oracles' float64 sums.
+// rounding is a bound on the error of the oracles' float64 sums.
 const rounding = 1e-12
 
 // checkWorst checks a result against a value known to within rounding, and its confidences against the definitions.

@@ -145,8 +145,7 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// The values of η̂ at every training point are computed first, then η̂ at the nearest training point
-				// below.
+				// η̂ is computed first at every training point, then at the nearest training point below.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -434,7 +433,8 @@ func printedTerms(train, valid []scored, delta, h, b1, b2 float64) (terms, chose
 		Terms{{"bandwidth", h}, {"unused", unused / float64(len(valid))}}
 }
 
-// nearestByHand returns the mean label at the nearest training score, or at the lower one of two equally near.
+// nearestByHand returns the mean label at the nearest training score. If two scores are equally near, it takes the
+// lower score.
 func nearestByHand(train []scored, s float64) (estimate, distance, ties float64) {
 	at, distance := 0.0, math.Inf(1)
 	for _, q := range train {

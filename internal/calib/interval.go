@@ -30,8 +30,9 @@ const (
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
 
-// deviation bounds how far a weighted mean of independent x_i ∈ [−1, 1] can lie below its expectation. Let a_i ≥ 0 be
-// the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 − exp(−logInverse),
+// deviation returns a bound on how far a weighted mean of independent x_i ∈ [−1, 1] can lie below its expectation. Let
+// a_i ≥ 0 be the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 −
+// exp(−logInverse),
 //
 //	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
@@ -88,8 +89,8 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of examples i with is(i). The function guess returns a guess of the probability of
-// each.
+// shareEstimate returns the share of examples i with is(i). The function guess returns a guess of the probability that
+// is(i) is true.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {

@@ -6,9 +6,9 @@ import (
 )
 
 // Lipschitz bounds the calibration error of a classifier whose calibration function satisfies |η(s) − η(s′)| ≤ L|s −
-// s′| with L = 1/(2h), as scores perturbed by Sech with bandwidth h do. It puts the scores into buckets. It needs no
-// folds, because only the labels are random given the scores S. Let r_i = s_i − η(s_i), and let bucket j hold n_j
-// points.
+// s′| with L = 1/(2h). Scores perturbed by Sech with bandwidth h have such a calibration function. The method puts the
+// scores into buckets. It needs no folds, because only the labels are random given the scores S. Let r_i = s_i −
+// η(s_i), and let bucket j hold n_j points.
 //
 //  1. The |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).
@@ -56,7 +56,7 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 
 const (
 	shifts = 4
-	// fineCells is a multiple of shifts times every number of buckets.
+	// fineCells is divisible by the product of shifts and any number of buckets.
 	fineCells = shifts * 3 << 15
 )
 
@@ -106,8 +106,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. Each bucket is width fine cells wide, and offset shortens
-// the first.
+// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. A bucket consists of width fine cells; offset shortens the
+// first bucket.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]

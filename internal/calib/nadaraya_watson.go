@@ -21,7 +21,7 @@ const (
 // Sound returns false only for the printed bound.
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
-// NadarayaWatson bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
+// NadarayaWatson bounds the calibration error of a classifier whose scores were perturbed by Sech with bandwidth h. The
 // perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)

@@ -48,7 +48,7 @@ func (c *chain) popBack() {
 	}
 }
 
-// popFront drops the first knot. The slope of the next segment stays right, because that segment starts at the new
+// popFront drops the first knot. The slope of the next segment remains valid, because that segment starts at the new
 // first knot.
 func (c *chain) popFront() {
 	c.head++
@@ -106,7 +106,7 @@ func (t *tautString) advance(c *chain) {
 	c.popFront()
 }
 
-// add takes the next point (W_j, A_j), except the last point.
+// add takes the next point (W_j, A_j). The last point goes to finish.
 func (t *tautString) add(w, a float64) {
 	t.addUpper(knot{w, a + t.lambda})
 	t.addLower(knot{w, a - t.lambda})

@@ -45,7 +45,7 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 }
 
 // Error bounds the confidence-thresholded error under attack, the share of wrong answers among all answers, if up to k
-// = failures of the examples' bounds do not hold:
+// of the examples' bounds do not hold, where k is the argument failures:
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //

@@ -17,7 +17,7 @@ import (
 //
 // η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁ over v that are functions of the score: equal scores share one value, so a
 // tie is one point with its count as weight. Lemma 4 stays true, because η̂ and η are both functions of the score. The
-// noise bound of the lemma is about the unmerged labels, so t1, t2 and n count labels, not distinct scores. t2 is
+// noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count labels, not distinct scores. t2 is
 // rounded up, because the lemma needs λ ≥ t2/n.
 //
 // Between training scores, η̂ has the value at the nearest training score below. Before the first training score, it
@@ -101,7 +101,7 @@ func (d denoised) variation() float64 {
 // evaluator evaluates η̂ at points in ascending order.
 type evaluator struct {
 	denoised
-	below int // number of training points with a score ≤ the last argument
+	below int // number of training points with a score ≤ that of the last call
 	k     int
 }
 

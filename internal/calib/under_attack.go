@@ -256,8 +256,9 @@ type AttackBounds struct {
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds for the case that up to failures of the n intervals do not hold. Each failure adds at
-// most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the calibration error (CCEWithFailures).
+// WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
+// of these. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the
+// calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
 	if b.CCE != nil {

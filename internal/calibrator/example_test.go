@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 )
 
-// The logits overconfident are 2·ln 3 apart and right three times out of four: T = 2 makes the confidence 0.75.
+// The logits in overconfident are 2·ln 3 apart and right three times out of four: T = 2 makes the confidence 0.75.
 var overconfident = calibrator.Data{
 	Input: calibrator.Logits, Columns: 2, Classes: 2,
 	Values: []float64{2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0},

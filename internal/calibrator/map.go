@@ -117,7 +117,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves returns how many single classes the map maps.
+// curves returns the number of classes that the map treats separately.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1

@@ -93,8 +93,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x: the mean negative log-likelihood plus the penalty. It writes the gradient to gradient if
-// that is not nil.
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. It writes the gradient to the slice
+// gradient, unless that is nil.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}

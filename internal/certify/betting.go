@@ -116,13 +116,13 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports that the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or cannot reach
+// hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or cannot reach
 // the target even with the best remaining samples.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
-// largestBet returns a number above every bet, because σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
+// largestBet returns a number that no bet exceeds, because σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
 	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
@@ -160,7 +160,7 @@ type capital struct {
 	x, bet  [bettingBlock]float64 // samples of the block; for each, 1/σ̂ or the bet before it
 
 	active   []wager
-	rejected []float64 // share of each interval that is rejected, measured from its left end
+	rejected []float64 // rejected share of each interval, measured from the interval's left end
 }
 
 // wager is the capital at both ends of an undecided interval.
@@ -231,7 +231,7 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number that bet[t] is multiplied by to give the bets of w.
+// factor returns the number by which bet[t] must be multiplied to give the bets of w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:

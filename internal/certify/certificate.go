@@ -80,7 +80,7 @@ type Certificate struct {
 	// it.
 	Lipschitz float64 `json:"lipschitz,omitempty"`
 	Alpha     float64 `json:"alpha"`
-	// Law is the law of the noise, and Sigma its scale.
+	// Law is the law of the noise, and Sigma is its scale.
 	Law   law.Name `json:"law,omitempty"`
 	Sigma float64  `json:"sigma"`
 	N     int64    `json:"n"` // estimation samples used
@@ -91,7 +91,7 @@ type Certificate struct {
 	Sound bool `json:"sound"`
 	// Arithmetic names the noise for which the certificate holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
-	// Precision names the number format in which the model was computed: the certificate is about the model computed
+	// Precision names the number format in which the model was computed: the certificate concerns the model computed
 	// this way.
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.

@@ -284,7 +284,7 @@ func TestAgrees(t *testing.T) {
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {
-			tail, e := normalCDF(shift - quantileHigh(p)) // tail of the upper side, where it is precise
+			tail, e := normalCDF(shift - quantileHigh(p)) // tail of the upper side, where floats are precise
 			if got, most := shiftDown(law.Gaussian, p, shift), 1-tail*(1-2*e); got > most || got < most-1e-9 {
 				t.Errorf("shiftDown(%v, %v) = %v, want a little under %v", p, shift, got, most)
 			}
@@ -315,8 +315,8 @@ func TestRowsBelowOneStand(t *testing.T) {
 	}
 }
 
-// bridge bounds the maximum of Hölder's bounds along the segment. It is never below the maximum and not far above it,
-// even if the maximum is neither at an end nor in the middle.
+// bridge is an upper bound on the maximum of Hölder's bounds along the segment. The result is never below the maximum
+// and not far above it, even if the maximum is neither at an end nor in the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

@@ -187,7 +187,7 @@ func TestConfidenceTightness(t *testing.T) {
 			}
 		}
 	}
-	// The standard bound cannot know the property "never below 0.6".
+	// The standard bound does not know that the score is "never below 0.6".
 	if s := "never below 0.6"; widest["standard+betting "+s] < 0.05 {
 		t.Errorf("standard is as tight as cdf on %q: %v", s, widest["standard+betting "+s])
 	}
@@ -281,7 +281,7 @@ func TestConfidenceKumar(t *testing.T) {
 			continue
 		}
 		rows++
-		// 0.704 stands for anything from 0.7035 to 0.7045.
+		// 0.704 stands for any number from 0.7035 to 0.7045.
 		span := func(x float64) (low, high float64) {
 			half := 0.5001 * math.Pow(10, math.Floor(math.Log10(x))-2)
 			return x - half, min(x+half, 1-1e-9)

@@ -56,8 +56,8 @@ func ExampleMeanBounds() {
 	// star      0.918 sound: true
 }
 
-// 200 selection and 1,000 estimation samples of one example. Its mean scores are 0.13125 and 0.86875: a radius above
-// σΦ⁻¹(0.86875) = 0.56 would be false, and 0.50 is certified.
+// One example has 200 selection samples and 1,000 estimation samples. Its mean scores are 0.13125 and 0.86875: a radius
+// above σΦ⁻¹(0.86875) = 0.56 would be false, and 0.50 is certified.
 func ExampleScoreCertifier() {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Bound: certify.Betting, Combine: certify.Directed,
@@ -145,7 +145,7 @@ func ExampleConfidenceMethods() {
 	// dkw
 }
 
-// Ways to bound a margin from scores, the default first.
+// Combines lists the ways to bound a margin from scores, the default first.
 func ExampleCombines() {
 	for _, c := range certify.Combines() {
 		fmt.Println(c.Name, c.Sound)

@@ -43,8 +43,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	return b
 }
 
-// mostOthers is the largest number of votes for other classes that the search accepts. Its time grows linearly with
-// them and reaches 10 s and more at this number.
+// mostOthers is the largest number of votes for other classes that the search accepts. The time of the search grows
+// linearly with these votes, and reaches 10 s and more at this number.
 const mostOthers = 1 << 19
 
 // order returns the order of the ranking r. All examples of one ranking share it.
@@ -60,7 +60,7 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the curve g(q) = margin > 0 in the simplex, q1 = F(margin + Q(q2)), parametrised by y = √q2 from 0 to
-// its end, where q3 = 0. q1 is a concave function of q2 on it.
+// its end, where q3 = 0. On the frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64
@@ -94,8 +94,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns a crude bound if that is far below α: the exact sums far
-// from the observation take the most time and matter least.
+// logP returns an upper bound on ln P_q(event). It returns a crude bound if the crude bound is far below α: the exact
+// sums far from the observation take the most time and matter least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude

@@ -15,10 +15,10 @@ import (
 // tangents at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has
 // the same q2 and a larger q1, and therefore a larger probability.
 //
-// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this reads e^u1 = ((a+b)e^u2 +
-// a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters has a u1 at
-// least as large. The point on this line has more q1, less q2 and q3, and a larger probability. On this line, q ∝
-// A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
+// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
+// ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
+// has a u1 at least as large. The point on this line has more q1, less q2 and q3, and a larger probability. On this
+// line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -106,8 +106,8 @@ func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
 }
 
-// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory it always has, but rounded ends
-// need the check.
+// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory a and b are never negative, but
+// rounded ends need the check.
 func convex(A, B node) bool {
 	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)

@@ -162,7 +162,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	}
 }
 
-// The test compares probability with the sum over all outcomes.
+// The test compares the result of probability with the sum over all outcomes.
 func TestEventProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int64{1, 2, 9, 60} {
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts margins
-// slightly below the exact bound.
+// The function prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts
+// margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {

@@ -93,7 +93,7 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	return x
 }
 
-// failuresAllowed is the largest k that Bin(trials, p) exceeds with probability ≤ 10⁻⁶. More failures refute the
+// failuresAllowed returns the largest k that Bin(trials, p) exceeds with probability ≤ 10⁻⁶. More failures refute the
 // claim that a bound fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ScoreParams choose the classifier to certify from scores, and the methods. This classifier predicts the class with
+// ScoreParams selects the classifier to certify from scores, and the methods. This classifier predicts the class with
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
@@ -73,7 +73,7 @@ func (t Target) ClassOnly() Target {
 // half of α.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
-// ConfidenceParams choose the bounds on confidence under attack.
+// ConfidenceParams selects the bounds on the confidence under attack.
 type ConfidenceParams struct {
 	Radii  []float64 // radii of the attack; empty: no bounds
 	Method ConfidenceMethod
@@ -127,7 +127,7 @@ var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry
 	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
-// ConfidenceMethods describes all of these methods, the default first.
+// ConfidenceMethods describes all methods for the confidence, the default first.
 func ConfidenceMethods() []Row[ConfidenceMethod] { return confidenceMethods.rows() }
 
 func (m ConfidenceMethod) String() string { return string(m) }

@@ -189,7 +189,7 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 }
 
 // Estimation takes the probabilities [k·m] of the next k estimation samples, after all selection samples and in an
-// order fixed beforehand. The samples may be split over several calls without a difference.
+// order fixed beforehand. It makes no difference how the samples are split over several calls.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
 		if err := a.chooseByScores(); err != nil {

@@ -84,7 +84,7 @@ func TestAuditMeanBoundSearch(t *testing.T) {
 	}
 }
 
-// randomScoreModel is a mixture of a few rows, some of them one-hot.
+// randomScoreModel returns a mixture of a few rows. Some of the rows are one-hot.
 func randomScoreModel(r *rand.Rand) scoreModel {
 	m, k := 2+r.IntN(3), 2+r.IntN(3)
 	rows := make([][]float32, k)
@@ -149,7 +149,7 @@ func TestAuditScoreSearch(t *testing.T) {
 	}
 }
 
-// randomStepModel is a nondecreasing step function with a few levels.
+// randomStepModel returns a nondecreasing step function with a few levels.
 func randomStepModel(r *rand.Rand) stepModel {
 	k := 1 + r.IntN(4)
 	s := stepModel{name: "random", levels: []float64{0.5 * r.Float64()}}

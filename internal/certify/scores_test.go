@@ -45,8 +45,8 @@ func oneHot(k, m int) []float32 {
 	return row
 }
 
-// scoreModels holds two points, atoms at 0 and 1, classes that move together, and margins near 0, where a bound that is
-// too large makes a false certificate.
+// scoreModels holds models with two points, with atoms at 0 and 1, with classes that move together, and with margins
+// near 0. Near 0, a bound that is too large makes a false certificate.
 var scoreModels = []scoreModel{
 	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
 	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
@@ -189,8 +189,8 @@ func TestTaylorIsNotSound(t *testing.T) {
 	}
 }
 
-// The test compares directedMargin with a search over the curve. It is slightly below the least margin of all pairs
-// that agree with the bound.
+// The test compares directedMargin with a search over the curve. directedMargin is slightly below the least margin of
+// all pairs that agree with the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -454,7 +454,7 @@ func TestScoreMemory(t *testing.T) {
 		}
 		rows := s.rows(r, 64)
 		if err == nil {
-			err = a.Estimation(rows) // fixes the class and makes room
+			err = a.Estimation(rows) // fixes the class and allocates memory
 		}
 		if err != nil {
 			t.Fatal(err)

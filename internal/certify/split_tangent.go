@@ -1,14 +1,14 @@
 package certify
 
-// splitTangent is tangent without selection samples: the first k = TangentSamples of the n estimation samples fix S_0,
-// and only the other n − k enter the mean of ψ. The constant S_0 = ½ would be sound too, but its intervals are three
-// times as wide as those of standard (docs/confidence.md).
+// splitTangent is the method tangent without selection samples: the first k = TangentSamples of the n estimation
+// samples fix S_0, and only the other n − k enter the mean of ψ. The constant S_0 = ½ would be sound too, but its
+// intervals are three times as wide as those of standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k, ψ is a fixed
-// function and ψ(f_A) of the others are n − k independent draws with the mean that tangent needs. So, given the first
-// k, each side fails with probability at most its part of α. Therefore the same holds without this condition. The class
-// is certified from all n samples. The union bound needs no independence, so the parts of α add up as they do for n0 >
-// 0 (ConfidenceBound).
+// function, and the values ψ(f_A) of the other samples are n − k independent draws with the mean that tangent needs.
+// So, given the first k, each side fails with probability at most its part of α. Therefore the same holds without this
+// condition. The class is certified from all n samples. The union bound needs no independence, so the parts of α add up
+// as they do for n0 > 0 (ConfidenceBound).
 type splitTangent struct {
 	first    []float64 // the first samples; its capacity is k
 	start    func(first []float64) *tangent

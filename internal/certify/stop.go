@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all of them.
+// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all samples.
 type StopRule struct {
 	kind  stopKind
 	value float64
@@ -82,11 +82,11 @@ type Checkpoint struct {
 }
 
 // Stopping decides when sampling of an example ends. It looks only at the votes, and only at fixed numbers of samples,
-// the checkpoints. So the samples drawn do not depend on batches or parallelism.
+// the checkpoints. So batches and parallelism do not affect which samples are drawn.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously, including the bound at which sampling ended, for whatever reason. (A
-// mixture martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for it; docs/votes.md
+// mixture martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for this; docs/votes.md
 // compares them. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
@@ -252,8 +252,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// enough reports whether sampling ends with this certificate. Ending claims nothing: the certificate holds wherever
-// sampling ends.
+// enough reports whether sampling ends with this certificate. The end of sampling claims nothing: the certificate holds
+// wherever sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {

@@ -61,8 +61,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// If all votes are for the class, sampling ends at the first checkpoint that can certify the radius. If few are, it
-// ends at the very first checkpoint.
+// If all votes are for the class, sampling ends at the first checkpoint that can certify the radius. If few votes are
+// for the class, sampling ends at the very first checkpoint.
 func TestStopAtFirstCheckpoint(t *testing.T) {
 	for _, method := range soundOnes(VoteMethods()) {
 		s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: method}, "radius>=0.5", 100000)
@@ -70,7 +70,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The checkpoints before the first one with a fourth of α only give up.
+		// The checkpoints before the first one that has a fourth of α can only give up.
 		for i, c := range s.Checkpoints() {
 			next, err := s.Next(Votes{N: c.N, Counts: []int64{c.N, 0, 0}})
 			if c.Share < endShare {

@@ -60,8 +60,8 @@ type ClassSummary struct {
 }
 
 // SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
-// ignores examples without a label. It bounds no failures of a single class, because all of Summary.Failures may fall
-// into one class.
+// ignores examples without a label. It gives no bound on the failures in a single class, because all of
+// Summary.Failures may fall into one class.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	byLabel := map[int][]Certificate{}
 	for _, c := range certs {
@@ -93,7 +93,7 @@ type CertifiedAccuracy struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// summaryDelta is the failure probability of a statement about all certificates at once.
+// summaryDelta is the failure probability of a statement about all certificates together.
 const summaryDelta = 0.05
 
 // Summarize summarises certificates of one method and α at the given radii.

@@ -61,8 +61,8 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds cost width by ln K; fewer thresholds
-// lose the detail between neighbours.
+// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds widen the band through ln K; fewer
+// thresholds lose the detail between neighbours.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the band there: S(s) ≥ low and 1 − S(s) ≥ miss.

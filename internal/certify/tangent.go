@@ -6,16 +6,16 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// tangent bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A ≥ s) without
-// attack; then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent at any p_0.
-// For any function S_0(s) in (0,1) that is fixed before the estimation samples,
+// tangent is a method that bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A
+// ≥ s) without attack; then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
+// at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
-// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level: there is no band, and no thresholds share α.
-// For S_0 = S the bound is ∫ g(S) ds itself, the best possible from S; otherwise the loss is of second order in S_0 −
-// S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
+// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level: there is no band, and α is not divided among
+// thresholds. For S_0 = S the bound is ∫ g(S) ds itself, the best possible from S; otherwise the loss is of second
+// order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores, with κ more samples on either side of every threshold
 // so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the range of

@@ -137,8 +137,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// g is not below its tangents, so ψ is an integral of slopes g′(S_0) and C an integral of g(S_0)−S_0·g′(S_0). The test
-// recomputes them by finite differences of g. For any error in S_0 the tangent stays below g.
+// g is not below its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0). The
+// test recomputes them by finite differences of g. For any error in S_0 the tangent stays below g.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
 	g := func(p float64) float64 { return phi(phiInv(p) - shift) }
@@ -219,7 +219,7 @@ func TestPrPlEBTerms(t *testing.T) {
 	}
 }
 
-// The test computes Hoeffding and Bernstein from their formulas.
+// The test computes the bounds of Hoeffding and Bernstein from their formulas.
 func TestMeanBoundTerms(t *testing.T) {
 	_, x := scoreSamples(300)
 	m, n := mean(x), 300.0

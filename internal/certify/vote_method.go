@@ -24,7 +24,7 @@ var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, bo
 	{Moutaouakil, false, "as printed in Moutaouakil 2024; not sound, to reproduce its tables", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 
-// VoteMethods describes all of these methods, the default first.
+// VoteMethods describes all methods for votes, the default first.
 func VoteMethods() []Row[VoteMethod] { return voteMethods.rows() }
 
 func (m VoteMethod) String() string { return string(m) }
@@ -38,7 +38,7 @@ func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 // UnmarshalText parses the name of a VoteMethod.
 func (m *VoteMethod) UnmarshalText(text []byte) error { return voteMethods.parse(text, m) }
 
-// VoteParams choose the target and the method for certificates from votes.
+// VoteParams selects the target and the method for certificates from votes.
 type VoteParams struct {
 	Target
 	Method VoteMethod

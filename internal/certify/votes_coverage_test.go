@@ -134,8 +134,8 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	}
 }
 
-// For an n too large for summation, failures are simulated. The exact binomial test compares them with α at level 1e-6
-// per case.
+// For an n too large for summation, failures are simulated. The exact binomial test compares their number with α at
+// level 1e-6 per case.
 func TestVoteCoverageSimulated(t *testing.T) { simulateCoverage(t, 400, []int64{1000}) }
 
 func simulateCoverage(t *testing.T, runs int64, ns []int64) {

@@ -15,7 +15,8 @@ type List[T fmt.Stringer] struct {
 	optional bool
 }
 
-// Of returns a List of values, named by their String. The argument kind, for example "precision", names them in errors.
+// Of returns a List of values. The method String of a value gives its name. The argument kind, for example "precision",
+// names them in errors.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }

@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile makes an archive. The arguments members are alternately a name and a content.
+// tarFile makes an archive. The arguments members are names and contents in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer

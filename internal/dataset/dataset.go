@@ -175,8 +175,8 @@ func (d *Dataset) Note() string { return quote.Line(d.note) }
 
 // SHA256 returns the digest of the data, in hex. It does not depend on the names, places or compression of the files.
 // For all formats except images it covers the number of examples, the shape, and the label (int64) and values (float32)
-// of each example, little-endian. So the same data have the same digest as IDX, .npz or CSV. For images, which Open
-// does not all decode, it covers the labels and the image files.
+// of each example, little-endian. So the same data have the same digest, whether they are stored as IDX, .npz or CSV.
+// For images, which Open does not all decode, it covers the labels and the image files.
 func (d *Dataset) SHA256() string { return d.sum }
 
 // settle applies the options that all formats share.

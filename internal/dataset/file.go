@@ -61,7 +61,7 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s: is a device, not a file", path)
 }
 
-// fileError writes a file error as "path: cause", without the system call.
+// fileError returns a file error in the form "path: cause", without the name of the system call.
 func fileError(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -407,7 +407,7 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns how far the heap rose during do above its size before do. It samples the heap.
+// peakOf returns how far the heap rises above its initial size while the function do runs. It samples the size.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats

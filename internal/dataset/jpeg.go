@@ -2,10 +2,10 @@ package dataset
 
 import "image"
 
-// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG stores colour planes at half the
-// resolution and leaves their enlargement to the decoder. image/jpeg repeats each sample; libjpeg interpolates ("fancy
-// upsampling", a triangle filter in integers). At edges between colours, these methods differ by tens of levels. rscert
-// follows libjpeg.
+// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG images may have colour planes of half the
+// resolution, and the format leaves the enlargement of these planes to the decoder. image/jpeg repeats each sample;
+// libjpeg interpolates ("fancy upsampling", a triangle filter in integers). At edges between colours, these methods
+// differ by tens of levels. rscert follows libjpeg.
 
 // jpegRGB fills dst, [3,H,W], with the colours of a decoded JPEG image.
 func jpegRGB(dst []float32, img *image.YCbCr) {

@@ -69,7 +69,8 @@ func (l Lattice) Index(x float32) int {
 }
 
 // FileRounding bounds ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file, and their lattice
-// points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the file are the points.
+// points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the file are the lattice
+// points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -152,8 +153,8 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps bounds |k| on a binary lattice. All float32 are multiples of some power of two. With 2²³ steps or
-// more, such a lattice is only the grid of float32, and a lattice much finer than the noise is useless.
+// maxBinarySteps is a limit for |k| on a binary lattice. All float32 are multiples of some power of two. With 2²³ steps
+// or more, such a lattice is only the grid of float32, and a lattice much finer than the noise is useless.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {

@@ -282,8 +282,8 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy, or beside a file with a
-// name of arrayNames.
+// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy, or beside a file whose name
+// is in arrayNames.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]

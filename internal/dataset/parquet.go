@@ -107,7 +107,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // its end stops Open, but not later reads
+	ctx  context.Context // cancels Open, but not later reads
 	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none

@@ -230,7 +230,8 @@ type Reader struct {
 // ArrayName returns the name of the array in a member of an archive. It is the name that was passed to numpy.savez.
 func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 
-// deflateRatio bounds the bytes that deflate unpacks from one byte (RFC 1951: a match of 258 bytes takes 2 bits).
+// deflateRatio is an upper bound on the number of bytes that deflate unpacks from one byte (RFC 1951: a match of 258
+// bytes takes 2 bits).
 const deflateRatio = 1032
 
 // CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. Stored

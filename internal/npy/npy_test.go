@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The oracle is encoding/binary. The test converts every type, in both byte orders, to every number.
+// The oracle is encoding/binary. The test converts every type, in both byte orders, to every type of Number.
 func TestDecode(t *testing.T) {
 	decodes(t, 'f', []float32{0, -1.5, math.Pi, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))})
 	decodes(t, 'f', []float64{0, -1.5, math.Pi, 1e300, math.Inf(1)})

@@ -7,7 +7,7 @@
 // the size of the file limits. It never grows with a length that the file states.
 //
 // The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on
-// damaged ones. To check the instructions before calling it would need nearly all of this package.
+// damaged ones. A check of the instructions beforehand would need nearly all of this package.
 package pickle
 
 import (

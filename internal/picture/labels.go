@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// labels writes the name of each line beside it, at a place where the name covers no line and no other label. If there
-// is no room beside the line, a thin leader connects the label to the line.
+// labels is a plotter that writes the name of each line beside it, at a place where the name covers no line and no
+// other label. If there is no room beside the line, a thin leader connects the label to the line.
 type labels struct{ lines []Line }
 
 // Plot implements plot.Plotter.
@@ -93,7 +93,8 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 // directions lists the directions from a line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// rectangleAt returns a rectangle of the given size at the distance away from a point in direction d.
+// rectangleAt returns a rectangle of the given size. Seen from the point at, it lies in direction d, and its distance
+// is away.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
@@ -102,8 +103,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: low, Max: low.Add(size)}
 }
 
-// price returns the cost of a position. Four things cost: crossing the edge of the chart, covering a line or a label,
-// being nearer to another line than to the label's own line, and distance.
+// price returns the cost of a position. The cost has four parts: crossing the edge of the chart, covering a line or a
+// label, being nearer to another line than to the label's own line, and distance.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

@@ -47,9 +47,10 @@ func LogitColumns() table.Options {
 		AllowNonFinite: true}
 }
 
-// FromTable makes predictions from the columns confidence and correct, or probabilities and label, or score and label.
-// It also uses the column weight if present. It checks the predictions. The argument want is their quantity. If want is
-// nil, the quantity is class-1 for score and label, and top-label otherwise. An index that occurs twice is an error.
+// FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
+// 'score' and 'label'. It also uses the column 'weight' if present. It checks the predictions. The argument want is
+// their quantity. If want is nil, the quantity is class-1 for score and label, and top-label otherwise. An index that
+// occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	return p, err
 }
 
-// labels returns the labels in the column label or labels.
+// labels returns the labels in the column 'label' or 'labels'.
 func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column("label")
 	if !ok {
@@ -195,7 +196,7 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
-// Scores returns the columns score and label, or confidence and correct.
+// Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'.
 func Scores(t *table.Table) (score, label []float64, err error) {
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])

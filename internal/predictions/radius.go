@@ -26,8 +26,8 @@ func LocateRadius(t *table.Table, err error) error {
 }
 
 // SelectRadius returns the rows of one radius: *wanted, or the only radius if wanted is nil. An example has a row for
-// each radius, so rows of several radii are not a sample of predictions. A table without the column radius is returned
-// unchanged.
+// each radius, so rows of several radii are not a sample of predictions. A table without the column 'radius' is
+// returned unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
@@ -77,7 +77,7 @@ func listRadii(radii []float64) string {
 }
 
 // SelectCertified returns the rows whose class is certified within the radius. In other rows of a bounds.csv, the
-// bounds do not concern the confidence. A table without the column certified is returned unchanged.
+// bounds do not concern the confidence. A table without the column 'certified' is returned unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

@@ -109,7 +109,7 @@ func (d Diagram) histogram() *plot.Plot {
 	return p
 }
 
-// bars draws each bin's interval as a box and its accuracy as a line across it.
+// bars is a plotter that draws each bin's interval as a box, and its accuracy as a line across the box.
 type bars struct {
 	bins  []calib.Bin
 	bands [][2]float64

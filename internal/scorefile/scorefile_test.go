@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 )
 
-// example holds an example's row of every array.
+// example holds the row of one example in every array.
 type example struct {
 	index, label    int
 	scores0, scores []float32
@@ -179,7 +179,7 @@ func TestSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "scores.npz")
 		w := create(t, path, s)
 		write(t, w, s, examples[:3], 0, piece)
-		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // part of the example in which it stops
+		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // part of the example where the writer stops
 			t.Fatal(err)
 		}
 		if err := w.writeAt(bytes.Repeat([]byte{1}, 100), w.end); err != nil { // part of a directory

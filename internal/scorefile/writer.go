@@ -129,8 +129,8 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example. They begin at the sample
-// number first.
+// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example. The argument first is the
+// number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
@@ -168,8 +168,9 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns eight hexadecimal digits. They are the CRC-32C of the index and the label (int64) of the i-th example
-// and of two CRC-32C (uint32): those of its scores in scores0 and in scores. All are little-endian, as in the file.
+// Digest returns eight hexadecimal digits. They are a CRC-32C over four numbers: the index and the label (int64) of the
+// i-th example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
+// little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if i < 0 || i >= w.shape.Examples {
 		return "", fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)

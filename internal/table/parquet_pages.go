@@ -94,9 +94,10 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 // mostHeader is larger than any page header with its statistics.
 const mostHeader = 1 << 20
 
-// mostUnpacked bounds the size to which packed bytes can unpack. The factors follow from the formats. Snappy copies 64
-// bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes with 2 bits.
-// Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit and gets that of Zstandard.
+// mostUnpacked returns a limit of the size to which packed bytes can unpack. The factors follow from the formats.
+// Snappy copies 64 bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes
+// with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit and gets the limit of
+// Zstandard.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	const start = 64 // a copy needs bytes to copy from
 	switch codec {

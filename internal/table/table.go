@@ -161,8 +161,8 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// require returns an error about the first required column that is missing. The format receives the column's name and
-// the names in has.
+// require returns an error about the first required column that is missing. The arguments of format are the column's
+// name and the names in the slice has.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
 		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long
