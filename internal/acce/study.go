@@ -153,7 +153,7 @@ type Certified struct {
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
-// measureTime records how long work takes.
+// measureTime records the running time of the function work.
 func (r *Result) measureTime(name string, work func() error) error {
 	start := time.Now()
 	err := work()

@@ -9,7 +9,8 @@ type LowerBound struct {
 	Sound bool    `json:"sound"`
 }
 
-// BettingLower bounds the calibration error from below, with no assumption: CE ≥ Value with probability ≥ 1−δ.
+// BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
+// 1−δ.
 //
 // The pairs come in an order that does not depend on the data. A function σ of the score, |σ| ≤ 1, is fixed from the
 // earlier pairs. It guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the

@@ -10,7 +10,7 @@ import (
 // (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // coarsest partition with a cut at from
+	level      uint8 // coarsest partition with a cut at position from
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// BinnedLipschitz bounds the calibration error of a classifier whose scores were perturbed by Sech with bandwidth h.
-// The perturbation bounds the first two derivatives of its calibration function by b1 and b2 (see the function
-// derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
+// BinnedLipschitz returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
+// with bandwidth h. The perturbation bounds the first two derivatives of its calibration function by b1 and b2 (see the
+// function derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //
@@ -74,7 +74,7 @@ func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 
 const secondOrderFrom = 10_000
 
-// constantRemainder bounds the mean of |η_i − η̄| in the bin.
+// constantRemainder returns a bound on the mean of |η_i − η̄| in the bin.
 func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
@@ -82,7 +82,7 @@ func (b *bin) constantRemainder(b1 float64) float64 {
 // narrow reports whether the bin is too narrow for a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
-// lineRemainder bounds the mean of |η_i − (Pη)_i| in the bin.
+// lineRemainder returns a bound on the mean of |η_i − (Pη)_i| in the bin.
 func (b *bin) lineRemainder(b1, b2 float64) float64 {
 	if b.narrow() {
 		return b.constantRemainder(b1)

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// BinnedVariation bounds the calibration error of a classifier if its calibration function η has a total variation of
-// at most V. V is 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms included,
+// BinnedVariation returns an upper bound on the calibration error of a classifier if its calibration function η has a
+// total variation of at most V. V is 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms
+// included,
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
@@ -24,7 +25,7 @@ import (
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
 //
-// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound only the labels are random.
+// OfSample is a bound on (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound only the labels are random.
 //
 // V is an assumption that no data can confirm.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
@@ -76,7 +77,7 @@ func (b *bin) deviation() float64 {
 	return b.n / 2
 }
 
-// A candidate is A of one partition, as its two summands.
+// A candidate holds the two summands of A for one partition.
 type candidate struct {
 	gap, remainder float64
 	bins           int
@@ -106,6 +107,7 @@ func (o oneStep) bound(best candidate, remainder string, delta float64, means bo
 	return b, err
 }
 
-// binnedRoundoff bounds the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a relative
-// error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times 2²⁰·2⁻⁵³.
+// binnedRoundoff returns a bound on the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a
+// relative error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times
+// 2²⁰·2⁻⁵³.
 func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

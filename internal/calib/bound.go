@@ -18,8 +18,8 @@ import (
 type Bound struct {
 	// Value is the bound: the sum of Terms, at most 1.
 	Value float64 `json:"value"`
-	// OfSample bounds the error of these very scores, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta. It is 0 if the
-	// method has no such bound.
+	// OfSample is a bound on the error of these very scores, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta. It is 0
+	// if the method has no such bound.
 	OfSample float64 `json:"of_sample,omitempty"`
 	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
 	Sound    bool    `json:"sound"`

@@ -56,7 +56,8 @@ func (v Bounded) BrierConfidence() float64 {
 //	max_{l ≤ z ≤ u} (1/N) Σ (c−z)² = (1/N) ( Σ_{c=1} (1−l)² + Σ_{c=0} u² ).
 //
 // (c−z)² grows with |c−z|, and each term has its own z, so the maximum is attained when each z is at the end of its
-// interval that is further from c (BrierConfidence). CBS bounds the Brier score under attack if every interval holds.
+// interval that is further from c (BrierConfidence). CBS is a bound on the Brier score under attack if every interval
+// holds.
 //
 // The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
 // its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. It does not depend on the order of the
@@ -76,9 +77,9 @@ func CBS(intervals []Bounded) (float64, error) {
 	return sum.MeanUp(len(intervals)), nil
 }
 
-// MeanWithFailures bounds a mean of n terms in [0, 1], one term for each prediction (for example the Brier score or the
-// largest gap). Some of the intervals behind the terms may not hold; failures is their maximum number. A failed
-// interval raises its term by at most 1. The result is rounded up.
+// MeanWithFailures returns an upper bound on a mean of n terms in [0, 1], one term for each prediction (for example the
+// Brier score or the largest gap). Some of the intervals behind the terms may not hold; failures is their maximum
+// number. A failed interval raises its term by at most 1. The result is rounded up.
 func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
 	return min(1, math.Nextafter(mean+share, 2))

@@ -230,11 +230,11 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures bounds the calibration error under attack of n predictions if some of their intervals do not hold;
-// failures is the maximum number of these intervals. Suppose that each failed prediction is replaced by a confidence
-// from its interval, with the certified correctness. The result is feasible, so its error is at most the CCE. Each
-// replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap ≤ 1 into another bin, so it changes N times the
-// error by at most 2. The result is rounded up.
+// CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
+// intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
+// replaced by a confidence from its interval, with the certified correctness. The result is feasible, so its error is
+// at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap ≤ 1 into another bin, so it
+// changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

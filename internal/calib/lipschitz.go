@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Lipschitz bounds the calibration error of a classifier whose calibration function satisfies |η(s) − η(s′)| ≤ L|s −
-// s′| with L = 1/(2h). Scores perturbed by Sech with bandwidth h have such a calibration function. The method puts the
-// scores into buckets. It needs no folds, because only the labels are random given the scores S. Let r_i = s_i −
-// η(s_i), and let bucket j hold n_j points.
+// Lipschitz returns an upper bound on the calibration error of a classifier whose calibration function satisfies |η(s)
+// − η(s′)| ≤ L|s − s′| with L = 1/(2h). Scores perturbed by Sech with bandwidth h have such a calibration function. The
+// method puts the scores into buckets. It needs no folds, because only the labels are random given the scores S. Let
+// r_i = s_i − η(s_i), and let bucket j hold n_j points.
 //
 //  1. The |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).

@@ -21,8 +21,9 @@ const (
 // Sound returns false only for the printed bound.
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
-// NadarayaWatson bounds the calibration error of a classifier whose scores were perturbed by Sech with bandwidth h. The
-// perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel smoother
+// NadarayaWatson returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
+// with bandwidth h. The perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel
+// smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
@@ -280,10 +281,10 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 	}
 }
 
-// roundoff bounds the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n
-// points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by m = blockSize +
-// n/blockSize units of 2⁻⁵³, twice, because there are two cells. As Σk ≥ n/100 and W ≥ 1/n, the relative error of W is
-// at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
+// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
+// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by m =
+// blockSize + n/blockSize units of 2⁻⁵³, twice, because there are two cells. As Σk ≥ n/100 and W ≥ 1/n, the relative
+// error of W is at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

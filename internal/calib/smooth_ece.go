@@ -24,8 +24,8 @@ type SmoothCurve struct {
 // grid has at most smoothGrid cells. A σ below about 3/smoothGrid also reflects the width of the grid.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
-// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as one just beside it
-// (by the letter, the paper's definition would give it half the weight).
+// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
+// beside it. (Taken literally, the paper's definition gives an example at 0 or 1 half the weight.)
 func SmoothECE(p *Predictions) SmoothCurve {
 	s := newGridSmoother(p)
 	lo, hi := 0.0, 1.0

@@ -44,8 +44,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 	return t
 }
 
-// Error bounds the confidence-thresholded error under attack, the share of wrong answers among all answers, if up to k
-// of the examples' bounds do not hold, where k is the argument failures:
+// Error returns a bound on the confidence-thresholded error under attack, which is the share of wrong answers among all
+// answers. Up to k of the examples' bounds may not hold, where k is the argument failures. The bound is
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //

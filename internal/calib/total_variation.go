@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// TotalVariation bounds the calibration error of a classifier whose calibration function has total variation at most V
-// (Ciosek et al. 2025, Proposition 1). With probability ≥ 1−δ, for any distribution of scores (atoms included),
+// TotalVariation returns an upper bound on the calibration error of a classifier whose calibration function has total
+// variation at most V (Ciosek et al. 2025, Proposition 1). With probability ≥ 1−δ, for any distribution of scores
+// (atoms included),
 //
 //	CE ≤ mean_valid |s − η̂(s)| + BB(|valid|, δ4, ·) + TVB + PTB
 //	t1  = √(½ ln(4/δ1)),  t2 = √((n/8) ln(4(n−1)/δ1)),  n = |train|

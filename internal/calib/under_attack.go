@@ -278,9 +278,9 @@ type Statement struct {
 	AttackBounds
 }
 
-// StateForAll bounds the metrics of n predictions with probability at least 1 − δ. The bounds b hold if every interval
-// holds. Intervals fail independently, each with probability at most α, so at most min(k, n) of them fail, where k is
-// the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
+// StateForAll returns bounds on the metrics of n predictions that hold with probability at least 1 − δ. The bounds b
+// hold if every interval holds. Intervals fail independently, each with probability at most α, so at most min(k, n) of
+// them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
 func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

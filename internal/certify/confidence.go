@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ConfidenceBound bounds the mean score of a class c under attack. It is a row of bounds.csv: for every δ with ‖δ‖ ≤
-// Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
+// A ConfidenceBound is a bound on the mean score of a class c under attack. It is a row of bounds.csv: for every δ with
+// ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
 // If Certified is true, c is the class A in Prediction, and within the radius A keeps the most votes (or, in
 // certificates by scores, the largest mean score). Otherwise c is Label and the prediction is not certified: within the

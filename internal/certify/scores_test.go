@@ -397,7 +397,7 @@ func TestSoftmax(t *testing.T) {
 			t.Errorf("exp(%v) = %v, want %v", x, got, want)
 		}
 	}
-	for x := -700.0; x > -745; x -= 0.37 { // eˣ is subnormal from −708.4 on
+	for x := -700.0; x > -745; x -= 0.37 { // eˣ is subnormal below −708.4
 		if got, want := expNegative(x), math.Exp(x); math.Abs(got-want) > 1e-15*want+0x1p-1074 {
 			t.Errorf("exp(%v) = %v, want %v", x, got, want)
 		}

@@ -8,7 +8,7 @@ const (
 	ExactMargin VoteMethod = "margin"
 	// Bonferroni uses Clopper–Pearson bounds for the class and for the runner-up, at α/2 each (bonferroni.go).
 	Bonferroni VoteMethod = "bonferroni"
-	// ClopperPearson bounds the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
+	// ClopperPearson uses a bound on the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
 	ClopperPearson VoteMethod = "clopper-pearson"
 	// Moutaouakil is the method of Moutaouakil 2024 as printed; it is not sound (moutaouakil.go).
 	Moutaouakil VoteMethod = "moutaouakil"

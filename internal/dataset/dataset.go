@@ -98,7 +98,7 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 // checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
 // memory.
 func checkExample(shape []int) error {
-	const bytes = 32 // of a value: as in the file, as float64, its place, as float32
+	const bytes = 32 // per value: as in the file, as float64, its place, as float32
 	size := int64(1)
 	for _, n := range shape {
 		if n > 0 && size > math.MaxInt64/bytes/int64(n) {

@@ -139,7 +139,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	if len(f.dims) != 1 {
 		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
 	}
-	const bytes = 9 // of a label: as in the file and as int
+	const bytes = 9 // per label: as in the file, and as int
 	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -68,9 +68,9 @@ func (l Lattice) Index(x float32) int {
 	}
 }
 
-// FileRounding bounds ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file, and their lattice
-// points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the file are the lattice
-// points.
+// FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file,
+// and their lattice points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the
+// file are the lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -78,8 +78,8 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding bounds the L2 distance between n float64 numbers in the file and their nearest float32 between Low
-// and High. It is √n·2⁻²⁴·max(|Low|, |High|), rounded up, or 0 if the file holds float32.
+// ReadingRounding returns an upper bound on the L2 distance between n float64 numbers in the file and their nearest
+// float32 between Low and High. It is √n·2⁻²⁴·max(|Low|, |High|), rounded up, or 0 if the file holds float32.
 func (l Lattice) ReadingRounding(n int) float64 {
 	if !l.Rounded {
 		return 0

@@ -64,7 +64,7 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// The test compares Peak with a search: it is not below the maximum, and hardly above it.
+// The test compares Peak with a search: Peak is not below the maximum, and hardly above it.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {

@@ -99,7 +99,7 @@ const mostHeader = 1 << 20
 // with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit and gets the limit of
 // Zstandard.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // a copy needs bytes to copy from
+	const start = 64 // a copy needs earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed

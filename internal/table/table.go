@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Match, if not nil, selects additional columns by name. It does not apply to npz archives.
+	// Match selects additional columns by name, unless it is nil. It does not apply to npz archives.
 	Match func(name string) bool
 	// Matrices names arrays of an npz archive that may be 2-D. It is ignored for text.
 	Matrices []string
@@ -162,7 +162,7 @@ func (r *reader) choose(name string) (*column, error) {
 }
 
 // require returns an error about the first required column that is missing. The arguments of format are the column's
-// name and the names in the slice has.
+// name and the slice of names.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
 		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long
