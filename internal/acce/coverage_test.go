@@ -23,8 +23,8 @@ type row struct {
 	low, high float64
 }
 
-// worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row stay a right
-// answer with confidence ≥ τ under every attack?
+// The method worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row
+// stay a right answer with confidence ≥ τ under every attack?
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)

@@ -333,8 +333,7 @@ func BenchmarkLowerBound(b *testing.B) {
 	}
 }
 
-// The tail at the bound is proved to be at most α: not only the lower end of its enclosure is at most α, but also the
-// upper end.
+// The tail at the bound is proved to be at most α: the upper end of its enclosure is at most α, not only the lower end.
 func TestLowerBoundIsProved(t *testing.T) {
 	const steps = 60
 	for _, alpha := range []float64{1e-10, 1e-4, 0.001, 0.01, 0.05, 0.5, 0.9} {

@@ -84,11 +84,11 @@ func directedMargin(l law.Law, y, r float64) float64 {
 // other noise are reduced to maxMargin, and so remain lower bounds.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest margin that n
-// estimation samples would give if the weighted scores kept the mean y and the variance v of the selection. For that
-// margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice is sound.
-// r < 1 never pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the slopes of Q, f(Q(μ1)) /
-// f(Q(μ2)); the best r at the bound differs.)
+// The function weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest
+// margin that n estimation samples would give if the weighted scores kept the mean y and the variance v of the
+// selection. For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound.
+// Any choice is sound. r < 1 never pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the
+// slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

@@ -52,7 +52,7 @@ func (s stepModel) score(u float64) float64 {
 	return level
 }
 
-// smoothed returns z(δ) at u = 0.
+// The method smoothed returns z(δ) at u = 0.
 func (s stepModel) smoothed(delta, sigma float64) float64 {
 	z := s.levels[0]
 	for k, e := range s.edges {

@@ -167,8 +167,8 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	return nil
 }
 
-// narrow returns the float32 nearest to the decimal in field. The argument v is the decimal as a float64, which is
-// exact for short integers.
+// The function narrow returns the float32 nearest to the decimal in field. The argument v is the decimal as a float64,
+// which is exact for short integers.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -255,8 +255,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It also checks that the values are finite in
-// watched columns that turned out to hold values.
+// The method scaled reports whether all values are bytes and at least one is above 1. It also checks that the values
+// are finite in watched columns that turned out to hold values.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for _, row := range t.rows {

@@ -36,8 +36,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Each calls f with the values of a leaf column in a row group, in the order of the rows. The bytes of a value are
-// valid until f returns. A row with several values is an error.
+// Each passes the values of a leaf column in a row group to f, in the order of the rows. The bytes of a value are valid
+// until f returns. A row with several values is an error.
 func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v parquet.Value) error) error {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
