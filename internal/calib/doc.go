@@ -32,9 +32,9 @@
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
 // intervals, CCE computes the largest expected calibration error and CBS the largest Brier score. LargestGap bounds the
 // calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
-// them by radius. StateForAll turns bounds that need every interval to hold into a Statement about the whole dataset,
-// whichever intervals fail. Thresholded bounds the error of a classifier that answers only when it is confident.
-// RobustTestError estimates this error from given attacks.
+// them by radius. StateForAll returns a Statement about the whole dataset. It allows for failed intervals, whereas the
+// other bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
+// confident. RobustTestError estimates this error from given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show these functions at work.
 package calib

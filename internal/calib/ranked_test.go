@@ -71,7 +71,7 @@ func TestIsotonicAgrees(t *testing.T) {
 	}
 }
 
-// Bins from the ranked examples equal bins filled one example at a time.
+// The bins from ranked examples are the same as bins that are filled one example at a time.
 func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	for range 50 {

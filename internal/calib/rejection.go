@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ThresholdAtTPR returns the largest τ such that at least a share tpr of the correct answers on held-out clean data
-// have confidence ≥ τ (Stutz, Hein & Schiele 2020; listing 1 of Stutz's article, without its rounding of tpr to two
-// digits).
+// ThresholdAtTPR returns the largest τ such that, on held-out clean data, at least a share tpr of the correct answers
+// have confidence ≥ τ (Stutz, Hein & Schiele 2020). It follows listing 1 of Stutz's article, but does not round tpr to
+// two digits.
 func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64, error) {
 	if !(tpr > 0 && tpr <= 1) {
 		return 0, fmt.Errorf("TPR %v is outside (0, 1]", tpr)

@@ -58,7 +58,8 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	return newtonNLL(logits, classes, label, lo, hi)
 }
 
-// checkLogits returns an error if the logits or labels have no likelihood. An error about a row is a *RowError.
+// checkLogits returns an error if the logits and labels do not define a likelihood. An error about a row is a
+// *RowError.
 func checkLogits(logits []float64, classes int, label []int) error {
 	switch {
 	case classes < 2:

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The bounds without selection samples equal the bounds with the first samples declared as selection samples.
+// The bounds without selection samples are the same as the bounds for which the first samples are declared as selection
+// samples.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)

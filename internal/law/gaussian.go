@@ -52,13 +52,13 @@ func (g gaussian) Peak(margin, r float64) float64 {
 	return v1*(1+e1) - r*v2*(1-min(e2, 1)) + 4*unit*(v1+r*v2)
 }
 
-// Second returns R2 = (σ/2)·margin (Cohen et al. 2019, Theorem 1).
+// Second returns the theorem R2 = (σ/2)·margin (Cohen et al. 2019, Theorem 1).
 func (gaussian) Second() Theorem {
 	return Linear(0.5, "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin")
 }
 
-// First returns R1 = σ√(π/2)·margin. For h = f_A − f_j, |h| ≤ 1. So along a unit vector u the slope of the smoothed
-// difference is |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
+// First returns the theorem R1 = σ√(π/2)·margin. For h = f_A − f_j, |h| ≤ 1. So along a unit vector u the slope of the
+// smoothed difference is |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
 func (gaussian) First() Theorem {
 	return Linear(sqrtHalfPi, "p_A−p_B, radius σ√(π/2) times the margin")
 }

@@ -38,9 +38,9 @@ type Law interface {
 	// Peak returns the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up. Domain: margin > 0, r ≥ 1.
 	Peak(margin, r float64) float64
 
-	// Second turns the second margin, Q(p_A) − Q(p_B), into a radius.
+	// Second returns the theorem that turns the second margin, Q(p_A) − Q(p_B), into a radius.
 	Second() Theorem
-	// First turns the first margin, p_A − p_B, into a radius.
+	// First returns the theorem that turns the first margin, p_A − p_B, into a radius.
 	First() Theorem
 
 	// Ratios returns the lattices on which the noise can be drawn.
