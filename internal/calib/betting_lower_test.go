@@ -141,7 +141,8 @@ func TestCurveAndEstimate(t *testing.T) {
 	}
 }
 
-// Scores from the kernel pass, whatever they were before it. Scores that the kernel cannot have made fail.
+// The check accepts scores from the kernel, whatever they were before it. It rejects scores that the kernel cannot have
+// made.
 func TestCheckPerturbed(t *testing.T) {
 	const n = 20_000
 	for name, law := range oddScores {

@@ -12,8 +12,8 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// over, of length M, marks the bins with the sign '+': there the maximiser has more correct predictions than its
-	// confidences say. In the other bins it has fewer.
+	// The field over, of length M, marks the bins with the sign '+': there the maximiser has more correct predictions
+	// than its confidences say. In the other bins it has fewer.
 	over []bool
 }
 
@@ -130,9 +130,9 @@ func (r *reached) gains(gainOf []uint64) gains {
 	return out
 }
 
-// bestSigns maximises, over all signs of m bins, a sum over two chains from −1 to m: the sum of the function plus over
-// consecutive '+' bins, and of the function minus over consecutive '−' bins. It returns the maximum and which bins are
-// '+'.
+// bestSigns chooses the signs of m bins that maximise the total of two chains from −1 to m. The function plus gives the
+// terms between consecutive '+' bins, and the function minus gives the terms between consecutive '−' bins. It returns
+// the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
 	// afterPlus[q+1] is the best sum if the bin before k is '+' and the last '−' bin is q. afterMinus[p+1] is the best
 	// sum if the bin before k is '−' and the last '+' bin is p.

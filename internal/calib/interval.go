@@ -42,7 +42,7 @@ const (
 // grid has ratio 2 and depends only on n.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
-	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and every a_i is a
+	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
 	j := max(1, 1+int(math.Floor(math.Log2(most/lambda))))
 	lambda = min(lambda, most)
 	l := logInverse + math.Log(float64(j))
