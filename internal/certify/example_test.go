@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// 1,000 samples of one example: 100 others chose the class.
+// The example certifies with 1,000 samples of one example, after 100 other samples chose the class.
 func ExampleVoteCertifier() {
 	c, err := certify.NewVoteCertifier(certify.VoteParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Method: certify.ClopperPearson,
@@ -26,7 +26,7 @@ func ExampleVoteCertifier() {
 	// class 2, right: true, within 0.989 with probability at least 0.999
 }
 
-// Voters that disagree are no certificate.
+// Votes that are too divided give no certificate.
 func ExampleVoteCertifier_abstained() {
 	c, err := certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Alpha: 0.001, Sigma: 0.5}})
 	if err != nil {
@@ -42,7 +42,7 @@ func ExampleVoteCertifier_abstained() {
 	// Output: true 0
 }
 
-// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B): σ/2 times the margin, rounded down.
+// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B) is σ/2 times the margin, rounded down.
 func ExampleTarget_Radius() {
 	fmt.Println(certify.Target{Sigma: 0.25}.Radius(3))
 	// Output: 0.374999999

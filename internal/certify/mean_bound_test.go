@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactBetting is the betting bound straight from its formula (with c the larger of ¾ and the two-point fraction). It
-// keeps all samples, computes the capital of one m at a time, compares after every block, and bisects.
+// exactBetting computes the betting bound directly from its formula (with c the larger of ¾ and the two-point
+// fraction). It keeps all samples, computes the capital of one m at a time, compares after every block, and bisects.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
@@ -49,7 +49,7 @@ func boundMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	return s.lower()
 }
 
-// distributions on [0,1] that the bounds are tried on, with their means.
+// distributions holds distributions on [0,1] with their means. The tests try the bounds on them.
 var distributions = []struct {
 	name string
 	mean float64
@@ -84,7 +84,7 @@ func bernoulli(p float64) func(*rand.Rand) float64 {
 	}
 }
 
-// prepared begins streams of one bound.
+// A prepared bound starts streams.
 type prepared struct {
 	n     int64
 	start func() lowerMean
@@ -102,7 +102,7 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	return x
 }
 
-// failuresAllowed is the largest k that Bin(trials, p) exceeds with probability ≤ 10⁻⁶. More failures refute the
+// failuresAllowed returns the largest k that Bin(trials, p) exceeds with probability ≤ 10⁻⁶. More failures refute the
 // claim that a bound fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)
@@ -112,8 +112,8 @@ func failuresAllowed(trials int64, p float64) int64 {
 	return k
 }
 
-// Every bound fails with probability ≤ α on every distribution, also in the middle
-// of the range of levels where slack in a proof would not hide a mistake.
+// Every bound fails with probability ≤ α on every distribution. The test includes levels in the middle of the range,
+// where slack in a proof would not hide a mistake.
 func TestMeanBoundCoverage(t *testing.T) {
 	trials := int64(1000)
 	if testing.Short() {
@@ -168,8 +168,8 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The grid loses little against the bound that keeps all samples. Its only possible gain is from using one fraction
-// for a whole interval.
+// The grid loses little compared with the bound that keeps all samples. It can gain only where one fraction serves a
+// whole interval.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {
@@ -213,7 +213,7 @@ func TestChernoffAgainstKL(t *testing.T) {
 			for _, x := range samples {
 				mean += x / float64(n)
 			}
-			lo, hi := 0.0, mean // of the m with n·KL(mean‖m) = ln(1/α)
+			lo, hi := 0.0, mean // bracket the m with n·KL(mean‖m) = ln(1/α)
 			for range 60 {
 				m := (lo + hi) / 2
 				kl := 0.0
@@ -236,7 +236,7 @@ func TestChernoffAgainstKL(t *testing.T) {
 	}
 }
 
-// Reference values. Hoeffding and Bernstein: the formula in 30 digits (bc).
+// The reference values of Hoeffding and Bernstein come from the formula in 30 digits (bc).
 func TestMeanBoundReference(t *testing.T) {
 	samples := make([]float64, 200)
 	for i := range samples {
@@ -268,7 +268,8 @@ func TestMeanBoundProperties(t *testing.T) {
 				if !(got >= 0 && got <= 1) {
 					t.Errorf("%s, %s, α = %v: %v", b, d.name, alpha, got)
 				}
-				// The bets of prpl-eb and star depend on α, so only the ends compare.
+				// The bets of prpl-eb and star depend on α, so their bounds are monotone only roughly, and the check of
+				// star is skipped.
 				if b != STaR && got < last-0.02 {
 					t.Errorf("%s, %s: %v at α = %v, %v at a smaller one", b, d.name, got, alpha, last)
 				}
@@ -296,7 +297,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			// Bounds that hold at every count may come from samples before the last.
+			// A bound that holds at every count may come from samples before the last, so only these two are compared
+			// with the mean.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

@@ -1,4 +1,5 @@
-// Package decimal computes exactly with the decimals written in files of results, not with the floats nearest to them.
+// Package decimal computes exactly with the decimals that files of results contain, not with the floats nearest to
+// these decimals.
 package decimal
 
 import (
@@ -7,19 +8,20 @@ import (
 	"strconv"
 )
 
-// Of returns, exactly, the shortest decimal that reads back as x: the number in a file of results. x is finite.
+// Of returns, exactly, the shortest decimal that parses as x. This is the number in a file of results. x must be
+// finite.
 func Of(x float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString reads every output of FormatFloat
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString accepts every output of FormatFloat
 	return r
 }
 
-// Float is the float64 nearest to r, at most the largest float64, which stands for an infinite radius.
+// Float returns the float64 nearest to r, but at most the largest float64, which stands for an infinite radius.
 func Float(r *big.Rat) float64 {
 	x, _ := r.Float64()
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
 }
 
-// Down is the largest float64 whose decimal is at most r.
+// Down returns the largest float64 whose decimal is at most r.
 func Down(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) > 0 {
@@ -28,7 +30,7 @@ func Down(r *big.Rat) float64 {
 	return x
 }
 
-// Up is the smallest float64 whose decimal is at least r.
+// Up returns the smallest float64 whose decimal is at least r.
 func Up(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) < 0 && x < math.MaxFloat64 {
@@ -37,7 +39,7 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum is the exact sum of the decimals of xs.
+// Sum returns the exact sum of the decimals of xs.
 func Sum(xs []float64) *big.Rat {
 	sum := new(big.Rat)
 	for _, x := range xs {
@@ -46,8 +48,8 @@ func Sum(xs []float64) *big.Rat {
 	return sum
 }
 
-// MeanDown is sum/n, n > 0, rounded down, so that an average is never overstated. If the sum exceeds the largest
-// float64, as a term stands for +∞, the mean stands for +∞ too.
+// MeanDown returns sum/n, for n > 0, rounded down so that an average is never overstated. If the sum exceeds the
+// largest float64 because a term stands for +∞, the mean stands for +∞ too.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {
 		return math.MaxFloat64
