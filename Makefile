@@ -83,12 +83,13 @@ demo: onnxruntime ## certify bundled MNIST digits with the bundled CNN and print
 test: onnxruntime openvino browser check test-race test-plain ## all tests and checks, about ten minutes on two cores
 
 .PHONY: check
-check: tools workflows ## format, vet, staticcheck, and the workflows
-	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
+check: tools format workflows deadcode lint ## format, workflows, deadcode and lint
+
+# All modules, and files of other systems, which lint leaves out.
+.PHONY: format
+format: tools
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	[ -z "$$unformatted" ] || { printf 'not formatted by gofmt:\n%s\n' "$$unformatted" >&2; exit 1; }
-	$(GO) vet ./...
-	$(GO) vet -tags audit ./...
-	$(GO) tool staticcheck -tags audit ./...
 
 # golangci-lint takes four minutes of processor time to build, once. Its settings are in .golangci.yml.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -98,7 +99,7 @@ $(LINT)/$(subst /,-,$(GOLANGCI)):
 	touch $@
 
 .PHONY: lint
-lint: tools $(LINT)/$(subst /,-,$(GOLANGCI)) ## run the linters of .golangci.yml; for some packages: PACKAGES=./internal/calib/...
+lint: tools $(LINT)/$(subst /,-,$(GOLANGCI)) ## run vet, staticcheck and the other linters of .golangci.yml; for some packages: PACKAGES=./internal/calib/...
 	GOLANGCI_LINT_CACHE=$(LINT)/cache $(LINT)/golangci-lint run --allow-parallel-runners $(or $(PACKAGES),./...)
 
 .PHONY: deadcode

@@ -80,9 +80,9 @@ onnx.compose.merge_models in Python.`,
 	f.StringVar(&o.onnx, "onnx", "", "write the map to this ONNX `file`")
 	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
 	group(cmd, "Files")
-	integerVar(f, &o.seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
-	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
-	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
+	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -143,8 +143,8 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.level,
-		Bins: o.bins, Map: c.found, Tested: c.test.N()}
+	r := calibrateReport{Method: c.found.Method, Input: string(c.found.Input), Classes: c.found.Classes, Level: o.Level,
+		Bins: o.Bins, Map: c.found, Tested: c.test.N()}
 	for _, fitted := range c.fitted {
 		if fitted {
 			r.Fitted++
@@ -248,7 +248,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)
 	}
-	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.seed}, o.quiet)
+	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.Seed}, o.quiet)
 	if err != nil {
 		return err
 	}
@@ -268,8 +268,9 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	}{{&before, plain}, {&after, mapped}} {
 		p, err := predictionsOf(step.apply(c.test.Values), c.test)
 		if err == nil {
-			var values calibration
-			values, _, err = m.measure(p)
+			var metrics calib.Metrics
+			metrics, err = calib.Measure(p, m.MetricOptions)
+			values := newCalibration(metrics)
 			*step.to = &values
 		}
 		if err != nil {

@@ -8,19 +8,14 @@ import (
 )
 
 // measurement holds the settings of the calibration metrics.
-type measurement struct {
-	bins  int
-	edge  calib.Edge
-	level float64
-	seed  uint64 // for the bootstrap
-}
+type measurement struct{ calib.MetricOptions }
 
 func (m measurement) check() error {
-	if m.bins < 1 || m.bins > 1_000_000 {
-		return badInputf("--bins %d: want 1 to 1000000", m.bins)
+	if m.Bins < 1 || m.Bins > 1_000_000 {
+		return badInputf("--bins %d: want 1 to 1000000", m.Bins)
 	}
-	if !(m.level > 0 && m.level < 1) {
-		return badInputf("--level %v: want a number between 0 and 1", m.level)
+	if !(m.Level > 0 && m.Level < 1) {
+		return badInputf("--level %v: want a number between 0 and 1", m.Level)
 	}
 	return nil
 }
@@ -54,7 +49,7 @@ func (e *estimate) interval() report.Cell {
 	return report.Interval{Low: float64(e.Low), High: float64(e.High)}
 }
 
-// calibration are the metrics of one set of predictions.
+// calibration are the metrics of one set of predictions as printed.
 type calibration struct {
 	Quantity       calib.Quantity       `json:"quantity"` // for the calibration errors, Brier score and areas
 	Accuracy       *estimate            `json:"accuracy"`
@@ -84,71 +79,27 @@ type calibrationTest struct {
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
 }
 
-// pictured holds the data of a reliability diagram.
-type pictured struct {
-	bins   []calib.Bin
-	ranked *calib.Ranked
-	smooth calib.SmoothCurve
-}
-
-// measure computes every metric that p allows, and the data of the diagram.
-func (m measurement) measure(p *calib.Predictions) (calibration, pictured, error) {
-	width, err := calib.EqualWidth(p, m.bins, m.edge)
-	if err != nil {
-		return calibration{}, pictured{}, err
-	}
-	d := pictured{width, calib.Rank(p), calib.SmoothECE(p)}
-	count, err := d.ranked.EqualCount(m.bins)
-	if err != nil {
-		return calibration{}, pictured{}, err
-	}
-	brier := calib.BrierEstimate(p, m.level, m.seed)
+func newCalibration(m calib.Metrics) calibration {
 	c := calibration{
-		Quantity:       p.Quantity,
-		Accuracy:       newEstimate(calib.AccuracyEstimate(p, m.level)),
-		MeanConfidence: p.MeanConfidence(),
-		ECE:            newEstimate(calib.ECEEstimate(p, width, m.level)),
-		AdaECE:         newEstimate(calib.ECEEstimate(p, count, m.level)),
-		SmoothECE:      pointEstimate(d.smooth.ECE),
-		DebiasedL2:     pointEstimate(calib.DebiasedL2(p, count)),
-		MCE:            newEstimate(calib.MCEEstimate(p, width, m.level)),
-		Brier:          newEstimate(brier),
-		BrierParts:     calib.DecomposeBrier(width, brier.Value),
+		Quantity: m.Quantity, Accuracy: newEstimate(m.Accuracy), MeanConfidence: m.MeanConfidence,
+		ECE: newEstimate(m.ECE), AdaECE: newEstimate(m.AdaECE), SmoothECE: pointEstimate(m.Smooth.ECE),
+		DebiasedL2: pointEstimate(m.DebiasedL2), MCE: newEstimate(m.MCE),
+		Brier: newEstimate(m.Brier), BrierParts: m.BrierParts,
+		AUROC: pointEstimate(m.AUROC), AUPRC: pointEstimate(m.AUPRC),
 	}
-	auroc, _ := d.ranked.AUROC() // NaN, and left out, if all answers are right or all wrong
-	auprc, _ := d.ranked.AveragePrecision()
-	c.AUROC, c.AUPRC = pointEstimate(auroc), pointEstimate(auprc)
-	if p.Weight == nil {
-		z, pz := calib.Spiegelhalter(p)
-		c.Test = &calibrationTest{report.Number(calib.CalibrationTest(p)), report.Number(z), report.Number(pz)}
+	if t := m.Test; t != nil {
+		c.Test = &calibrationTest{report.Number(t.P), report.Number(t.Spiegelhalter), report.Number(t.SpiegelhalterP)}
 	}
-	nll := newEstimate(calib.NLLEstimate(p, m.level, m.seed))
-	switch {
-	case p.Quantity == calib.ClassOneQuantity:
-		c.Prevalence, c.NLL = newEstimate(calib.PrevalenceEstimate(p, m.level)), nll
-	case p.Probability == nil:
+	switch nll := newEstimate(m.NLL); {
+	case m.Prevalence != nil:
+		c.Prevalence, c.NLL = newEstimate(*m.Prevalence), nll
+	case m.PerClass == nil:
 		c.TopLabelNLL = nll
 	default:
-		c.NLL = nll
-		if err := m.measureClasses(p, &c); err != nil {
-			return calibration{}, pictured{}, err
-		}
+		c.NLL, c.ClasswiseECE = nll, newEstimate(m.PerClass.ClasswiseECE)
+		c.Multiclass, c.ClassParts = newEstimate(m.PerClass.Brier), &m.PerClass.BrierParts
 	}
-	return c, d, nil
-}
-
-// measureClasses adds the metrics that need probability vectors.
-func (m measurement) measureClasses(p *calib.Predictions, c *calibration) error {
-	classwise, err := calib.ClasswiseEstimate(p, m.bins, m.edge, m.level)
-	if err != nil {
-		return err
-	}
-	multiclass, parts, err := calib.MulticlassBrierEstimate(p, m.bins, m.edge, m.level, m.seed)
-	if err != nil {
-		return err
-	}
-	c.ClasswiseECE, c.Multiclass, c.ClassParts = newEstimate(classwise), newEstimate(multiclass), &parts
-	return nil
+	return c
 }
 
 // namedEstimate is a metric with its name in tables.

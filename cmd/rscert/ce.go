@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -122,7 +123,6 @@ type ceReport struct {
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
-	parts      int                         // number of bounds, among which --joint divides delta
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
@@ -135,8 +135,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if o.monotone {
 		o.Variation = 1
 	}
-	r := ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb,
-		Lower: map[string]calib.LowerBound{}, Bounds: map[string]calib.Bound{}}
+	r := ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb}
 	sample, err := r.readSample(ctx, s, path, &o)
 	if err != nil {
 		return err
@@ -216,41 +215,22 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 // compute computes the bounds and writes the curve.
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
-	params := o.BoundParams
-	r.parts = len(methods) + 1
-	if o.curve != "" {
-		r.parts++
-	}
-	if o.joint {
-		params.Delta /= float64(r.parts)
-	}
-	bar := progress.Start(s.progress(o.quiet), "bounds", int64(r.parts), 0)
+	plan := calib.BoundPlan{Methods: methods, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
+	bar := progress.Start(s.progress(o.quiet), "bounds", int64(plan.Parts()), 0)
 	defer bar.Finish()
-	for _, m := range methods {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		b, err := m.Compute(sample, params)
-		if err != nil {
-			// The flags are valid, so the file has too few rows.
-			return badInput(fmt.Errorf("%s: %s: %w", displayPath(path), m.Name, err))
-		}
-		r.Bounds[m.Name] = b
-		bar.Add(1, m.Name)
-	}
-	lower, err := calib.BettingLower(sample, params.Delta, o.Seed)
-	if err != nil {
+	plan.Done = func(bound string) { bar.Add(1, bound) }
+	found, err := plan.Compute(ctx, sample)
+	var refused *calib.BoundMethodError
+	switch {
+	case errors.As(err, &refused): // the flags are valid, so the file has too few rows
+		return badInput(fmt.Errorf("%s: %w", displayPath(path), err))
+	case err != nil:
 		return fmt.Errorf("%s: %w", displayPath(path), err)
 	}
-	r.Lower["betting"] = lower
-	r.Estimate = calib.EstimateError(sample)
-	bar.Add(1, "betting")
+	r.Bounds, r.Estimate = found.Upper, found.Estimate
+	r.Lower = map[string]calib.LowerBound{"betting": found.Lower}
 	if o.curve == "" {
 		return nil
 	}
-	curve, err := calib.Curve(sample, params.Delta)
-	if err != nil {
-		return fmt.Errorf("%s: %w", displayPath(path), err)
-	}
-	return writeCurve(o.curve, curve)
+	return writeCurve(o.curve, found.Curve)
 }

@@ -32,15 +32,15 @@ var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describ
 
 func (c curveKind) String() string { return string(c) }
 
-// line returns the curve for the diagram of d, or nil.
-func (c curveKind) line(d pictured) *reliability.Curve {
+// line returns the curve for the diagram of m, or nil.
+func (c curveKind) line(m calib.Metrics) *reliability.Curve {
 	switch c {
 	case isotonicCurve:
-		x, y := d.ranked.Isotonic()
+		x, y := m.Ranked.Isotonic()
 		return &reliability.Curve{Name: "isotonic", Confidence: x, Accuracy: y}
 	case kernelCurve:
-		x, y := d.smooth.Points(400)
-		return &reliability.Curve{Name: fmt.Sprintf("kernel, width %.2g", d.smooth.ECE), Confidence: x, Accuracy: y}
+		x, y := m.Smooth.Points(400)
+		return &reliability.Curve{Name: fmt.Sprintf("kernel, width %.2g", m.Smooth.ECE), Confidence: x, Accuracy: y}
 	}
 	return nil
 }
@@ -61,16 +61,16 @@ func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) 
 }
 
 // drawDiagrams writes the files of --plot.
-func (o metricsOptions) drawDiagrams(formats []picture.Format, d pictured, bands [][2]float64, title string) error {
+func (o metricsOptions) drawDiagrams(formats []picture.Format, m calib.Metrics, bands [][2]float64, title string) error {
 	if len(o.plots) == 0 {
 		return nil
 	}
 	if o.diagram.title != nil {
 		title = *o.diagram.title
 	}
-	diagram := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.level,
-		Bins: d.bins, Bands: bands, Curve: o.diagram.curve.line(d), Size: o.diagram.size}
-	if d.ranked.Quantity() == calib.ClassOneQuantity {
+	diagram := reliability.Diagram{Title: title, Confidence: "confidence", Accuracy: "accuracy", Level: o.Level,
+		Bins: m.Bins, Bands: bands, Curve: o.diagram.curve.line(m), Size: o.diagram.size}
+	if m.Quantity == calib.ClassOneQuantity {
 		diagram.Confidence, diagram.Accuracy = "score of class 1", "share of class 1"
 	}
 	return writePictures(o.plots, formats, diagram.Draw)

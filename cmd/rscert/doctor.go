@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,7 +107,7 @@ func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	available, _ := memory.Available()
 	e := examination{
 		Version: version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: gpus(ctx), Looked: []placeReport{},
+		Cores: runtime.GOMAXPROCS(0), Memory: available, GPUs: onnx.DescribeGPUs(ctx), Looked: []placeReport{},
 		Vector: onnx.ProcessorFeatures(), Speeds: []speedReport{},
 	}
 	for _, p := range ortlib.Places(o.library) {
@@ -233,31 +229,4 @@ func (l *libraryReport) describe(add func(name, format string, args ...any)) {
 	} else {
 		add("cuda", "does not work: %s", l.CUDAError)
 	}
-}
-
-// gpus names the NVIDIA GPUs, with driver and memory if nvidia-smi works.
-func gpus(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver does
-	defer cancel()
-	names := []string{}
-	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
-	if err == nil {
-		for line := range strings.Lines(string(out)) {
-			names = append(names, strings.TrimSpace(line))
-		}
-		return names
-	}
-	files, _ := filepath.Glob("/proc/driver/nvidia/gpus/*/information")
-	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		for line := range strings.Lines(string(text)) {
-			if model, found := strings.CutPrefix(line, "Model:"); found {
-				names = append(names, strings.TrimSpace(model))
-			}
-		}
-	}
-	if len(names) == 0 {
-		names = append(names, onnx.GPUs()...)
-	}
-	return names
 }

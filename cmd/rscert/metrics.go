@@ -84,10 +84,10 @@ for any number of independent examples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	integerVar(f, &o.bins, "bins", 15, "number of bins")
-	choiceVar(f, &o.edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` included in a bin: upper, (lo,hi], or lower, [lo,hi)")
-	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
-	integerVar(f, &o.seed, "seed", 1, "seed for the bootstrap")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` included in a bin: upper, (lo,hi], or lower, [lo,hi)")
+	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
+	integerVar(f, &o.Seed, "seed", 1, "seed for the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "use the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: top-label, or class-1 for two classes (the default for score, label)")
@@ -162,7 +162,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 		return err
 	}
 	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
-		Level: o.level, Bins: o.bins, Edge: o.edge}
+		Level: o.Level, Bins: o.Bins, Edge: o.Edge}
 	if o.heldOut != "" {
 		if r.Rejection, err = rejectByThreshold(ctx, s, p, table, o); err != nil {
 			return err
@@ -171,10 +171,11 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var d pictured
-	if r.calibration, d, err = o.measure(p); err != nil {
+	m, err := calib.Measure(p, o.MetricOptions)
+	if err != nil {
 		return err
 	}
+	r.calibration = newCalibration(m)
 	if p.Quantity == calib.ClassOneQuantity {
 		r.Classes = 2
 	}
@@ -184,12 +185,12 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 			r.Probabilities = meanScores
 		}
 	}
-	bands := calib.Bands(p, d.bins, o.level)
-	for k, b := range d.bins {
+	bands := calib.Bands(p, m.Bins, o.Level)
+	for k, b := range m.Bins {
 		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
 	}
 	title := fmt.Sprintf("%s: %d predictions, ECE %.4f", filepath.Base(displayPath(path)), p.N(), r.ECE.Value)
-	if err := o.drawDiagrams(formats, d, bands, title); err != nil {
+	if err := o.drawDiagrams(formats, m, bands, title); err != nil {
 		return err
 	}
 	if o.json {

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold takes the threshold from the held-out file and computes the errors of p above it.
+// rejectByThreshold reads the held-out file, which sets the threshold, and the attacks, and fills in the errors of p.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
@@ -26,58 +26,46 @@ func rejectByThreshold(
 	if err != nil {
 		return nil, err
 	}
-	heldConfidence, heldRight := clean.Answers()
-	tau, err := calib.ThresholdAtTPR(heldConfidence, heldRight, o.tpr)
+	found, err := calib.RejectAtTPR(p, clean, o.tpr)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("%s: %w", displayPath(o.heldOut), err))
 	}
-	confidence, right := p.Answers()
-	wrong, answered := calib.ThresholdedError(confidence, right, tau)
-	all, _ := calib.ThresholdedError(confidence, right, 0)
-	r := &rejection{TPR: o.tpr, Threshold: tau, CleanError: report.Number(wrong), CleanAnswered: answered, Unrejected: all}
-	attacked, attacks, err := readAttacks(ctx, s, p, table, o)
-	if err != nil || attacks == 0 {
+	r := &rejection{TPR: o.tpr, Threshold: found.Threshold, CleanError: report.Number(found.Wrong),
+		CleanAnswered: found.Answered, Unrejected: found.Unthresholded}
+	attacks, err := readAttacks(ctx, s, p, table, o)
+	if err != nil || len(attacks) == 0 {
 		return r, err
 	}
-	robust, plain := report.Number(calib.RobustTestError(attacked, tau)), report.Number(calib.RobustTestError(attacked, 0))
-	r.Attacks, r.RobustTestError, r.Unthresholded = attacks, &robust, &plain
+	worst := calib.WorstOf(attacks...)
+	robust := report.Number(calib.RobustTestError(worst, found.Threshold))
+	plain := report.Number(calib.RobustTestError(worst, 0))
+	r.Attacks, r.RobustTestError, r.Unthresholded = len(attacks), &robust, &plain
 	return r, nil
 }
 
-// readAttacks returns the worst answer on each row over all attacks: the input's columns, if any, and every --attack
-// file.
+// readAttacks reads the answers under each attack: the input's columns, if any, and every --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
-) (worst []calib.Attacked, attacks int, err error) {
-	add := func(attacked []calib.Attacked) {
-		attacks++
-		if worst == nil {
-			worst = attacked
-			return
-		}
-		for i := range worst {
-			worst[i] = calib.Worse(worst[i], attacked[i])
-		}
-	}
+) (attacks [][]calib.Attacked, err error) {
 	if table != nil && predictions.HasAttacked(table) {
 		attacked, err := predictions.Attacked(table, p)
 		if err != nil {
-			return nil, 0, badInput(fmt.Errorf("--held-out: %w", err))
+			return nil, badInput(fmt.Errorf("--held-out: %w", err))
 		}
-		add(attacked)
+		attacks = append(attacks, attacked)
 	}
 	for _, path := range o.attacks {
 		attack, _, err := readPredictions(ctx, s, path, metricsOptions{quiet: o.quiet, radius: o.radius})
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		attacked, err := predictions.AttackedBy(p, attack)
 		if err != nil {
-			return nil, 0, badInput(fmt.Errorf("--attack: %s: %w", displayPath(path), err))
+			return nil, badInput(fmt.Errorf("--attack: %s: %w", displayPath(path), err))
 		}
-		add(attacked)
+		attacks = append(attacks, attacked)
 	}
-	return worst, attacks, nil
+	return attacks, nil
 }
 
 // readPredictions reads predictions.csv, or its rows at one radius, or the votes of a run. The table is nil for votes.

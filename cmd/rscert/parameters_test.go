@@ -83,7 +83,7 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 
 // namesFlags lists folders and files whose strings may name flags: command lines for other programs and for shards, and
 // packages whose errors do not carry parameters yet.
-var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "setup/source.go"}
+var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "onnx/gpus.go", "setup/source.go"}
 
 // Internal packages name parameters, not flags: param.Sigma, not --sigma.
 func TestInternalStringsNameNoFlags(t *testing.T) {

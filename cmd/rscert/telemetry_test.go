@@ -13,7 +13,7 @@ import (
 // A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a
 // queue of reports there.
 func TestNoTelemetry(t *testing.T) {
-	library, err := ortlib.Find("")
+	library, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {
 		t.Skip(err)
 	}

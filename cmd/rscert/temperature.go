@@ -52,9 +52,9 @@ probabilities of every row at T as CSV: p0 … , label, fitted (1 if T was fitte
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
 	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file` and fit every row of the input")
-	integerVar(f, &o.seed, "seed", 1, "seed of the split and of the bootstrap")
-	integerVar(f, &o.bins, "bins", 15, "number of bins of ECE and AdaECE")
-	f.Float64Var(&o.level, "level", 0.95, "confidence level of the intervals")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the split and of the bootstrap")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
+	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -107,7 +107,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return err
 	}
 	c := newCalibrationTask(all, table)
-	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.seed}, o.quiet)
+	train, err := c.holdOut(ctx, s, readLogits, split{o.test, o.holdout, o.Seed}, o.quiet)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		return err
 	}
 	r := temperatureReport{Temperature: found.Temperature, AtLimit: found.AtLimit, Classes: all.Classes,
-		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.level, Bins: o.bins}
+		Fitted: train.N(), Tested: c.test.N(), NLLFit: found.NLL, Level: o.Level, Bins: o.Bins}
 	at := func(temperature float64) func([]float64) []float64 {
 		return func(logits []float64) []float64 { return calib.Softmax(logits, all.Classes, temperature) }
 	}

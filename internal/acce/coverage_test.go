@@ -16,15 +16,15 @@ import (
 )
 
 // A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
-// threshold, else low. So z = low + (high − low)p, where p is the share of votes for class 0. An attack of radius R
-// moves p at most to Φ(Φ⁻¹(p) ± R/σ).
+// threshold, and low elsewhere. So z = low + (high − low)p, where p is the share of votes for class 0. An attack of
+// radius R moves p at most to Φ(Φ⁻¹(p) ± R/σ).
 type row struct {
 	label, p  float64
 	low, high float64
 }
 
-// worst returns whether an attack can make the row a wrong answer with confidence ≥ τ, and whether it stays a right
-// answer with confidence ≥ τ under every attack.
+// The method worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row
+// stay a right answer with confidence ≥ τ under every attack?
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)
@@ -41,7 +41,7 @@ func (r row) worst(shift, tau float64) (wrong, right bool) {
 func normal(z float64) float64        { return math.Erfc(-z/math.Sqrt2) / 2 }
 func inverseNormal(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
-// truth is the largest confidence-thresholded error that an attack attains on the rows.
+// truth returns the largest confidence-thresholded error that an attack attains on the rows.
 func truth(rows []row, shift, tau float64) float64 {
 	wrong, right := 0.0, 0.0
 	for _, r := range rows {
@@ -58,8 +58,8 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset makes rows that are close to the limit at τ: within its radius an attack ties the votes, or moves the
-// confidence across τ.
+// dataset makes rows that are close to the limit at τ. Within the radius, an attack can tie the votes of such a row or
+// move its confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
@@ -67,13 +67,13 @@ func dataset(kind int, n int, shift, tau float64) []row {
 		r := row{low: 0.25, high: 0.9375, p: 0.97}
 		switch hard := (tau - r.low) / (r.high - r.low); {
 		case i%3 == 2: // clearly right
-		case kind == 0: // the votes tie
+		case kind == 0: // the votes can tie
 			r.p = edge(0.5)
-		case kind == 1 && hard > 0.02 && hard < 0.98: // an attack lowers the confidence to just below τ
+		case kind == 1 && hard > 0.02 && hard < 0.98: // an attack can lower the confidence to just below τ
 			r.p = edge(hard) - 1e-9
 		case kind == 2: // the label is class 1, and the certified class is wrong
 			r.label, r.p = 1, edge(0.6)
-		case kind == 3: // an attack raises a wrong class to τ
+		case kind == 3: // an attack can raise a wrong class to τ
 			r.p = edge(max(0.02, (1-tau-r.low)/(r.high-r.low)))
 		}
 		rows = append(rows, r)
@@ -141,7 +141,8 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ; 1 where it certifies nothing.
+// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 where it certifies
+// nothing.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()
@@ -168,7 +169,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements over δ. It reports an error if chance cannot explain them.
+// judge returns the share of failed statements divided by δ. It reports an error if chance cannot explain these
+// failures.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta
@@ -180,7 +182,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 }
 
 // checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
-// does worse at any τ. It returns the largest share of failures over δ.
+// does worse at any τ. It returns the largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -218,8 +220,8 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 }
 
 // checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound is as wrong as possible: it
-// calls an example surely right although an attack makes its answer wrong. It returns the largest share of failures
-// over δ.
+// calls an example surely right although an attack makes its answer wrong. The function returns the largest share of
+// failures divided by δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

@@ -7,27 +7,28 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 )
 
-// Dataset asks for a statement about all bounds at once.
+// Dataset asks for a statement that holds for all bounds simultaneously.
 type Dataset struct {
-	Delta    float64 // its failure probability
-	Alpha    float64 // failure probability of each bound; 0: read it from the table
-	Examples int     // number of sampled examples; 0: read it from the table
-	// Optional: without alpha or a number of sampled examples, there is no statement instead of an error.
+	Delta    float64 // failure probability of the statement
+	Alpha    float64 // failure probability of each bound; 0: take it from the table
+	Examples int     // number of sampled examples; 0: take it from the table
+	// Optional says what happens without alpha or without a number of sampled examples. If it is set, there is no
+	// statement; otherwise there is an error.
 	Optional bool
 }
 
-// A ThresholdedError bounds the share of wrong answers under attack of a classifier that
-// answers only where its confidence is at least Tau (calib.Thresholded).
+// A ThresholdedError bounds the share of wrong answers under attack. The classifier answers only where its confidence
+// is at least Tau (calib.Thresholded).
 type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
-	Wrong int     `json:"wrong"` // examples that an attack may have answered wrongly
+	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
 	Right int     `json:"right"` // examples answered rightly under every attack
 	Error float64 `json:"error"` // if every bound holds
-	// Certified holds with probability 1 − δ, as Result.Certified.
+	// Certified holds with probability 1 − δ, like Result.Certified.
 	Certified *float64 `json:"certified_error,omitempty"`
 }
 
-// Clean is the calibration without attack of all examples, including those whose class is not certified.
+// Clean is the calibration of all examples without attack, including those whose class is not certified.
 type Clean struct {
 	N   int     `json:"n"`
 	ECE float64 `json:"ece"`
@@ -62,7 +63,7 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	return nil
 }
 
-// count sets the numbers of examples in r, and the calibration of their predictions without attack.
+// count stores in r the numbers of examples, and the calibration of their predictions without attack.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
 	if r.Radius != nil {
@@ -78,7 +79,7 @@ func (s *Study) count(g group, r *Result) {
 	}
 }
 
-// threshold bounds the errors of a classifier that answers only when confident.
+// threshold computes bounds on the errors of a classifier that answers only when it is confident.
 func (s *Study) threshold(g group, r *Result) {
 	for _, tau := range s.options.Thresholds {
 		t := g.Threshold(tau, s.sampled.Examples-len(g.Intervals)-len(g.Uncertified))

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// readTable reads a table of bounds.
+// readTable parses a table of bounds.
 func readTable(text string) *table.Table {
 	options := acce.Columns()
 	options.Input = strings.NewReader(text)
@@ -21,7 +21,7 @@ func readTable(text string) *table.Table {
 	return t
 }
 
-// The two predictions of Emde et al. 2025, appendix E.2, in three bins.
+// The example solves the two predictions of Emde et al. 2025, appendix E.2, in three bins.
 func ExampleStudy_Solve() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1]})
@@ -37,7 +37,7 @@ func ExampleStudy_Solve() {
 	// Output: clean ECE 0.775, CCE 0.90, CBS 0.81
 }
 
-// The attack as a table: the confidences at the ends of the intervals, and their bins.
+// WriteAttack writes the attack as a table: the confidences at the ends of the intervals, and their bins.
 func ExampleStudy_WriteAttack() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1], Attack: true})
@@ -56,7 +56,7 @@ func ExampleStudy_WriteAttack() {
 	// 0.5,0.9,0,0.9,2
 }
 
-// Only the exact solver certifies. The others estimate from below.
+// Only the exact solver certifies. The other solvers estimate from below.
 func ExampleSolver() {
 	for _, s := range acce.Solvers {
 		fmt.Println(s.Name, s.Exact)
@@ -68,7 +68,7 @@ func ExampleSolver() {
 	// brier false
 }
 
-// A statement for the dataset as a whole: with probability 0.999 at most 5 of 1,000 intervals fail.
+// The example states a bound for the dataset as a whole: with probability 0.999 at most 5 of 1,000 intervals fail.
 func ExampleDataset() {
 	rows := strings.Repeat("0.8,0.9,1\n", 1000)
 	study, err := acce.NewStudy(readTable("lower,upper,correct\n"+rows), acce.Options{

@@ -1,13 +1,13 @@
-// Package acce studies calibration under attack (Emde et al. 2025), from a table whose rows bound the confidence of a
-// prediction within a radius.
+// Package acce studies calibration under attack (Emde et al. 2025). Its input is a table whose rows bound the
+// confidence of a prediction within a radius.
 //
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
-// Brier score, the calibration error that each of the Solvers finds, and a bound for adaptive bins. Where the number of
-// sampled examples is known, its field Certified states bounds for the dataset as a whole. Only the solver "exact"
-// certifies; the others estimate from below. Study.Bins and WriteAttack give the worst confidences, WriteTrace the
-// residuals of the searches.
+// Brier score, the calibration error that each of the Solvers finds, and a bound for adaptive bins. If the number of
+// sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Only the
+// solver "exact" certifies; the other solvers estimate from below. Study.Bins and Study.WriteAttack output the worst
+// confidences. Study.WriteTrace outputs the residuals of the searches.
 //
-// Package calib computes the bounds, package admm the searches.
+// Package calib computes the bounds, and package admm runs the searches.
 package acce
 
 import (
@@ -40,14 +40,14 @@ func readRows(t *table.Table) (b calib.BoundRows) {
 	return b
 }
 
-// group are the rows of one radius.
+// group holds the rows of one radius.
 type group struct {
 	calib.RadiusRows
 	radius *float64 // nil if the table has none
 }
 
 // splitByRadius checks the rows and groups them by radius, ascending, for the wanted radii. If same is set, it keeps
-// only examples with a row at every one of these radii.
+// only examples that have a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {
@@ -80,12 +80,12 @@ func locateExamples(t *table.Table, err error) error {
 	return predictions.LocateRow(t, err)
 }
 
-// UncountedError: the table leaves out sampled examples, and their number is unknown.
+// UncountedError means that the table omits sampled examples and their number is unknown.
 type UncountedError struct{ path string }
 
 func (e *UncountedError) Error() string { return e.Spell(param.Plain) }
 
-// Spell returns the text of Error with parameter names spelled by s.
+// Spell returns the text of Error, with parameter names spelled by s.
 func (e *UncountedError) Spell(s param.Spelling) string {
 	return param.Textf("%s: %s needs %s: the file leaves examples out (gaps in index, or fewer rows at some radii)",
 		e.path, param.Delta, param.Examples).Spell(s)
@@ -96,7 +96,7 @@ func (*UncountedError) Hint() string {
 	return "give the number of all examples that were sampled, also of those whose class was not certified"
 }
 
-// countSampled returns the stated number of examples, or the table's number if stated is 0.
+// countSampled returns the stated number of examples, or the table's number if the argument stated is 0.
 func countSampled(t *table.Table, b calib.BoundRows, stated int) (calib.Sampled, error) {
 	sampled, err := b.CountSampled(stated)
 	var fewer *calib.FewerError

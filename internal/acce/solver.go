@@ -12,12 +12,12 @@ import (
 // Solver searches for a large calibration error under attack.
 type Solver struct {
 	Name   string
-	Column string // heading of its value in a table
+	Column string // heading of the solver's value in a table
 	What   string
-	// Exact: the value is the maximum. Without it, some confidences within the bounds attain the value, so it is an
-	// estimate from below and certifies nothing.
+	// Exact says that the value is the maximum. The value of any other solver is attained by some confidences within
+	// the bounds, so it is an estimate from below and certifies nothing.
 	Exact bool
-	Key   string // JSON key of its value
+	Key   string // JSON key of the solver's value
 
 	search func(ctx context.Context, p problem) (finding, error)
 	value  func(r *Result) **float64
@@ -35,18 +35,18 @@ var Solvers = []Solver{
 		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},
 }
 
-// Value returns the solver's value in r; nil if it did not run.
+// Value returns the solver's value in r, or nil if the solver did not run.
 func (s Solver) Value(r Result) *float64 { return *s.value(&r) }
 
 func (s Solver) String() string { return s.Name }
 
-// SolverChoices lists Solvers by the names that a user types.
+// SolverChoices lists Solvers under the names that a user types.
 func SolverChoices() choice.List[Solver] {
 	return choice.Of("solver", Solvers...).Describe(func(s Solver) string { return s.What })
 }
 
-// Progress receives the steps done since its last call and the calibration error reached. Several goroutines may call
-// it at once.
+// Progress receives the number of steps since its last call and the calibration error reached. Several goroutines may
+// call it at the same time.
 type Progress func(steps int, ece float64)
 
 // problem is the input of a solver.
@@ -61,7 +61,7 @@ type problem struct {
 // finding is the output of a solver.
 type finding struct {
 	value       float64
-	confidences []float64 // attain the value; nil if not wanted
+	confidences []float64 // the confidences that attain the value; nil if not wanted
 	interrupted bool
 }
 

@@ -25,21 +25,22 @@ type Options struct {
 	Quantity string    // names the quantity that the confidences estimate; empty: unknown
 	Norm     *law.Norm // norm of the radii; nil: unknown
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
-	// Thresholds τ, in [0, 1]: bound the errors of a classifier that answers only where its confidence is at least τ.
+	// Thresholds holds values τ in [0, 1]. For each, the study bounds the errors of a classifier that answers only
+	// where its confidence is at least τ.
 	Thresholds []float64
 	// SameExamples keeps only examples that have a row at every radius (calib.BoundRows.SameExamples).
 	SameExamples bool
 
 	ADMM       admm.ParamGrid  // the runs of the solver admm
 	DECE       admm.DECEParams // settings of the solver dece
-	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: none
+	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
 
 	// Progress, if not nil, is called for each long search with the radius (nil if the table has none), the solver and
-	// its number of steps. The search calls step as it goes on and done at its end.
+	// the number of steps. The search calls the function step during its work, and the function done at its end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
-// Study is a table of bounds, read and checked.
+// Study is a table of bounds after parsing and checks.
 type Study struct {
 	options Options
 	table   *table.Table
@@ -51,7 +52,7 @@ type Study struct {
 	traces  []trace
 }
 
-// NewStudy checks the options and the table, which was read with Columns.
+// NewStudy checks the options and the table, which must have been parsed with Columns.
 func NewStudy(t *table.Table, o Options) (*Study, error) {
 	s := &Study{options: o, table: t}
 	var err error
@@ -79,11 +80,11 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 	return s, nil
 }
 
-// Radii is the number of radii to study; 1 for a table without them.
+// Radii returns the number of radii to study. It is 1 for a table without radii.
 func (s *Study) Radii() int { return len(s.groups) }
 
-// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far; the last one
-// holds the best values found.
+// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far. The last of
+// these holds the best values found.
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
@@ -100,51 +101,51 @@ func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 
 // Result holds the findings at one radius.
 type Result struct {
-	Radius *float64  `json:"radius,omitempty"` // if the table has radii
-	Norm   *law.Norm `json:"norm,omitempty"`   // of the radius, if known
+	Radius *float64  `json:"radius,omitempty"` // nil if the table has no radii
+	Norm   *law.Norm `json:"norm,omitempty"`   // norm of the radius, if known
 	N      int       `json:"n"`
 	Bins   int       `json:"bins"`
-	// SameExamples: N counts only examples with a row at every radius of the study.
+	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool              `json:"same_examples,omitempty"`
-	ECE          *float64          `json:"ece,omitempty"` // without attack, if the table has confidences
+	ECE          *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
 	CBS          float64           `json:"cbs"`
 	CCE          *float64          `json:"cce,omitempty"`
 	ACCE         Estimates         `json:"acce,omitzero"`
 	DECE         *float64          `json:"dece,omitempty"`
 	BrierECE     *float64          `json:"brier_ece,omitempty"`
 	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
-	// Estimates names the values above that certify nothing: some confidences within the bounds attain them, and others
-	// may do worse.
+	// Estimates names the values above that certify nothing: some confidences within the bounds attain them, and other
+	// confidences may do worse.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
 	Examples    int                `json:"examples,omitempty"` // sampled examples, if known
-	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples left out because their class is not certified
-	Clean       *Clean             `json:"clean,omitempty"`    // if the table includes the examples left out
+	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples whose class is not certified
+	Clean       *Clean             `json:"clean,omitempty"`    // nil if the table does not include the omitted examples
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`
 
-	attack []float64 // attain the largest value
+	attack []float64 // the confidences that attain the largest value
 }
 
-// Estimates are the paper's own estimates of the CCE.
+// Estimates holds the paper's own estimates of the CCE.
 type Estimates struct {
 	ADMM *float64 `json:"admm,omitempty"`
 }
 
 // AdaptiveInterval encloses the largest calibration error with equal-count bins.
 type AdaptiveInterval struct {
-	Lower float64 `json:"lower"` // attained by an attack
-	Upper float64 `json:"upper"` // for every way to bin
+	Lower float64 `json:"lower"` // an attack attains this value
+	Upper float64 `json:"upper"` // this value holds for every way to bin
 }
 
-// Certified states bounds for the dataset as a whole, true with probability 1 − Delta.
+// Certified states bounds for the dataset as a whole. They are true with probability 1 − Delta.
 type Certified struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
 	Examples int     `json:"examples"` // sampled examples
-	// ExamplesAssumed: the number is unknown, so the table's examples are taken as all.
+	// ExamplesAssumed says that the number is unknown, so the table's examples are taken to be all.
 	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
 	Failures        int64    `json:"failures"` // at most this number of bounds fail
 	CBS             float64  `json:"cbs"`
@@ -152,7 +153,7 @@ type Certified struct {
 	Adaptive        *float64 `json:"adaptive_ece,omitempty"`
 }
 
-// measureTime records how long work takes.
+// measureTime records the running time of the function work.
 func (r *Result) measureTime(name string, work func() error) error {
 	start := time.Now()
 	err := work()
@@ -191,7 +192,8 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	return r, nil
 }
 
-// search runs the solvers. The attack is the exact solver's if it ran, else that with the largest value.
+// The method search runs the solvers. It takes the attack of the exact solver if that ran, otherwise the attack with
+// the largest value.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
 	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}
 	best := -1.0
@@ -234,10 +236,10 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // float64 sums can exceed the exact one by rounding
+	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact one
 }
 
-// certify turns a result that holds if every bound does into one that holds with probability 1 − δ.
+// certify turns a result that holds if every bound holds into a result that holds with probability 1 − δ.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
@@ -254,9 +256,8 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	}, nil
 }
 
-// WriteAttack writes the rows that Solve used, with the confidence under attack and its bin in place of the clean
-// confidence. The output can be read as a table of bounds, or as predictions at each radius. It needs Options.Attack
-// and all results.
+// WriteAttack writes the rows that Solve used. The confidence under attack and its bin replace the clean confidence.
+// The output can serve as a table of bounds, or as predictions at each radius. It needs Options.Attack and all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// readText reads a table of bounds from text, as the file stdin.
+// readText parses a table of bounds from text, as if it were the file stdin.
 func readText(t *testing.T, text string) *table.Table {
 	t.Helper()
 	opt := Columns()
@@ -57,9 +57,9 @@ func solve(t *testing.T, text string, o Options) (*Study, []Result) {
 
 func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want) < 1e-9 }
 
-// The two predictions of Emde et al. 2025, appendix E.2, in 3 bins: CCE (0.9 + 0.9)/2, CBS (0.81 + 0.81)/2, without
-// attack (0.77 + 0.78)/2. In one bin the worst case has both confidences highest, (0.6 + 0.9 − 1)/2; the Brier
-// confidences 0.1 and 0.9 cancel.
+// The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
+// (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. In one bin both confidences are highest in the
+// worst case, (0.6 + 0.9 − 1)/2; the Brier confidences 0.1 and 0.9 cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -138,7 +138,8 @@ func TestSolverKeys(t *testing.T) {
 	}
 }
 
-// The attack is the exact solver's, wherever it is in the list; without it, the best of the others.
+// The attack is that of the exact solver, wherever this solver is in the list. Without the exact solver, it is the best
+// attack of the others.
 func TestAttack(t *testing.T) {
 	const bounds = "index,radius,lower,upper,correct\n4,0.5,0.1,0.6,1\n4,0.25,0.2,0.6,1\n7,0.5,0.5,0.9,0\n"
 	const want = "index,radius,lower,upper,correct,confidence,bin\n4,0.25,0.2,0.6,1,0.2,0\n4,0.5,0.1,0.6,1,0.1,0\n7,0.5,0.5,0.9,0,0.9,2\n"
@@ -201,7 +202,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Long searches announce their number of steps, and take as many.
+// Long searches announce their number of steps, and take that number of steps.
 func TestProgress(t *testing.T) {
 	for _, text := range []string{example, "lower,upper,correct\n0.1,0.6,1\n"} {
 		var announced, done atomic.Int64
@@ -216,9 +217,9 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Two bounds with alpha 0.01: P(any fails) = 0.0199 ≤ 0.02, so no failure is allowed for. 50 with alpha 0.002: P(Bin >
-// 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953, so one failure, which adds 1/2 to the Brier score of 2 examples and 2·1/2
-// to a calibration error.
+// For two bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02, so the statement allows no failure. For 50 bounds with
+// alpha 0.002, P(Bin > 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953. So it allows one failure, which adds 1/2 to the Brier
+// score of 2 examples and 2·1/2 to a calibration error.
 func TestDataset(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	c := results[0].Certified
@@ -234,7 +235,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	const low = "lower,upper,correct\n0.9,1,1\n0,0.1,0\n0,0,0\n0,0,0\n"
 	_, results := solve(t, low, Options{Bins: 3, Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}})
 	c := results[0].Certified
-	// CBS (0.01 + 0.01)/4, and one of four bounds may fail.
+	// The CBS is (0.01 + 0.01)/4, and one of four bounds may fail.
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
@@ -243,20 +244,20 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
 		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
 	}
-	// No more bounds fail than there are.
+	// The number of failures never exceeds the number of bounds.
 	_, results = solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.02, Alpha: 0.01, Examples: 1000}})
 	if c := results[0].Certified; c.Failures != 2 || c.CBS != 1 || *c.CCE != 1 {
 		t.Errorf("all fail: %+v", c)
 	}
 }
 
-// A statement holds only if the rows are all sampled examples, or their number is known.
+// A statement holds only if the rows contain all sampled examples, or if their number is known.
 func TestCountSampled(t *testing.T) {
 	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
 	const changes = "want the same positive whole number in every row"
 	for _, test := range []struct {
-		name, columns string // followed by lower, upper, correct
+		name, columns string // the columns before lower, upper, correct
 		rows          []string
 		given         int
 		want          calib.Sampled
@@ -325,7 +326,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The table holds the examples that are not certified, the number of sampled examples and alpha.
+// The table holds the examples that are not certified, the number of sampled examples, and alpha.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
@@ -336,28 +337,28 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if r.N != 2 || r.Examples != 6 || r.LeftOut == nil || *r.LeftOut != 4 || r.Quantity != "mean-scores" {
 		t.Errorf("%+v", r)
 	}
-	// Without attack (0.25 + −0.5 + 0.5 − 0.25)/4 in one bin.
+	// In one bin, the error without attack is (0.25 + −0.5 + 0.5 − 0.25)/4.
 	if r.Clean == nil || r.Clean.N != 4 || !close9(&r.Clean.ECE, 0) || !close9(r.ECE, 0.125) {
 		t.Errorf("clean %+v, ECE %v", r.Clean, r.ECE)
 	}
-	// P(Bin(6, 0.1) > 0) = 0.47.
+	// No failure is allowed, because P(Bin(6, 0.1) > 0) = 0.47.
 	if c := r.Certified; c == nil || c.Alpha != 0.1 || c.Examples != 6 || c.Failures != 0 {
 		t.Errorf("certified %+v", r.Certified)
 	}
-	// Two examples have no row, so they may be wrong. At 0.55 the second and the third may be wrong as well: 1 − 0.4 ≥
-	// 0.55.
+	// Two examples have no row, so they may be wrong. At τ = 0.55 the second and the third example may be wrong as
+	// well, because 1 − 0.4 ≥ 0.55.
 	for i, want := range []ThresholdedError{{Wrong: 4, Right: 1, Error: 0.8}, {Wrong: 3, Right: 0, Error: 1}} {
 		got := r.Thresholded[i]
 		if got.Wrong != want.Wrong || got.Right != want.Right || !close9(&got.Error, want.Error) || !close9(got.Certified, want.Error) {
 			t.Errorf("τ = %v: %+v, want %+v", got.Tau, got, want)
 		}
 	}
-	// At α = 0.2 k = 1, P(Bin(6, 0.2) > 1) = 0.34: (4 + 1)/5.
+	// At α = 0.2 one failure is allowed, because P(Bin(6, 0.2) > 1) = 0.34. So the error is (4 + 1)/5.
 	_, results = solve(t, rows, Options{Bins: 1, Solvers: solvers(t, "exact"), Thresholds: []float64{0.55}, Dataset: &Dataset{Delta: 0.5, Alpha: 0.2}})
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
 	}
-	// Without alpha there is no optional statement, and unknown values stay out.
+	// Without alpha there is no optional statement, and unknown values are omitted.
 	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
 	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
 		t.Errorf("%+v", r)
@@ -381,7 +382,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	}
 }
 
-// Bins without attack, and under the attack that attains the result.
+// Bins returns the bins without attack, and the bins under the attack that attains the result.
 func TestBins(t *testing.T) {
 	study, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Attack: true})
 	clean, attacked, err := study.Bins(0)

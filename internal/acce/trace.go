@@ -13,7 +13,7 @@ import (
 // traceRun identifies a run of a search.
 type traceRun struct {
 	start                string
-	rateZ, rateA, growth float64 // rateA and growth: ADMM only
+	rateZ, rateA, growth float64 // rateA and growth are for ADMM only
 }
 
 // trace holds the residuals of the runs of one search.
@@ -21,10 +21,10 @@ type trace struct {
 	radius *float64
 	solver string
 	runs   []traceRun
-	steps  [][]admm.Residuals // by run
+	steps  [][]admm.Residuals // steps by run
 }
 
-// trace begins the trace of a search if the options ask for one.
+// The method trace begins the trace of a search if the options request one.
 func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	if s.options.TraceEvery == 0 {
 		return admm.Watch{}
@@ -37,10 +37,10 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	}
 }
 
-// WriteTrace writes the residuals of the searches' runs, one row for each step: ADMM's distance to each constraint of
-// the program (admm.Residuals), summed over all predictions and bins and as a maximum, the relaxed calibration error,
-// and the calibration error of the projected confidences. dECE has no constraints; its relaxed error is the
-// differentiable one. It needs Options.TraceEvery.
+// WriteTrace writes the residuals of all runs of the searches, one row for each step. A row holds ADMM's distance to
+// each constraint of the program (admm.Residuals), as a sum over all predictions and bins and as a maximum. It also
+// holds the relaxed calibration error, and the calibration error of the projected confidences. dECE has no constraints,
+// and its relaxed error is the differentiable error. It needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)
 	var radius []string

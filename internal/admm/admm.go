@@ -1,15 +1,15 @@
 // Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The result is an estimate of the maximum from below, by the searches of the literature. Only calib.CCE,
-// which computes the maximum exactly, is a certificate.
+// et al. 2025). The searches come from the literature, and each result is an estimate of the maximum from below. Only
+// calib.CCE, which computes the maximum exactly, is a certificate.
 //
 // NewProblem takes the intervals and the bins. Each search returns an Estimate, with the confidences that attain it:
 //
-//   - Problem.ADMM: one run of the paper's Algorithm 1; Problem.Best: the best of several, such as PaperGrid().Runs;
+//   - Problem.ADMM: one run of the paper's Algorithm 1; Problem.Best: the best of several runs, e.g. PaperGrid().Runs;
 //   - Problem.DECE: gradient ascent on the differentiable calibration error;
 //   - Problem.Brier: the confidences with the largest Brier score;
 //   - Problem.Adaptive: an attack on bins of equal count.
 //
-// A Watch sees the progress and the Residuals of a search.
+// A Watch receives the progress and the Residuals of a search.
 package admm
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Constants of the paper (appendix G.2).
+// These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // bound on each entry of the gradient of a
+	gradientClip   = 5   // limit for each entry of the gradient of a
 	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
@@ -32,8 +32,8 @@ type Problem struct {
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. clean [N] are the observed confidences, nil if unknown. As a start, they are clamped to
-// their intervals.
+// NewProblem checks its input. The argument clean [N] holds the observed confidences, or is nil if they are unknown.
+// When a search starts from them, they are clamped to their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Pro
 	return &Problem{samples, clean, bins}, nil
 }
 
-// start returns confidences in the intervals.
+// The method start returns confidences in the intervals.
 func (p *Problem) start(s Start) []float64 {
 	z := make([]float64, len(p.samples))
 	for n, v := range p.samples {
@@ -68,8 +68,7 @@ func clamp(x, lo, hi float64) float64 {
 	return x
 }
 
-// Estimate is the largest calibration error that a search found: an estimate of
-// the CCE from below. It certifies nothing.
+// Estimate is the largest calibration error that a search found. It estimates the CCE from below and certifies nothing.
 type Estimate struct {
 	ECE         float64
 	Confidences []float64 // [N], in the intervals; their calibration error is ECE
@@ -82,22 +81,22 @@ func (p *Problem) Brier() Estimate {
 	return Estimate{ECE: p.ece(z), Confidences: z}
 }
 
-// Residuals are the distances of a step of ADMM to the constraints of the program, in the 1-norm and the ∞-norm: the
-// quantities of the paper's Figures 9 and 10 (appendix G.1).
+// Residuals are the distances of one ADMM step to the constraints of the program, in the 1-norm and the ∞-norm. These
+// are the quantities of the paper's Figures 9 and 10 (appendix G.1).
 type Residuals struct {
 	Step         int
-	Rho          float64 // of the step
-	SoftECE      float64 // ‖E(z)ᵀa‖₁/N of the relaxed variables
+	Rho          float64 // ρ of the step
+	SoftECE      float64 // ‖E(z)ᵀa‖₁/N for the relaxed variables
 	ProjectedECE float64 // calibration error of the projected copy
-	Confidence   Norms   // z from l′ ≤ z ≤ u′
-	Binary       Norms   // a from {0, 1}^NM
-	Unique       Norms   // Cᵀa − 1: each sample in one bin
+	Confidence   Norms   // distance of z from l′ ≤ z ≤ u′
+	Binary       Norms   // distance of a from {0, 1}^NM
+	Unique       Norms   // Cᵀa − 1: each sample is in one bin
 	Valid        Norms   // Kᵀa: assignment to bins out of reach
-	Box          Norms   // a from [0, 1]^NM
-	Sphere       float64 // a from the sphere around ½ of radius √(NM)/2
+	Box          Norms   // distance of a from [0, 1]^NM
+	Sphere       float64 // distance of a from the sphere around ½ of radius √(NM)/2
 }
 
-// Norms are the 1-norm and the ∞-norm of a vector of deviations.
+// Norms holds the 1-norm and the ∞-norm of a vector of deviations.
 type Norms struct{ Sum, Max float64 }
 
 func (r *Norms) add(d float64) {
@@ -106,10 +105,9 @@ func (r *Norms) add(d float64) {
 	r.Max = max(r.Max, d)
 }
 
-// ADMM runs Algorithm 1 of Emde et al. 2025 once: the alternating direction
-// method of multipliers on the mixed-integer program of eq. (6), relaxed to the
-// augmented Lagrangian of eq. (27), with variables per sample n and bin m:
-// the confidence z_nm and the assignment a_nm, and e_nm = c_n − z_nm.
+// ADMM runs Algorithm 1 of Emde et al. 2025 once. It applies the alternating direction method of multipliers to the
+// mixed-integer program of eq. (6), relaxed to the augmented Lagrangian of eq. (27). The variables for each sample n
+// and bin m are the confidence z_nm and the assignment a_nm; e_nm is c_n − z_nm.
 //
 //	L = −Σ_m |Σ_n e_nm a_nm|
 //	    + λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²       q₁ in the box [0, 1]
@@ -118,19 +116,17 @@ func (r *Norms) add(d float64) {
 //	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              none that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
-// A step is a gradient step on a, one on z, the closed forms of eqs. (28)–(30)
-// for q₁, q₂, g, and a gradient ascent step of size ρ on each λ. It starts at
-// a = 1/M with all λ = 0 and q, g equal to a and to the clamped z (the paper does
-// not say). After each step a copy of (a, z) is projected: each sample goes to
-// the reachable bin with the largest a_nm, at z_nm clamped to bin and interval.
-// The best such copy is the result (appendix G.1). A step takes O(NM); the state
-// has 7NM numbers.
+// A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
+// and a gradient ascent step of size ρ on each λ. The iteration starts at a = 1/M with all λ = 0, q equal to a, and g
+// equal to the clamped z (the paper leaves this open). After each step a copy of (a, z) is projected: each sample goes
+// to the reachable bin with the largest a_nm, at z_nm clamped to the bin and the interval. The best such copy is the
+// result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}), which leaves no bin for l = u. ADMM uses the
 // exact rule of Bins.Index instead.
 //
-// ADMM calls watch, if not nil, after each step, and fills the Residuals at every residualsEvery-th step if that is not
-// 0.
+// ADMM calls watch after each step, unless it is nil. It fills the Residuals at every residualsEvery-th step, unless
+// residualsEvery is 0.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
 	best := Estimate{ECE: -1}
@@ -144,7 +140,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		next := min(rho*s.par.Growth, s.par.MaxRho)
 		s.assign(rho)
 		ece := s.move(rho, next)
-		// False if the iteration has overflowed and ece is NaN.
+		// This is false if the iteration has overflowed and ece is NaN.
 		if ece > best.ECE {
 			best.ECE = ece
 			bestZ, s.projected = s.projected, bestZ
@@ -173,18 +169,18 @@ type state struct {
 	*Problem
 	par         Params
 	n, m        int
-	first, last []int32   // [N] reachable bins
+	first, last []int32   // [N] first and last reachable bin
 	a, z        []float64 // [N, M]
 	l1, l2, l5  []float64 // [N, M] λ₁, λ₂, λ₅
 	l3, l4      []float64 // [N]
 	pullA       []float64 // [N, M] λ₁ + λ₂ − ρ(q₁ + q₂), with the ρ of the next step
 	pullZ       []float64 // [N, M] λ₅ − ρg, likewise
 	gap         []float64 // [M] Σ_n e_nm a_nm
-	sign        []float64 // [M] of gap
+	sign        []float64 // [M] sign of gap
 	square      float64   // ‖λ₂/ρ + a − ½‖²
 	reach       float64   // ‖q₂ − ½‖∞
 	projected   []float64 // [N] the projected copy's confidences
-	hard        []float64 // [M] its gaps
+	hard        []float64 // [M] gaps of the projected copy
 	below       []float64 // [M] largest float64 in bin m
 }
 
@@ -205,7 +201,7 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // the value for a binary a; with q₂ = a = 1/M, a would stay near ½ for small M
+	s.reach = 0.5 // the value for a binary a; with q₂ = a = 1/M and small M, a would stay near ½
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
@@ -228,7 +224,7 @@ func truth(v calib.Bounded) float64 {
 	return 0
 }
 
-// limits returns l′ and u′ of sample n in bin m; 0 if the bin is out of reach.
+// limits returns l′ and u′ of sample n in bin m, or 0 and 0 if the bin is out of reach.
 func (s *state) limits(n, m int) (lo, hi float64) {
 	if m < int(s.first[n]) || m > int(s.last[n]) {
 		return 0, 0
@@ -252,7 +248,7 @@ func (s *state) takeSigns() {
 	}
 }
 
-// assign is the gradient step on a.
+// assign makes the gradient step on a.
 func (s *state) assign(rho float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateA
@@ -359,7 +355,7 @@ func (s *state) move(rho, next float64) (ece float64) {
 	return ece / float64(s.n)
 }
 
-// overlap is the part of a sample's interval that lies in a bin.
+// overlap returns the part of a sample's interval that lies in a bin.
 func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	if v.Lower > low {
 		low = v.Lower
@@ -370,7 +366,7 @@ func overlap(v calib.Bounded, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// residuals computes r from a and z.
+// residuals computes the fields of r from a and z.
 func (s *state) residuals(r *Residuals) {
 	for _, g := range s.gap {
 		r.SoftECE += math.Abs(g) / float64(s.n)

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// certified draws n predictions like a certified classifier's: confident where right, with intervals of the standard
-// certificate's shape, Φ(Φ⁻¹(z) ± r).
+// The function certified draws n predictions that resemble those of a certified classifier. They are confident where
+// they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	samples, clean = make([]calib.Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -81,22 +81,22 @@ func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Est
 	return e
 }
 
-// reaches is the definition of a reachable bin, without Index.
+// reaches is the definition of a reachable bin. It does not use Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.Edges()[m]
 }
 
-// rounding bounds the difference between sums in different orders.
+// rounding is a bound on the difference between sums in different orders.
 const rounding = 1e-12
 
-// reference is Algorithm 1 as printed: every variable is kept, and the matrices C, K and B are loops. It shares no code
-// with state.
+// reference runs Algorithm 1 as printed. It keeps every variable, and it writes the matrices C, K and B as loops. It
+// shares no code with state.
 type reference struct {
 	n, m               int
 	c                  []float64
 	lo, hi             [][]float64
-	out                [][]bool // bin out of reach, k_nm
+	out                [][]bool // k_nm: bin m is out of reach of sample n
 	a, z, g, q1, q2    [][]float64
 	l1, l2, l5         [][]float64
 	l3, l4             []float64
@@ -218,8 +218,8 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The fused iteration takes the same steps as Algorithm 1 written out. Rounding decides the sign of some gap or some
-// clamp sooner or later, and then the sequences part; so only the first steps are compared.
+// The fused iteration takes the same steps as Algorithm 1 written out. Sooner or later rounding decides the sign of
+// some gap or the side of some clamp, and then the sequences differ. So the test compares only the first steps.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
 	for _, tt := range []struct {
@@ -261,8 +261,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 	}
 }
 
-// Every estimate is attained by confidences in the intervals and is not above
-// the exact value; the projected copy is feasible at every step.
+// Confidences in the intervals attain every estimate, and no estimate is above the exact value. The projected copy is
+// feasible at every step.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40
@@ -315,10 +315,11 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	}
 }
 
-// With slow steps for the assignment ADMM converges on predictions like a certified classifier's: the constraints are
-// met in the limit, and the relaxed error approaches the projected one. (With α_a = 0.01 or 0.1, the rates of the
-// paper's grid, it does not: at ρ = 10 the quadratic terms have curvature ρ(2 + M + bins out of reach), and the
-// gradient step overshoots. The estimate is near the exact value by observation, not by theory.)
+// With slow steps for the assignment, ADMM converges on predictions like those of a certified classifier. The
+// constraints are met in the limit, and the relaxed error approaches the projected error. (With α_a = 0.01 or 0.1, the
+// rates of the paper's grid, it does not converge: at ρ = 10 the quadratic terms have curvature ρ(2 + M + bins out of
+// reach), and the gradient step overshoots. That the estimate is near the exact value is an observation, not a
+// theorem.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -358,7 +359,7 @@ func TestADMMConverges(t *testing.T) {
 	}
 }
 
-// Residuals of points made by hand.
+// The test computes the residuals of points by hand.
 func TestResiduals(t *testing.T) {
 	samples := []calib.Bounded{{Lower: 0.2, Upper: 0.4, Correct: true}, {Lower: 0.6, Upper: 0.7}}
 	s := newState(mustProblem(t, samples, nil, mustBins(t, 2)), Params{Start: FromBrier})
@@ -368,7 +369,7 @@ func TestResiduals(t *testing.T) {
 	s.residuals(&r)
 	want := Residuals{
 		SoftECE:    r.SoftECE,                     // kept by the iteration, not derived from a and z
-		Confidence: Norms{0.5 - 0.4 + 0.25, 0.25}, // bin 2 is out of reach of sample 1, bin 1 of 2
+		Confidence: Norms{0.5 - 0.4 + 0.25, 0.25}, // bin 2 is out of reach of sample 1, and bin 1 is out of reach of sample 2
 		Binary:     Norms{0.25 + 0.25 + 0.5, 0.5},
 		Unique:     Norms{0.5 + 0.5, 0.5},
 		Valid:      Norms{0.25 + 0.5, 0.5},

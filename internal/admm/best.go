@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Watch observes a search of several runs. Its functions may be nil; several goroutines call them.
+// Watch observes a search of several runs. Its functions may be nil. Several goroutines call them.
 type Watch struct {
-	Progress func(steps int, ece float64) // steps done since the last call, and the best value so far
+	Progress func(steps int, ece float64) // gets the steps since the last call, and the best value so far
 	Every    int                          // Trace is called at every Every-th step
 	Trace    func(run int, r Residuals)   // runs count from 0; the steps of a run come in order
 }
 
-// step reports one step of a run.
+// The method step reports one step of a run.
 func (w Watch) step(run int, r Residuals) {
 	if w.Progress != nil {
 		w.Progress(1, r.ProjectedECE)
@@ -26,7 +26,7 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// every is Every, or 0 without a Trace.
+// The method every returns Every, or 0 without a Trace.
 func (w Watch) every() int {
 	if w.Trace == nil {
 		return 0
@@ -34,16 +34,16 @@ func (w Watch) every() int {
 	return w.Every
 }
 
-// Best runs ADMM with each of the parameters, in parallel, and returns the run with the largest calibration error, the
-// first one in case of a tie. If ctx ends, it returns the best so far.
+// Best runs ADMM with each of the parameters, in parallel, and returns the run with the largest calibration error. The
+// first run wins a tie. If ctx ends, Best returns the best run so far.
 func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
 	return bestRun(len(grid), func(run int) Estimate {
 		return p.ADMM(ctx, grid[run], w.every(), func(r Residuals) { w.step(run, r) })
 	})
 }
 
-// bestRun does runs in parallel and returns the one with the largest calibration error, the first one in case of a tie.
-// The result counts as interrupted if any run was.
+// bestRun does runs in parallel and returns the run with the largest calibration error. The first run wins a tie. The
+// result counts as interrupted if any run was interrupted.
 func bestRun(runs int, do func(run int) Estimate) Estimate {
 	found := make([]Estimate, runs)
 	var group errgroup.Group

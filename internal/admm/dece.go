@@ -9,28 +9,27 @@ import (
 // DECESteps is the number of ascent steps from each start.
 const DECESteps = 1000
 
-// The temperature falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. The paper found that rate
-// and schedule have no effect and names none: these are our choice.
+// The temperature falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. The paper found that the
+// rate and the schedule have no effect, and it names neither: they are our choice.
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
-	ascentRate  = 0.01 // default at the start; falls to 0 along a half cosine
-	ascentClip  = 1    // bound on each entry of the gradient of N·dECE
+	ascentRate  = 0.01 // default rate at the start; it falls to 0 along a half cosine
+	ascentClip  = 1    // limit for each entry of the gradient of N·dECE
 	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the weight count 0
 )
 
-// DECE is gradient ascent on the differentiable calibration error of Bohdal et
-// al. 2023 as simplified in Emde et al. 2025, appendix M (eq. 34): hard bins are
-// replaced by soft ones,
+// DECE runs gradient ascent on the differentiable calibration error of Bohdal et al. 2023, as simplified in Emde et al.
+// 2025, appendix M (eq. 34). Soft bins replace the hard bins:
 //
 //	dECE = (1/N) Σ_m |Σ_n s_nm (c_n − z_n)|,
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
-// where β are the inner edges; as τ → 0 the dECE becomes the ECE. z is clamped to its interval after each step. Like
-// ADMM, DECE keeps the best hard calibration error seen, so the result is never below the start. It runs from all
-// starts of par in parallel and returns the best, the first one in case of a tie. Without a start it fails with
-// NoStartError. The Residuals that w receives have Step, SoftECE (the dECE at the step's τ) and ProjectedECE; each
-// start is a run, the random ones last.
+// where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, z is clamped to its interval. Like
+// ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the start. It runs from
+// all starts of par in parallel and returns the best run; the first one wins a tie. Without a start it fails with
+// NoStartError. The Residuals that w receives have Step, SoftECE (the dECE at the τ of the step) and ProjectedECE. Each
+// start is one run, and the random starts come last.
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Random == 0 {
@@ -55,7 +54,7 @@ func (p *Problem) randomStart(seed uint64, k int) []float64 {
 	return z
 }
 
-// ascend is one run, from z, which it changes.
+// ascend does one run from z. It changes z.
 func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run int, w Watch) Estimate {
 	n, m := len(p.samples), p.bins.Len()
 	bestZ := append([]float64(nil), z...)
@@ -84,7 +83,7 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }
 
-// softBins are soft assignments s_nm, kept for the bins first[n] ≤ m < end[n] with a weight that matters.
+// softBins holds soft assignments s_nm. It keeps them for the bins first[n] ≤ m < end[n], where the weight matters.
 type softBins struct {
 	p          *Problem
 	weight     []float64 // [N, M]
@@ -92,8 +91,8 @@ type softBins struct {
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
 }
 
-// assign sets the weights of sample n at confidence x. Starting in x's own bin, the logit falls by (distance to the
-// edge)/τ at each edge crossed.
+// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. At each edge further away,
+// it falls by (distance from x to the edge)/τ.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()
@@ -127,7 +126,7 @@ func (s *softBins) assign(n int, x, tau float64) []float64 {
 	return w[first:end]
 }
 
-// gaps sets the soft assignments and returns N·dECE.
+// The method gaps sets the soft assignments and returns N·dECE.
 func (s *softBins) gaps(z []float64, tau float64) float64 {
 	clear(s.gap)
 	for n, x := range z {

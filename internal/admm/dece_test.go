@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// softDefinition is the soft assignment by its definition: softmax((w z + b)/τ).
+// softDefinition computes the soft assignment from its definition: softmax((w z + b)/τ).
 func softDefinition(b calib.Bins, z float64, tau float64) []float64 {
 	m := b.Len()
 	logit := make([]float64, m)
@@ -63,7 +63,7 @@ func TestDECEIsTheDefinition(t *testing.T) {
 	}
 }
 
-// The gradient against central differences, away from the kinks of |·|.
+// The test compares the gradient with central differences, away from the kinks of |·|.
 func TestDECEGradient(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 21))
 	b := mustBins(t, 15)
@@ -101,7 +101,7 @@ func TestDECEGradient(t *testing.T) {
 	}
 }
 
-// As τ → 0 the dECE becomes the ECE (paper: within 10⁻⁶ at τ = 10⁻⁶).
+// As τ → 0 the dECE becomes the ECE (in the paper: within 10⁻⁶ at τ = 10⁻⁶).
 func TestDECEBecomesECE(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 22))
 	samples, clean := certified(r, 500)

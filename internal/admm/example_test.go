@@ -8,14 +8,14 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// attacked are three predictions whose confidences an attack can move.
+// attacked holds three predictions whose confidences an attack can move.
 var attacked = []calib.Bounded{
 	{Lower: 0.6, Upper: 0.9, Correct: true},
 	{Lower: 0.7, Upper: 0.8, Correct: true},
 	{Lower: 0.5, Upper: 0.65, Correct: false},
 }
 
-// newProblem is the search for their largest calibration error with ten bins.
+// newProblem returns the problem of finding their largest calibration error with ten bins.
 func newProblem(clean []float64) *admm.Problem {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -45,14 +45,14 @@ func ExampleProblem() {
 	// Output: Brier confidences 0.1833, ADMM 0.4333, exact 0.4333
 }
 
-// The confidences furthest from the truth: 0.6 and 0.65 share a bin, 0.7 is alone.
+// The confidences furthest from the truth are 0.6, 0.7 and 0.65: the first and the last share a bin.
 func ExampleProblem_Brier() {
 	e := newProblem(nil).Brier()
 	fmt.Printf("%.4f by %v\n", e.ECE, e.Confidences)
 	// Output: 0.1833 by [0.6 0.7 0.65]
 }
 
-// One run of Algorithm 1, with the residuals of its last step.
+// The example does one run of Algorithm 1 and looks at the residuals of its last step.
 func ExampleProblem_ADMM() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	var last admm.Residuals
@@ -62,7 +62,7 @@ func ExampleProblem_ADMM() {
 	// Output: 0.4333, interrupted: false, after 3000 steps
 }
 
-// Gradient ascent on the differentiable calibration error, from the clean and the Brier confidences.
+// The gradient ascent on the differentiable calibration error starts from the clean and from the Brier confidences.
 func ExampleProblem_DECE() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	e, err := problem.DECE(context.Background(), admm.DECEParams{}, admm.Watch{})
@@ -73,7 +73,7 @@ func ExampleProblem_DECE() {
 	// Output: 0.4167, never above the exact 0.4333
 }
 
-// An attack on bins of equal count, beside the bound for every choice of bins.
+// The example compares an attack on bins of equal count with the bound for every choice of bins.
 func ExampleProblem_Adaptive() {
 	e, err := newProblem(nil).Adaptive()
 	if err != nil {
@@ -87,7 +87,7 @@ func ExampleProblem_Adaptive() {
 	// Output: 0.4500, at most 0.4500
 }
 
-// The best of the 16 runs of the paper.
+// Best returns the best of the paper's 16 runs.
 func ExampleProblem_Best() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	e := problem.Best(context.Background(), admm.PaperGrid().Runs(true), admm.Watch{})
@@ -95,14 +95,14 @@ func ExampleProblem_Best() {
 	// Output: 0.4333
 }
 
-// The 16 runs of the paper; without clean confidences 8 remain, which start from the Brier confidences.
+// The paper has 16 runs. Without clean confidences 8 of them remain, which start from the Brier confidences.
 func ExamplePaperGrid() {
 	g := admm.PaperGrid()
 	fmt.Println(len(g.Runs(true)), len(g.Runs(false)))
 	// Output: 16 8
 }
 
-// A custom grid: empty lists take the paper's values.
+// In a custom grid, empty lists take the paper's values.
 func ExampleParamGrid() {
 	g := admm.ParamGrid{Starts: []admm.Start{admm.FromBrier}, RatesZ: []float64{0.001}, Steps: 100}
 	runs := g.Runs(true)
@@ -110,14 +110,14 @@ func ExampleParamGrid() {
 	// Output: 4 brier 0.001 100
 }
 
-// A search from clean confidences needs them.
+// A search that starts from clean confidences needs them.
 func ExampleNoStartError() {
 	_, err := newProblem(nil).DECE(context.Background(), admm.DECEParams{Starts: []admm.Start{admm.FromClean}}, admm.Watch{})
 	fmt.Println(err)
 	// Output: the clean confidences are not known, and there is no other start
 }
 
-// The defaults of DECE.
+// Complete fills in the defaults of DECE.
 func ExampleDECEParams_Complete() {
 	p := admm.DECEParams{}.Complete()
 	fmt.Println(p.Rate, p.Steps, p.StartsFrom(true), p.StartsFrom(false))

@@ -9,10 +9,10 @@ import (
 // Start names the confidences from which a search begins.
 type Start int
 
-// Starts of a search.
+// These are the starts of a search.
 const (
-	FromClean Start = iota // the observed ones, without an adversary
-	FromBrier              // those with the largest Brier score
+	FromClean Start = iota // the observed confidences, without an adversary
+	FromBrier              // the confidences with the largest Brier score
 )
 
 // Starts lists every Start.
@@ -20,13 +20,13 @@ var Starts = choice.Of("start", FromClean, FromBrier)
 
 func (s Start) String() string { return [...]string{FromClean: "clean", FromBrier: "brier"}[s] }
 
-// MarshalText gives the name.
+// MarshalText returns the name.
 func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a name.
+// UnmarshalText parses a name.
 func (s *Start) UnmarshalText(text []byte) error { return Starts.Unmarshal(text, s) }
 
-// Steps is the number of steps of a run; the paper's always converged in fewer.
+// Steps is the number of steps of a run. The runs in the paper always converged in fewer steps.
 const Steps = 3000
 
 // Params are the settings of a run of ADMM.
@@ -34,7 +34,7 @@ type Params struct {
 	Start  Start
 	RateZ  float64 // learning rate of the confidences, α_z
 	RateA  float64 // learning rate of the assignment, α_a
-	Growth float64 // factor on every ρ after each step, from 1
+	Growth float64 // factor on every ρ after each step, at least 1
 	Steps  int
 	Rho    float64 // every ρ at the start; 0: 0.01 (appendix G.2)
 	MaxRho float64 // largest ρ; 0: 10 ("we stop increasing ρ at 10")
@@ -45,7 +45,8 @@ func (p Params) complete() Params {
 	return p
 }
 
-// ParamGrid is a set of runs of ADMM: every combination of its lists. Empty lists and zeros take the paper's values.
+// ParamGrid is a set of runs of ADMM: every combination of the values in its lists. Empty lists and zeros take the
+// paper's values.
 type ParamGrid struct {
 	Starts      []Start
 	RatesZ      []float64
@@ -55,7 +56,7 @@ type ParamGrid struct {
 	Rho, MaxRho float64
 }
 
-// PaperGrid are the 16 runs of Emde et al. appendix I.1, the best of which they report.
+// PaperGrid returns the 16 runs of Emde et al., appendix I.1. The paper reports the best of them.
 func PaperGrid() ParamGrid {
 	return ParamGrid{
 		Starts: []Start{FromClean, FromBrier},
@@ -64,7 +65,7 @@ func PaperGrid() ParamGrid {
 	}
 }
 
-// Runs returns every combination, without those that start from clean confidences if haveClean is false.
+// Runs returns every combination. If haveClean is false, it omits the runs that start from clean confidences.
 func (g ParamGrid) Runs(haveClean bool) []Params {
 	paper := PaperGrid()
 	var runs []Params
@@ -80,14 +81,15 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 	return runs
 }
 
-// DECEParams are the settings of DECE. Empty lists and zeros take the defaults.
+// DECEParams holds the settings of DECE. Empty lists and zeros take the defaults.
 type DECEParams struct {
-	Starts []Start // default: Brier, and clean if known
-	// Random is the number of further starts, uniform in the intervals; Seed and k ≥ 0 determine the k-th.
+	Starts []Start // default: Brier, and clean if the clean confidences are known
+	// Random is the number of additional starts, drawn uniformly from the intervals. Seed and k ≥ 0 determine the k-th
+	// of them.
 	Random int
 	Seed   uint64
-	Rate   float64 // learning rate at the start, 0.01; it falls to 0 along a half cosine
-	Steps  int     // from each start, DECESteps
+	Rate   float64 // learning rate at the start; default 0.01; it falls to 0 along a half cosine
+	Steps  int     // steps from each start; default DECESteps
 }
 
 // Complete replaces zeros by the defaults.
@@ -96,20 +98,20 @@ func (p DECEParams) Complete() DECEParams {
 	return p
 }
 
-// StartsFrom returns the starts of DECE's first runs, without clean confidences if haveClean is false. The Random
-// starts follow them.
+// StartsFrom returns the starts of DECE's first runs. If haveClean is false, it omits the clean confidences. The Random
+// starts follow these starts.
 func (p DECEParams) StartsFrom(haveClean bool) []Start {
 	return known(orElse(p.Starts, []Start{FromBrier, FromClean}), haveClean)
 }
 
-// NoStartError: the search starts only from clean confidences, which are unknown.
+// NoStartError means that the search starts only from clean confidences, which are unknown.
 type NoStartError struct{}
 
 func (NoStartError) Error() string {
 	return "the clean confidences are not known, and there is no other start"
 }
 
-// known drops FromClean if haveClean is false.
+// The function known removes FromClean if haveClean is false.
 func known(starts []Start, haveClean bool) []Start {
 	var out []Start
 	for _, s := range starts {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every combination, in the order of the lists; empty lists take the paper's values.
+// Runs returns every combination, in the order of the lists. Empty lists take the paper's values.
 func TestParamGrid(t *testing.T) {
 	g := ParamGrid{
 		Starts: []Start{FromBrier, FromClean}, RatesZ: []float64{1, 2}, RatesA: []float64{3}, Growths: []float64{4, 5},
@@ -51,7 +51,7 @@ func TestStartNames(t *testing.T) {
 }
 
 // Starts, rate and steps take effect as the definition of the ascent says, and random starts lie within the intervals.
-// The trace has every second step of each run, with the soft error there.
+// The trace has every second step of each run, with the soft error of that step.
 func TestDECEHasItsSettings(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 41))
 	samples, clean := certified(r, 40)
@@ -85,7 +85,7 @@ func TestDECEHasItsSettings(t *testing.T) {
 				t.Errorf("run %d: %+v, by definition %v", run, r, want[r.Step-1])
 			}
 		}
-		// By hand again: an even number of steps of the same schedule.
+		// The ascent by hand runs again, for an even number of steps of the same schedule.
 		z20 := slices.Clone(z)
 		partly(p, z20, 20, 21, 0.03)
 		gap := make([]float64, 9)
@@ -112,7 +112,7 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// partly takes only the first steps of a longer schedule.
+// The function partly takes only the first steps of a longer schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {
@@ -163,7 +163,7 @@ func TestBestTraces(t *testing.T) {
 	}
 }
 
-// Among equal runs the first wins in whatever order they end; a stopped run marks the result.
+// Among equal runs the first wins, in whatever order the runs end. A stopped run marks the result.
 func TestBestRunIsTheFirstOfEquals(t *testing.T) {
 	eces := []float64{0.25, 0.5, 0.5, 0.125}
 	got := bestRun(len(eces), func(run int) Estimate {

@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// ascendByHand is the ascent of DECE from z: soft assignments and gradients by their definitions, temperature and rate
-// by their schedules. It returns the hard calibration error after every step.
+// ascendByHand runs the ascent of DECE from z. It computes soft assignments and gradients by their definitions, and
+// temperature and rate by their schedules. It returns the hard calibration error after every step.
 func ascendByHand(p *Problem, z []float64, steps int, firstRate float64) []float64 {
 	m := p.bins.Len()
 	var errors []float64
@@ -95,7 +95,7 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 	}
 }
 
-// One step, and a start from the Brier confidences alone.
+// The search takes one step from the Brier confidences alone.
 func TestDECEWithoutCleanConfidences(t *testing.T) {
 	samples, _ := certified(rand.New(rand.NewPCG(5, 32)), 30)
 	p := mustProblem(t, samples, nil, mustBins(t, 5))
@@ -113,8 +113,8 @@ func TestDECEWithoutCleanConfidences(t *testing.T) {
 	}
 }
 
-// projectByHand is the projected copy: each sample in the first of the reachable
-// bins with the largest a, at z in bin and interval.
+// projectByHand computes the projected copy: each sample goes to the first of the reachable bins with the largest a, at
+// z clamped to the bin and the interval.
 func projectByHand(s *state) []float64 {
 	out := make([]float64, s.n)
 	for n, v := range s.samples {
@@ -193,7 +193,7 @@ func TestADMMReportsItsSteps(t *testing.T) {
 	}
 }
 
-// The best of a grid is the best of its runs, the first one in case of a tie.
+// The best of a grid is the best of its runs. The first run wins a tie.
 func TestBestIsTheBestRun(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 34)), 80)
 	p := mustProblem(t, samples, clean, mustBins(t, 10))
@@ -255,7 +255,7 @@ func TestNoGapHasNoSign(t *testing.T) {
 	}
 }
 
-// Appendix I.1 of Emde et al. 2025.
+// The grid is that of Emde et al. 2025, appendix I.1.
 func TestGridIsThePapers(t *testing.T) {
 	seen := map[Params]int{}
 	for _, par := range PaperGrid().Runs(true) {
@@ -301,7 +301,7 @@ func TestClampAndStarts(t *testing.T) {
 	if e := p.Brier(); e.ECE != p.ece([]float64{0.2, 0.4, 0.4}) || e.Confidences[0] != 0.2 {
 		t.Errorf("%+v", e)
 	}
-	// Without clean confidences every search begins at the Brier ones.
+	// Without clean confidences every search begins at the Brier confidences.
 	q := mustProblem(t, samples, nil, mustBins(t, 3))
 	if z := q.start(FromClean); z[0] != 0.2 || z[1] != 0.4 {
 		t.Errorf("%v", z)

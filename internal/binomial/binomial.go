@@ -1,11 +1,11 @@
 // Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
-// number that a certificate rests on is an enclosure (Span) or lies on the safe side of one.
+// number that a certificate rests on is an enclosure (Span), or lies on the safe side of an enclosure.
 //
 //   - LowerBound, UpperBound: the one-sided Clopper–Pearson bounds on the success probability; LowerSpan encloses the
 //     exact bound.
 //   - Tail: P(Bin(n, p) ≥ k). LogTerm: ln P(Bin(n, p) = k).
 //   - FailureQuantile: the number of n certificates that may be wrong.
-//   - McNemar: the exact test whether one of two classifiers is right more often.
+//   - McNemar: the exact test of whether one of two classifiers is right more often.
 package binomial
 
 import "math"
@@ -13,12 +13,12 @@ import "math"
 // unit is the unit round-off of float64. Error bounds below are multiples of it.
 const unit = 0x1p-53
 
-// Span encloses a number: Lower ≤ value ≤ Upper, in spite of rounding.
+// Span encloses a number: Lower ≤ value ≤ Upper, despite rounding.
 type Span struct{ Lower, Upper float64 }
 
-// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). Up to 15 it comes from the
-// factorial. Beyond, it is the series of DLMF 5.11.1, whose first omitted term bounds the error (5.11(ii)):
-// 691/(360360·16¹¹) < 2·unit.
+// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). For n ≤ 15 it comes from the
+// factorial. For larger n it comes from the series of DLMF 5.11.1, whose first omitted term bounds the error
+// (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
 func stirlingError(n int64) float64 {
 	if n < int64(len(stirlingTable)) {
 		return stirlingTable[n]
@@ -28,8 +28,8 @@ func stirlingError(n int64) float64 {
 	return (1.0/12 - y*(1.0/360-y*(1.0/1260-y*(1.0/1680-y*(1.0/1188))))) / x
 }
 
-// stirlingTable holds ln n! − (n+½)ln n + n − ½ln 2π, computed to 40 digits
-// (TestStirlingTable computes it again with math/big); entry 0 is not used.
+// stirlingTable holds ln n! − (n+½)ln n + n − ½ln 2π, computed to 40 digits. TestStirlingTable computes it again with
+// math/big. Entry 0 is not used.
 var stirlingTable = [16]float64{
 	0,
 	0.08106146679532725821967026359438236013860,
@@ -49,10 +49,10 @@ var stirlingTable = [16]float64{
 	0.00555473355196280137103868995979228464907,
 }
 
-// deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0, the exponent of the saddle-point form of a Poisson or
-// binomial term. Its absolute error is at most 9·unit·(|x−m| + D): v = (x−m)/m has relative error 2·unit and D has
-// derivative m·log1p(v) in v; log1p (within 2·unit), the product, the difference and the last product each cost a few
-// units of m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|.
+// deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
+// binomial term. Its absolute error is at most 9·unit·(|x−m| + D). The reason: v = (x−m)/m has relative error 2·unit,
+// and D has derivative m·log1p(v) in v. log1p (within 2·unit), the product, the difference and the last product each
+// cost a few units of m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -61,12 +61,12 @@ func deviance(x, m float64) float64 {
 	return m * ((1+v)*math.Log1p(v) - v)
 }
 
-// LogTerm returns ln P(Bin(n, p) = k), 0 < p < 1, q = 1−p to within 2·unit
-// relative, 0 ≤ k ≤ n, and a bound on its absolute error.
+// LogTerm returns ln P(Bin(n, p) = k) and a bound on its absolute error. Domain: 0 < p < 1, q = 1−p to within 2·unit
+// relative, 0 ≤ k ≤ n.
 //
-// Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) −
-// D(k, np) − D(n−k, nq), δ the Stirling error. The means np, nq carry a
-// relative error of 3·unit, which moves D by 3·unit·|k − np| each.
+// It uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq), where δ
+// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which moves the two D by 3·unit·|k
+// − np| each.
 func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
@@ -82,8 +82,8 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	return logp, unit * (24*math.Abs(x-N*p) + 24*(d1+d2) + 4*math.Abs(logp) + 64)
 }
 
-// powerLog returns ln (1−p)ᴺ, q = 1−p, to within 6·unit relative. It uses the smaller of p and q; the larger has a
-// rounding error of up to unit.
+// powerLog returns ln (1−p)ᴺ, with q = 1−p, to within 6·unit relative. It uses the smaller of p and q, because the
+// larger has a rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)
@@ -108,24 +108,24 @@ func Tail(n, k int64, p float64) Span {
 	if float64(k) > (float64(n)+1)*p {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// The complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its
-	// λ = n−k+1 − (n+1)q is (n+1)p − k: q is rounded, p is not.
+	// This encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its λ = n−k+1 − (n+1)q is
+	// computed as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
 
 // upperSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
 //
-// It is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris
-// (1992, eq. 9; not DLMF 8.17.22; I_p(a, b) with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0):
+// The sum is k·q·P(Bin(n, p) = k) times the continued fraction of DiDonato & Morris (1992, eq. 9; not DLMF 8.17.22) for
+// I_p(a, b), with a = k, b = n−k+1, λ = k − (n+1)p ≥ 0:
 //
 //	1/(β_1 + α_2/(β_2 + α_3/(β_3 + …)))
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
 //	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
 //
-// b is an integer, so all α and β are positive until α_{b+1} = 0 ends it, and successive convergents enclose the value.
-// Each step adds positive numbers only: J steps leave a relative error of 32J·unit. The caller computes λ by one FMA
-// from p or q, whichever is exact; the other may have a relative error of one unit.
+// b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction, and successive convergents enclose
+// the value. Each step adds only positive numbers, so J steps leave a relative error of 32J·unit. The caller computes λ
+// by one FMA from p or q, whichever is exact. The other number may have a relative error of one unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)
@@ -155,14 +155,14 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 			a0, b0, a1, b1 = a0*0x1p-500, b0*0x1p-500, a1*0x1p-500, b1*0x1p-500
 		}
 	}
-	if float64(steps) >= b { // the fraction ended: the last convergent is the value
+	if float64(steps) >= b { // the fraction has ended: the last convergent is the value
 		value = Span{a1 / b1, a1 / b1}
 	}
 	logp, e := LogTerm(n, k, p, q)
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// Below the normal numbers only the upper end is valid.
+		// Below the normal numbers, only the upper end is valid.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// exactTail is P(Bin(n, p) ≥ k) for the exact value of the float64 p.
+// exactTail returns P(Bin(n, p) ≥ k) for the exact value of the float64 p.
 func exactTail(n, k int64, p float64) *big.Rat {
 	P := new(big.Rat).SetFloat64(p)
 	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
-	// One denominator 2^(s·n) allows integers, without reducing fractions.
+	// The common denominator 2^(s·n) allows integers, so no fractions need reducing.
 	s := max(P.Denom().BitLen(), Q.Denom().BitLen()) - 1
 	one := new(big.Int).Lsh(big.NewInt(1), uint(s))
 	a := new(big.Int).Div(new(big.Int).Mul(P.Num(), one), P.Denom())
@@ -48,7 +48,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 	}
 }
 
-// The oracle is the same sum in 160-bit floats, from terms made by recurrence.
+// The oracle is the same sum in 160-bit floats. A recurrence makes its terms.
 func TestBinomialTailLarge(t *testing.T) {
 	const prec = 160
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
@@ -58,13 +58,13 @@ func TestBinomialTailLarge(t *testing.T) {
 	}{
 		{100000, 93642, 0.934}, {20000, 19998, 0.9998}, {20000, 10150, 0.5}, {20000, 3, 1e-5},
 		{20000, 4000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
-		// k below the mean, and 1−p has lost most digits of p: λ must come from p.
+		// k is below the mean, and 1−p has lost most digits of p: λ must come from p.
 		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
-		// p and 1−p as exact numbers: Tail rounds 1−p, which its bound covers.
+		// p and 1−p are exact numbers here. Tail rounds 1−p, and its bound covers this rounding.
 		p := f(c.p)
 		q := new(big.Float).SetPrec(prec).Sub(f(1), p)
-		// Walk up from j = 0: term(0) = qⁿ by squaring.
+		// The walk starts at j = 0, where term(0) = qⁿ comes from squaring.
 		term, square := f(1), new(big.Float).SetPrec(prec).Set(q)
 		for e := c.n; e > 0; e >>= 1 {
 			if e&1 == 1 {
@@ -95,7 +95,7 @@ func TestBinomialTailLarge(t *testing.T) {
 	}
 }
 
-// bigLog is ln x, from x = m·2^e and the series of 2 artanh((m−1)/(m+1)).
+// bigLog returns ln x, from x = m·2^e and the series of 2 artanh((m−1)/(m+1)).
 func bigLog(x *big.Float) *big.Float {
 	const prec = 200
 	m := new(big.Float).SetPrec(prec)
@@ -118,11 +118,11 @@ func bigLog(x *big.Float) *big.Float {
 	return ln2.Mul(ln2, new(big.Float).SetInt64(int64(e))).Add(ln2, log(m))
 }
 
-// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits and
-// compares the table up to 15 and the series from 16.
+// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits. It compares the table up to n = 15 and the
+// series from n = 16.
 func TestStirlingTable(t *testing.T) {
 	const prec = 200
-	// π to 60 digits (OEIS A000796).
+	// π has 60 digits here (OEIS A000796).
 	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494", 10, prec, big.ToNearestEven)
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +166,8 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
 }
 
-// The error is within the bound, and the bound is the documented one. A smaller one would lack a proof, a larger one
-// would widen every certificate's tail.
+// The error is within the bound, and the bound is the documented one. A smaller bound would lack a proof, and a larger
+// bound would widen every certificate's tail.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -188,8 +188,8 @@ func TestLogTermBound(t *testing.T) {
 	}
 }
 
-// Where the continued fraction ends after b = n−k+1 steps, the enclosure is 4(e + (32b+16)·unit)
-// wide, relative. Its ends are rounded by a few units, which cancels in the mean.
+// Where the continued fraction ends after b = n−k+1 steps, the relative width of the enclosure is 4(e + (32b+16)·unit).
+// The ends are rounded by a few units, which cancels in the mean.
 func TestTailWidth(t *testing.T) {
 	for _, b := range []int64{1, 2, 5, 8} {
 		first, last := 20*b, 220*b
@@ -242,7 +242,7 @@ func TestTailEdges(t *testing.T) {
 	}
 }
 
-// The bound by its definition: the exact tail is ≤ α at the bound, and > α a little above.
+// The test checks the definition: the exact tail is ≤ α at the bound, and > α slightly above it.
 func TestLowerBoundIsExact(t *testing.T) {
 	for _, n := range []int64{1, 3, 10, 35} {
 		for _, alpha := range []float64{1e-30, 1e-6, 0.001, 0.05, 0.5, 0.99} {
@@ -276,7 +276,7 @@ func TestLowerBoundIsExact(t *testing.T) {
 	}
 }
 
-// Closed forms: lower(n, n, α) = α^(1/n), lower(1, n, α) = 1 − (1−α)^(1/n).
+// The test uses closed forms: lower(n, n, α) = α^(1/n), lower(1, n, α) = 1 − (1−α)^(1/n).
 func TestLowerBoundClosedForms(t *testing.T) {
 	for _, n := range []int64{1, 10, 100, 100000, 1000000000} {
 		for _, alpha := range []float64{1e-50, 0.001, 0.3} {
@@ -295,7 +295,7 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The bound α^(1/n) is very close to 1: no float64 below 1 can be proved to lie above it.
+// The bound α^(1/n) is so close to 1 that no float64 below 1 can be proved to lie above it.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {
@@ -333,7 +333,7 @@ func BenchmarkLowerBound(b *testing.B) {
 	}
 }
 
-// The tail at the bound is proved to be at most α: the upper end of its enclosure is, not only the lower one.
+// The tail at the bound is proved to be at most α: the upper end of its enclosure is at most α, not only the lower end.
 func TestLowerBoundIsProved(t *testing.T) {
 	const steps = 60
 	for _, alpha := range []float64{1e-10, 1e-4, 0.001, 0.01, 0.05, 0.5, 0.9} {

@@ -6,15 +6,15 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// MinLevel is the smallest α of the bounds here. It keeps tails near α far above the smallest normal float64, below
-// which relative error bounds fail.
+// MinLevel is the smallest α of the bounds here. It keeps tails near α far above the smallest normal float64. Below
+// that number relative error bounds fail.
 const MinLevel = 1e-100
 
-// LowerBound is the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
-// binomial of n trials with x successes, lower(x, n, α) = BetaInv(α; x, n−x+1), 0 for x = 0 (Clopper & Pearson 1934;
-// DLMF 8.17.5 is the tail as an incomplete beta function). It is the p at which P(Bin(n, p) ≥ x) = α. For the returned
-// number an enclosure proves that the tail is ≤ α, so it never exceeds the bound; it is below by a relative 1e-9 at
-// most.
+// LowerBound returns the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
+// binomial of n trials with x successes. It is lower(x, n, α) = BetaInv(α; x, n−x+1), and 0 for x = 0 (Clopper &
+// Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). It is the p at which P(Bin(n, p) ≥ x) = α.
+// An enclosure proves that the tail at the returned number is ≤ α. So this number never exceeds the exact bound, and it
+// is below the exact bound by at most a relative 1e-9.
 //
 // Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
 func LowerBound(x, n int64, alpha float64) float64 {
@@ -22,8 +22,8 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound returns LowerBound and the width, in ln p, of its last Newton step, which is about the distance to the
-// root.
+// lowerBound returns LowerBound. It also returns the width, in ln p, of the last Newton step, which is about the
+// distance to the root.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {
 		return 0, 0
@@ -46,7 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// Aim below α by four times the width of the enclosure, so that the last step ends on the proved side.
+		// The target is below α by four times the width of the enclosure, so that the last step ends on the proved
+		// side.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)
@@ -77,14 +78,14 @@ func LowerSpan(x, n int64, alpha float64) Span {
 	return Span{lo, 1}
 }
 
-// UpperBound is the one-sided Clopper–Pearson upper bound at level 1−α, upper(x, n, α) = BetaInv(1−α; x+1, n−x) = 1 −
-// lower(n−x, n, α), 1 for x = n. The result is never below the exact bound.
+// UpperBound returns the one-sided Clopper–Pearson upper bound at level 1−α: upper(x, n, α) = BetaInv(1−α; x+1, n−x) =
+// 1 − lower(n−x, n, α), and 1 for x = n. The result is never below the exact bound.
 func UpperBound(x, n int64, alpha float64) float64 {
 	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }
 
-// lowerGuess is a starting point for LowerBound, for 0 < x ≤ n: Wilson's interval for k = x − ½
-// successes. It is in (0, 1) for 0 < k < n, as its product with the other end is k²/(n(n+z²)).
+// lowerGuess returns a starting point for LowerBound, for 0 < x ≤ n: the lower end of Wilson's interval for k = x − ½
+// successes. It is in (0, 1) for 0 < k < n, because its product with the other end is k²/(n(n+z²)).
 func lowerGuess(x, n int64, alpha float64) float64 {
 	z := -mathext.NormalQuantile(alpha)
 	k, N := float64(x)-0.5, float64(n)

@@ -27,14 +27,14 @@ func ExampleLogTerm() {
 	// true true
 }
 
-// All of n votes are for one class: the bound is α^(1/n).
+// If all of n votes are for one class, the bound is α^(1/n).
 func ExampleLowerBound() {
 	bound := binomial.LowerBound(100, 100, 0.001)
 	fmt.Printf("%.6f %.6f\n", bound, math.Pow(0.001, 1.0/100))
 	// Output: 0.933254 0.933254
 }
 
-// No failure in 300 trials: with probability 0.95 the rate is at most 1 − 0.05^(1/300), about 3/n.
+// After 300 trials without a failure, the rate is at most 1 − 0.05^(1/300), about 3/n, with probability 0.95.
 func ExampleUpperBound() {
 	fmt.Printf("%.6f\n", binomial.UpperBound(0, 300, 0.05))
 	// Output: 0.009936
@@ -50,7 +50,8 @@ func ExampleLowerSpan() {
 	// true
 }
 
-// 1,000 certificates, each wrong with probability at most 0.001: with probability 0.999 at most 5 are wrong.
+// Each of 1,000 certificates is wrong with probability at most 0.001. With probability 0.999 at most 5 of them are
+// wrong.
 func ExampleFailureQuantile() {
 	k, err := binomial.FailureQuantile(1000, 0.001, 0.001)
 	if err != nil {
@@ -60,8 +61,8 @@ func ExampleFailureQuantile() {
 	// Output: 5
 }
 
-// A model is quantised. One image that it classified correctly is wrong now, and nine wrong ones are right: p = 2·(1 +
-// 10)/2¹⁰.
+// A model is quantised. One image that it classified correctly is wrong now, and nine images that were wrong are right
+// now: p = 2·(1 + 10)/2¹⁰.
 func ExampleMcNemar() {
 	fmt.Printf("%.5f\n", binomial.McNemar(1, 9))
 	// Output: 0.02148

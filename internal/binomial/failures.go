@@ -5,12 +5,13 @@ import "fmt"
 // FailureQuantile returns the smallest k with P(Bin(n, α) > k) ≤ δ. If n certificates fail independently, each with
 // probability at most alpha, then with probability at least 1 − delta at most k of them are wrong.
 //
-// With failures independent and of probability p_i ≤ α each, their number is stochastically below Bin(n, α) (couple
-// each with a Bernoulli(α) above it). n must count every example for which a certificate was attempted. Leaving out
-// those that came out badly selects by the outcome, and then there can be more failures than Bin(n, α) predicts.
+// If the failures are independent and have probabilities p_i ≤ α, their number is stochastically below Bin(n, α)
+// (couple each with a Bernoulli(α) variable above it). n must count every example for which a certificate was
+// attempted. A count that omits bad results selects by the outcome, and then there can be more failures than Bin(n, α)
+// predicts.
 //
-// The tail used is proved to be no smaller than the true one, so k is never too small. It can be one too large if the
-// tail equals δ to within rounding.
+// The computed tail is proved to be no smaller than the true tail, so k is never too small. It can be one too large if
+// the tail equals δ to within rounding.
 func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	switch {
 	case n < 1:
@@ -20,7 +21,7 @@ func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	case !(delta > 0 && delta < 1):
 		return 0, fmt.Errorf("delta %v is outside (0, 1)", delta)
 	}
-	// P(X > n) = 0 ≤ δ, so k = n is valid. Only a checked k replaces it.
+	// P(X > n) = 0 ≤ δ, so k = n is valid. Only a checked k replaces this value.
 	low, high := int64(-1), n
 	for high-low > 1 {
 		k := low + (high-low)/2

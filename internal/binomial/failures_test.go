@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// tailAbove is P(Bin(n, p) > k) to 200 bits, by summing the terms of the
-// binomial expansion.
+// tailAbove computes P(Bin(n, p) > k) to 200 bits, as a sum of terms of the binomial expansion.
 func tailAbove(n, k int64, p float64) *big.Float {
 	const bits = 200
 	value := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
@@ -46,8 +45,8 @@ func TestFailureQuantile(t *testing.T) {
 	}
 }
 
-// P(Bin(1, ½) > 0) is exactly ½, P(Bin(2, ½) > 1) exactly ¼: a tail equal to δ suffices, and rounding may only move k
-// up.
+// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A tail equal to δ suffices, and rounding may only
+// move k up.
 func TestFailureQuantileAtTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		n     int64
@@ -62,7 +61,7 @@ func TestFailureQuantileAtTheLimit(t *testing.T) {
 }
 
 func TestFailureQuantileLarge(t *testing.T) {
-	// Mean 10⁴, standard deviation 100: the 0.95 quantile is 1.645 of them above.
+	// The mean is 10⁴ and the standard deviation 100: the 0.95 quantile is 1.645 standard deviations above the mean.
 	k, err := FailureQuantile(10_000_000, 0.001, 0.05)
 	if err != nil || k < 10160 || k > 10170 {
 		t.Errorf("%d, %v", k, err)

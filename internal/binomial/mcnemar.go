@@ -2,9 +2,9 @@ package binomial
 
 import "math"
 
-// McNemar returns the two-sided p-value of McNemar's exact test. Two classifiers answer the same questions: lost counts
-// answers that were right before and are wrong after, gained the reverse. If the pairs are independent and a change
-// goes either way with probability ½, gained is Bin(lost + gained, ½), and
+// McNemar returns the two-sided p-value of McNemar's exact test. Two classifiers answer the same questions. lost counts
+// the questions that the first answers rightly and the second wrongly, and gained counts the reverse. If the pairs are
+// independent and a change goes either way with probability ½, gained follows Bin(lost + gained, ½), and
 //
 //	p = min(1, 2·P(Bin(lost+gained, ½) ≥ max(lost, gained))).
 //

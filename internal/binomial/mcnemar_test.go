@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The wanted p-value is 2·Σ_{k ≥ max} C(n, k)/2ⁿ, by integers.
+// The wanted p-value is 2·Σ_{k ≥ max} C(n, k)/2ⁿ, computed with integers.
 func TestMcNemar(t *testing.T) {
 	for lost := range int64(30) {
 		for gained := range int64(30) {
@@ -28,7 +28,8 @@ func TestMcNemar(t *testing.T) {
 	}
 }
 
-// Under the null the test rejects with probability at most its level, over all outcomes of n changes.
+// Under the null hypothesis the test rejects with probability at most its level. The probability is over all outcomes
+// of n changes.
 func TestMcNemarLevel(t *testing.T) {
 	const n = 25
 	for _, level := range []float64{0.01, 0.05, 0.2} {

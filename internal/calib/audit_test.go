@@ -45,7 +45,7 @@ func TestAuditAtom(t *testing.T) {
 	}
 }
 
-// TestAuditBinnedCoverage is TestBinnedCoverage with more samples of more sizes.
+// TestAuditBinnedCoverage is TestBinnedCoverage with more samples and more sample sizes.
 func TestAuditBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, []int{20, 400, 3000}, 2000)
 	checkSecondOrderCoverage(t, 30_000, 1000)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion makes the figures of docs/benchmarks.md: each bound on 10⁷ scores after reading, including the
+// BenchmarkTenMillion measures the figures of docs/benchmarks.md: each bound on 10⁷ scores after parsing, including the
 // sort, with every validation point. The binned bounds and the lower bound should take at most 2 s.
 func BenchmarkTenMillion(b *testing.B) {
 	const n = 10_000_000

@@ -28,7 +28,7 @@ func (m *moments) add(x float64) {
 
 func (m *moments) variance() float64 { return m.m2 / float64(m.n) }
 
-// meanRoundoff bounds the rounding error of a mean of up to n numbers in [0, 1] plus its Bernstein radius: each step of
-// the recurrence adds at most one unit of 2⁻⁵³ to the mean, and the radius grows by no more than three times the
-// relative error of the variance.
+// meanRoundoff returns a bound on the rounding error of the sum of two terms: a mean of up to n numbers in [0, 1], and
+// its Bernstein radius. Each step of the recurrence adds at most one unit of 2⁻⁵³ to the mean, and the radius grows by
+// no more than three times the relative error of the variance.
 func meanRoundoff(n int) float64 { return 4 * float64(n) * 0x1p-53 }

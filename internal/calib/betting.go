@@ -5,32 +5,32 @@ import (
 	"math/bits"
 )
 
-// MeanInterval is a confidence interval at level 1−α for the mean of n
-// independent x(i) ∈ [0, 1] of one law (Waudby-Smith & Ramdas 2024, "hedged
-// capital", for a fixed n).
+// MeanInterval is a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈ [0,
+// 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
-// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that depends on other examples only, so it
-// reaches 2/α with probability ≤ α/2 (Markov). The interval holds every m at which neither product reaches 2/α; both
+// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that is fixed from examples of earlier bets, so
+// it reaches 2/α with probability ≤ α/2 (Markov). The interval holds every m at which neither product reaches 2/α; both
 // products are monotone in m. λ_i = √(2 ln(2/α)/(n σ̂²)), the best choice for a known variance. It is limited to
 // mostStake/m (or /(1−m)), so that no factor is below 1 − mostStake.
 //
-// Each example joins a round at random (by the seed, never by its place in the file): half of them join the last, a
-// quarter the one before, and so on. σ̂² of a round is the variance of the earlier rounds. λ is constant within a
-// round, so a histogram holds its examples: each is split between the two ends of its cell. As ln(1 ± λ(x−m)) is
-// concave in x, splitting makes it smaller and the interval larger, relatively by 1/cells at most.
+// Each example joins a round at random (by the seed, never by its place in the file): half of them join the last round,
+// a quarter join the round before it, and so on. For a round, σ̂² is the variance of the earlier rounds. λ is constant
+// within a round, so a histogram holds the examples of the round: each example is split between the two ends of its
+// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger, by at most a
+// relative 1/cells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// The capital falls as m grows: below the root, m is refuted.
+	// The capital decreases as m grows: every m below the root is refuted.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
 }
 
-// MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent x(i) ∈ [0, 1] of one
-// law, 0 < m < 1. It plays the bets of MeanInterval at level 1−α: under the hypothesis both products have expectation
-// 1, so the larger reaches 2/p with probability at most p (Markov).
+// MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent, identically distributed
+// x(i) ∈ [0, 1], where 0 < m < 1. It plays the bets of MeanInterval at level 1−α: under the hypothesis both products
+// have expectation 1, so the larger reaches 2/p with probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))
@@ -38,8 +38,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns the largest m ∈ [0, 1) found with refuted(m), 0 if none. refuted must hold up to some m and not
-// beyond.
+// bisect returns the largest m ∈ [0, 1) that it finds with refuted(m), or 0 if it finds none. The function refuted must
+// be true up to some m and false beyond it.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -55,7 +55,7 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // examples at least before the first bets on an observed variance
+	firstRound   = 8 // least number of examples before bets use an observed variance
 )
 
 // bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.
@@ -76,7 +76,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes returns λ for each round, not yet limited.
+// stakes returns λ for each round, before the limit.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5
@@ -94,7 +94,7 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital is ln Π(1 + λ(x−m)), with 1−x in place of x if mirrored.
+// logCapital returns ln Π(1 + λ(x−m)), with 1−x in place of x if mirrored is true.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {

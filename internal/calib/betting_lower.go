@@ -9,26 +9,29 @@ type LowerBound struct {
 	Sound bool    `json:"sound"`
 }
 
-// BettingLower bounds the calibration error from below, with no assumption: with probability ≥ 1−δ CE ≥ Value.
+// BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
+// 1−δ.
 //
-// The pairs come in an order that does not depend on the data. From the earlier pairs a function σ of the score, |σ| ≤
-// 1, guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the mean
-// E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// The pairs come in an order that does not depend on the data. A function σ of the score, |σ| ≤ 1, is fixed from the
+// earlier pairs. It guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the
+// mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
-// is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1, and so is the average of M over a
-// fixed set of λ and of choices of σ. By Markov's inequality the average reaches 1/δ with probability ≤ δ. It decreases
-// in m, and the bound is the largest m where it reaches 1/δ, 0 if none.
+// is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1. The average of M over a fixed set
+// of λ and of choices of σ is also such a supermartingale. By Markov's inequality the average reaches 1/δ with
+// probability ≤ δ. The average decreases in m, and the bound is the largest m where it reaches 1/δ, or 0 if there is
+// none.
 //
 // σ uses 1, 2, 4, … or 128 bins of equal width: σ = 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
-// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j, near the best for X of standard deviation 2^−j.
+// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j. Each value is near the best λ for an X of standard deviation
+// 2^−j.
 //
-// Two savings reduce this to one pass. First, σ changes only at the start of an epoch; epochs grow with the number of
+// Two savings reduce this to one pass. First, σ changes only at the start of an epoch. Epochs grow with the number of
 // earlier pairs, the seed deals the pairs to epochs at random, and the order within an epoch does not matter. Second,
-// only the count and the mean of s are kept for each epoch, bin and label: all their s−y lie in an interval of length
-// 1/128, and ln(1+λ(σ(s−y)−m)) is concave, so moving the pairs to the interval's ends with the same mean can only lower
-// its sum. The same argument moves them to a grid of X common to all bins.
+// only the count and the mean of s are kept for each epoch, bin and label. All s−y of these pairs lie in an interval of
+// length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So its sum can only fall if the pairs move to the ends of the
+// interval and keep their mean. The same argument moves the pairs to a grid of X that all bins share.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -36,15 +39,15 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	epochs := s.collectEpochs(seed)
 	bets := placeBets(epochs)
 	lambdas := betSizes(s.N(), delta)
-	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. A logarithm has
-	// the derivative λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)) in X, which is bounded for every m tried below.
+	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. The derivative
+	// of a logarithm in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is bounded for every m tried below.
 	target := math.Log(1/delta) + 1e-9
 	reached := func(m float64) bool { return logWealth(bets, lambdas, m)-float64(s.N())*0x1p-36 >= target }
 	if !reached(0) {
 		return LowerBound{Delta: delta, Sound: true}, nil
 	}
 	lo, hi := 0.0, 1.0
-	for range 26 { // precision 2⁻²⁶, from below
+	for range 26 { // to a precision of 2⁻²⁶, from below
 		if m := (lo + hi) / 2; reached(m) {
 			lo = m
 		} else {
@@ -55,10 +58,10 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 }
 
 const (
-	signBins  = 128 // finest bins of σ
-	signKinds = 8   // 1, 2, 4, …, signBins bins
-	gridCells = 512 // of X in [−1, 1]
-	// offsetUnits divide a bin: a score's position in its bin is a whole number of them.
+	signBins  = 128 // largest number of bins of σ
+	signKinds = 8   // for 1, 2, 4, …, signBins bins
+	gridCells = 512 // cells for X in [−1, 1]
+	// A bin is divided into offsetUnits, and the position of a score in its bin is a whole number of these units.
 	offsetUnits = 1 << 32
 )
 
@@ -68,10 +71,10 @@ type tally struct {
 	offset uint64 // Σ of the positions in the bin
 }
 
-// epoch has a tally for each bin and label.
+// An epoch has a tally for each bin and label.
 type epoch [signBins][2]tally
 
-// epochSizes are 1, 1, …, and later a sixteenth of the number of earlier pairs.
+// epochSizes returns 1, 1, …, and later a sixteenth of the number of earlier pairs.
 func epochSizes(n int) []int {
 	var sizes []int
 	for seen := 0; seen < n; {
@@ -82,7 +85,7 @@ func epochSizes(n int) []int {
 	return sizes
 }
 
-// collectEpochs deals the pairs to epochs of the given sizes, every assignment equally likely.
+// collectEpochs deals the pairs to epochs of the given sizes. Every assignment is equally likely.
 func (s *Sample) collectEpochs(seed uint64) []epoch {
 	sizes := epochSizes(s.N())
 	of := make([]uint16, 0, s.N())
@@ -107,7 +110,7 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	return epochs
 }
 
-// placeBets returns, for each kind of σ, the number of X at each point of the grid.
+// placeBets returns, for each kind of σ, how many X lie at each point of the grid.
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var count, excess [signBins]float64 // earlier pairs: number, Σ(s−y)
@@ -137,7 +140,7 @@ func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	return &bets
 }
 
-// guessSign is σ in a bin where the s−y of n earlier pairs add up to sum.
+// guessSign returns σ for a bin in which the s−y of n earlier pairs add up to sum.
 func guessSign(n, sum float64) float64 {
 	if n == 0 {
 		return 0
@@ -180,7 +183,7 @@ func betSizes(n int, delta float64) []float64 {
 	return sizes
 }
 
-// logWealth is the logarithm of the average of M(m).
+// logWealth returns the logarithm of the average of M(m).
 func logWealth(bets *[signKinds][gridCells + 1]float64, lambdas []float64, m float64) float64 {
 	most, logs := math.Inf(-1), make([]float64, 0, signKinds*len(lambdas))
 	for _, l := range lambdas {

@@ -88,7 +88,7 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// At the true error the wealth is at most 1 on average, even if σ has nothing to learn.
+// At the true error the wealth is at most 1 on average, even if there is nothing that σ could learn.
 func TestBettingWealthIsFair(t *testing.T) {
 	const n, trials = 60, 200
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[18], pairLaws()[20], pairLaws()[13]} {
@@ -125,23 +125,24 @@ func TestCurveAndEstimate(t *testing.T) {
 	if n != s.N() || len(curve) < 10 || len(curve) > 100 {
 		t.Errorf("%d points in %d bins", n, len(curve))
 	}
-	// Hoeffding's band is wider: the kl bound's limit.
+	// Hoeffding's band is wider than the kl bound, and at most twice as wide.
 	p := curve[len(curve)/2]
 	if half := math.Sqrt(math.Log(2*float64(len(curve))/0.05) / (2 * float64(p.N))); p.Upper-p.Eta > half || p.Eta-p.Lower > half ||
 		p.Upper-p.Eta < half/2 {
 		t.Errorf("%+v against a half width of %v", p, half)
 	}
 	truth := 2./3*(0.4-0.16) + 1./3*(1./6)
-	if got := EstimateError(s); math.Abs(got-truth) > 0.01 { // one standard error is 0.003
+	if got := EstimateError(s); math.Abs(got-truth) > 0.01 { // the standard error is 0.003
 		t.Errorf("estimate %v, want %v", got, truth)
 	}
 	calibrated := draw(20_000, 5, uniform, uniform01)
-	if got := EstimateError(calibrated); got > 0.006 { // without the debiasing 0.014
+	if got := EstimateError(calibrated); got > 0.006 { // 0.014 without the debiasing
 		t.Errorf("estimate %v of a calibrated classifier", got)
 	}
 }
 
-// Scores from the kernel pass whatever they were before; scores that the kernel cannot have made fail.
+// The check accepts scores from the kernel, whatever they were before it. It rejects scores that the kernel cannot have
+// made.
 func TestCheckPerturbed(t *testing.T) {
 	const n = 20_000
 	for name, law := range oddScores {
@@ -169,8 +170,8 @@ func TestCheckPerturbed(t *testing.T) {
 	}
 }
 
-// b2 is valid and at most a third too large: a classifier with two original scores that decide the label has |η″| up to
-// 4/(6√3) = 0.385/h², and b2 is 0.5/h².
+// The bound b2 is valid and at most a third too large. A classifier with two original scores that decide the label has
+// |η″| up to 4/(6√3) = 0.385/h², and b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

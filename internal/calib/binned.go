@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// bin is a run of neighbouring scores of a sample that splits no ties, with the sums that the binned bounds need. s̄
+// A bin is a set of neighbouring scores of a sample that splits no ties, with the sums that the binned bounds need. s̄
 // and ȳ are the means; the moments are sums of powers of s − s̄. Two neighbours merge into one bin in constant time
 // (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // the coarsest partition with a cut at from
+	level      uint8 // coarsest partition with a cut at position from
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄
@@ -36,7 +36,7 @@ func (b *bin) merge(r *bin) {
 	b.n, b.to, b.tie = n, r.to, max(b.tie, r.tie)
 }
 
-// newBin sums the points from position from up to to, which are few or equal.
+// newBin sums the points at the positions from … to−1. These points are few, or their scores are equal.
 func newBin(points []uint64, from, to int, level uint8) bin {
 	b := bin{from: from, to: to, level: level, n: float64(to - from)}
 	first, _ := unpack(points[from])
@@ -56,7 +56,7 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 		b.score = first
 		return b
 	}
-	mean, before := b.labels/b.n, 0.0 // before = Σ_{j<i} (s_j − s̄)
+	mean, before := b.labels/b.n, 0.0 // before is Σ_{j<i} (s_j − s̄)
 	for i := from; i < to; i++ {
 		s, y := unpack(points[i])
 		d := s - b.score
@@ -71,14 +71,15 @@ func newBin(points []uint64, from, to int, level uint8) bin {
 	return b
 }
 
-// partitions is the number of partitions of n points, into 1, 2, 4, … bins of at least four points.
+// partitions returns the number of partitions of n points into 1, 2, 4, … bins of at least four points.
 func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 
 const uncut = math.MaxUint8
 
-// cutLevels returns, for each position of the sample, the coarsest partition with a cut before it; 0 is the undivided
-// one. Partition k has cuts at the n·j/2ᵏ-th point, or at the nearer end of the ties there, and around each set of ties
-// as large as a bin, n/2ᵏ. Cuts depend on the scores alone, and partition k+1 has all cuts of partition k.
+// cutLevels returns, for each position of the sample, the coarsest partition with a cut before this position. Partition
+// 0 is undivided. Partition k has a cut at the n·j/2ᵏ-th point for each j, or, if ties are there, at their nearer end.
+// It also has cuts around each set of ties as large as a bin, n/2ᵏ. Cuts depend on the scores alone, and partition k+1
+// has all cuts of partition k.
 func (s *Sample) cutLevels() []uint8 {
 	n := len(s.packed)
 	level := make([]uint8, n+1)
@@ -108,7 +109,7 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// The coarsest partition whose bins are no larger than the ties: 2ᵏ(b−a) ≥ n.
+			// This is the coarsest partition whose bins are no larger than the ties: 2ᵏ(b−a) ≥ n.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}
@@ -118,7 +119,7 @@ func (s *Sample) cutLevels() []uint8 {
 	return level
 }
 
-// eachPartition calls visit with the bins of every partition, from the finest to the undivided one.
+// eachPartition calls the function visit with the bins of every partition, from the finest to the undivided partition.
 func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	level := s.cutLevels()
 	n := len(s.packed)
@@ -151,7 +152,7 @@ func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	}
 }
 
-// meanGap is (1/n)Σ|s_i − ȳ_b| over the bins.
+// meanGap returns (1/n)Σ|s_i − ȳ_b| over the bins.
 func (s *Sample) meanGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {
@@ -166,7 +167,7 @@ func (s *Sample) meanGap(bins []bin) float64 {
 	return total / float64(len(s.packed))
 }
 
-// brier is the mean of (s−y)².
+// brier returns the mean of (s−y)².
 func (s *Sample) brier() float64 {
 	sum := 0.0
 	for _, p := range s.packed {

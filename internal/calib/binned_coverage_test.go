@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pairLaw is a law of scores with a calibration function of known variation.
+// pairLaw is a distribution of scores with a calibration function whose variation is known.
 type pairLaw struct {
 	name      string
 	draw      func(*rand.Rand) float64
@@ -61,7 +61,7 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses counts, for each statement, the samples of n pairs for which it is false.
+// The method misses counts, for each statement, how many samples of n pairs make it false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}
@@ -103,7 +103,7 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 	return missed
 }
 
-// checkBinnedCoverage simulates every law and returns the worst ratio of the share of false statements to δ.
+// checkBinnedCoverage simulates every law. It returns the largest share of false statements, divided by δ.
 func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 	t.Helper()
 	for _, delta := range []float64{0.5, 0.2, 0.05} {
@@ -112,8 +112,8 @@ func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 			for _, l := range pairLaws() {
 				for what, missed := range l.misses(t, n, trials, delta) {
 					worst[what] = max(worst[what], float64(missed)/float64(trials)/delta)
-					// An exact binomial test at level 10⁻⁶ gives no false alarm in years and detects a rate of three
-					// times δ.
+					// An exact binomial test at level 10⁻⁶ practically never raises a false alarm, and it detects a
+					// failure rate of three times δ.
 					if tooMany(missed, trials, delta) {
 						t.Errorf("%s, n %d, δ %v: %s is false in %d of %d samples", l.name, n, delta, what, missed, trials)
 					}
@@ -133,9 +133,9 @@ func TestBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, []int{150}, trials)
 }
 
-// The simulation can fail: with a fifth of the concentration term the bound is too small.
+// The simulation can fail: with only a fifth of the concentration term, the bound is too small.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
-	l := pairLaws()[17] // one atom: |s−ȳ| is one nearly normal number
+	l := pairLaws()[17] // one atom: |s−ȳ| is a single, nearly normal number
 	below := 0
 	for trial := range uint64(200) {
 		b, err := BinnedVariation(draw(150, trial, l.draw, l.eta), 0.05, 0)
@@ -151,7 +151,7 @@ func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	}
 }
 
-// perturbedAtoms draws perturbed scores from a few atoms; their calibration function bends as much as b2 allows.
+// perturbedAtoms draws perturbed scores from a few atoms. Their calibration function bends as much as b2 allows.
 func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}
 	k := Sech{h, seed}
@@ -167,7 +167,7 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage counts how often binned-lipschitz is below the truth if it may use lines.
+// checkSecondOrderCoverage counts how often binned-lipschitz is below the truth when it may use lines.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

@@ -5,31 +5,34 @@ import (
 	"math"
 )
 
-// BinnedLipschitz bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
-// perturbation bounds the first two derivatives of its calibration function by b1 and b2 (derivatives). Like
-// BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
+// BinnedLipschitz returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
+// with bandwidth h. The perturbation bounds the first two derivatives of its calibration function by b1 and b2 (see the
+// function derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //
 // First order: ŷ is the mean label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of
-// |η_i−η_j| over all pairs, and at most their standard deviation, so
+// |η_i−η_j| over all pairs. It is also at most the standard deviation of the η_i. So
 //
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. By Cauchy–Binet, with det_ijk the
 // determinant of the rows (1, s, η) of three points, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)² over triples
-// and pairs. det is the second divided difference of η, at most b2/2, times the Vandermonde determinant, which is det
-// for η = s². So η has at most b2/2 times the residuals of the parabola. With the central moments μ of the bin,
+// and pairs. det is the product of two factors: the second divided difference of η, which is at most b2/2, and the
+// Vandermonde determinant, which is det for η = s². So the residual sum of squares of η is at most (b2/2)² times that
+// for the parabola s². With the central moments μ of the bin,
 //
 //	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
-// (a line leaves no more than a constant does). b1·mean|s_i−s_j| is missing from this minimum, as it bounds the mean
-// absolute deviation from a constant: least squares reduce the mean square, but may increase the mean absolute
-// deviation. sd(s) bounds the root mean square. For evenly spaced scores the second term is two thirds of ½b2·√μ4. A
-// bin with a standard deviation below 2⁻²⁰ keeps its mean, as its slope would be rounding noise. P is still a
-// projection, but its h_i can exceed 1: only Σh_i² ≤ n is known, so oneStep uses its second exponent.
+// (a line leaves no more than a constant does). The term b1·mean|s_i−s_j| is missing from this minimum, because it
+// bounds the mean absolute deviation from a constant. Least squares reduce the mean square, but may increase the mean
+// absolute deviation. The term with sd(s) may stay, because it bounds the root mean square. For evenly spaced scores
+// the second term is two thirds of ½b2·√μ4. A bin with a standard deviation below 2⁻²⁰ keeps its mean, as its slope
+// would be rounding noise. The map P from labels to ŷ is still a projection, but its h_i can exceed 1 (see oneStep).
+// Only Σh_i² ≤ n is known, so oneStep uses its second exponent.
 //
-// Each order gets half of δ₁, from secondOrderFrom scores on; with fewer scores the second is never smaller.
+// From secondOrderFrom scores on, each order gets half of δ₁. With fewer scores the second order never gives the
+// smaller bound.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err
@@ -71,26 +74,26 @@ func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 
 const secondOrderFrom = 10_000
 
-// constantRemainder bounds the mean of |η_i − η̄| in the bin.
+// constantRemainder returns a bound on the mean of |η_i − η̄| in the bin.
 func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
 
-// narrow reports whether the bin is too narrow for a slope.
+// The method narrow reports whether the bin is too narrow for a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
-// lineRemainder bounds the mean of |η_i − (Pη)_i| in the bin.
+// lineRemainder returns a bound on the mean of |η_i − (Pη)_i| in the bin.
 func (b *bin) lineRemainder(b1, b2 float64) float64 {
 	if b.narrow() {
 		return b.constantRemainder(b1)
 	}
 	mu2, mu3, mu4 := b.m2/b.n, b.m3/b.n, b.m4/b.n
-	// Rounding can lower the difference by some 2⁻⁵³ of its terms.
+	// Rounding can lower the difference by about 2⁻⁵³ of its terms.
 	parabola := max(0, mu4-mu2*mu2-mu3*mu3/mu2) + 1e-12*mu4
 	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
 }
 
-// meanLineGap is (1/n)Σ|s_i − ŷ_i| for a line fitted in each bin.
+// meanLineGap returns (1/n)Σ|s_i − ŷ_i| for a line fitted in each bin.
 func (s *Sample) meanLineGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

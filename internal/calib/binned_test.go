@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// slowPartition cuts the sorted scores into about 2ᵏ bins by the definition in cutLevels, from the whole list of cuts.
+// slowPartition cuts the sorted scores into about 2ᵏ bins. It follows the definition in cutLevels and makes the
+// complete list of cuts.
 func slowPartition(scores []float64, k, finest int) [][2]int {
 	n := len(scores)
 	first := func(i int) int { return slices.Index(scores, scores[i]) }
@@ -45,7 +46,7 @@ func occurrences(x []float64, v float64) int {
 	return c
 }
 
-// oddScores are score distributions with every kind of tie.
+// oddScores holds score distributions with every kind of tie.
 var oddScores = map[string]func(*rand.Rand) float64{
 	"uniform": uniform,
 	"atoms":   func(r *rand.Rand) float64 { return float64(r.IntN(7)) / 6 },
@@ -58,7 +59,7 @@ var oddScores = map[string]func(*rand.Rand) float64{
 	"coarse": func(r *rand.Rand) float64 { return math.Floor(60*math.Pow(r.Float64(), 3)) / 60 },
 }
 
-// Partitions agree with the definition, and moments of bins with sums over points and pairs.
+// The partitions agree with their definition. The moments of the bins agree with sums over points and pairs.
 func TestPartitions(t *testing.T) {
 	for name, law := range oddScores {
 		for _, n := range []int{1, 2, 3, 4, 7, 8, 33, 200} {
@@ -171,7 +172,7 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest searches a grid from above for the largest c whose deviation from a the data do not refute. The exponents
+// slowLargest searches a grid from above for the largest c that the data do not refute, given the gap a. The exponents
 // come from grids over λ of the bounds on E e^{−λW}.
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
@@ -181,13 +182,14 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			l := 40 * math.Pow(float64(k)/800, 3)
 			scores := -math.Log(1 - c + c*math.Exp(-l))
 			if sampleOnly {
-				scores = l * c // |s_i − η_i| are fixed
+				scores = l * c // given the sample, |s_i − η_i| are fixed
 			}
 			best = max(best, -l*a-l*l/8+scores)
 			if !means {
 				continue
 			}
-			// The worst law of mean 0 above −1−c (−1, given the scores) with variance v has two points.
+			// Among the laws with mean 0, variance v and no value below −1−c (below −1, given the scores), the worst
+			// has two points.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1
@@ -214,7 +216,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 	return hi
 }
 
-// slowKL finds p > q with kl(q‖p) = budget by bisection.
+// slowKL finds, by bisection, the p > q with kl(q‖p) = budget.
 func slowKL(q, budget float64) float64 {
 	p := q
 	for step := 0.1; step > 1e-13; step /= 2 {
@@ -225,7 +227,7 @@ func slowKL(q, budget float64) float64 {
 	return p
 }
 
-// Every term of both binned bounds, computed from the formulas in O(n²) for each partition.
+// The test computes every term of both binned bounds from the formulas, in O(n²) for each partition.
 func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	const h = 0.15
 	b1 := math.Tanh(1/h) / (2 * h)
@@ -304,7 +306,8 @@ func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	}
 }
 
-// The second order from its formulas: lines by least squares, the parabola's residuals, and the Hoeffding exponent.
+// The test computes the second order from its formulas: lines by least squares, the parabola's residuals, and the
+// Hoeffding exponent.
 func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	const n, h, delta = secondOrderFrom, 1.0 / 64, 0.05
 	b1, b2 := math.Tanh(1/h)/(2*h), math.Pow(math.Tanh(1/h)/h, 2)/2
@@ -350,7 +353,8 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 }
 
 // No calibration function with the assumed variation or derivatives exceeds the remainders. A parabola attains the
-// second-order remainder, a jump in the middle the one by variation, and a line the one by standard deviation.
+// second-order remainder, a jump in the middle attains the remainder by variation, and a line attains the remainder by
+// standard deviation.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -361,12 +365,12 @@ func TestRemaindersHold(t *testing.T) {
 		s := draw(n, uint64(trial), func(r *rand.Rand) float64 { return 0.5 * (1 + width*oddScores["coarse"](r)) }, uniform01)
 		scores, _ := unpackAll(s)
 		whole := newBin(s.packed, 0, n, 0)
-		// η with |η″| ≤ b2 and |η′| ≤ b1: η′ follows a random sign of η″ in small steps.
+		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1: η″ takes random signs in small steps, and η′ sums them.
 		const steps = 2000
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // one parabola, if within b1
+			slope = -b2 * width / 8 // one parabola, if its slope stays within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {
@@ -383,7 +387,7 @@ func TestRemaindersHold(t *testing.T) {
 		}
 		lo, hi := slices.Min(at), slices.Max(at)
 		if hi-lo > 1 {
-			continue // no probability
+			continue // not a probability
 		}
 		centred := make([]float64, n)
 		for i := range at {
@@ -410,7 +414,7 @@ func TestRemaindersHold(t *testing.T) {
 }
 
 // Both exponents increase in c. The first equals the Chernoff exponent of the worst two-point law; the second is at
-// least Hoeffding's for variables of range √2.
+// least Hoeffding's exponent for variables of range √2.
 func TestExponents(t *testing.T) {
 	for _, a := range []float64{0, 0.01, 0.2, 0.5} {
 		for _, brier := range []float64{0.02, 0.25, 0.9} {

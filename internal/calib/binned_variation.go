@@ -6,23 +6,26 @@ import (
 	"slices"
 )
 
-// BinnedVariation bounds the calibration error of a classifier if its calibration function η has a total variation of
-// at most V; V = 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms included,
+// BinnedVariation returns an upper bound on the calibration error of a classifier if its calibration function η has a
+// total variation of at most V. V is 1 if η is monotone. With probability ≥ 1−δ, for any distribution of scores, atoms
+// included,
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
 // over partitions k of the sorted scores into intervals b, which depend on the scores alone. ȳ_b is the mean label of a
-// bin, and t the concentration step of oneStep, one for all partitions. There are no folds and no smoother.
+// bin. t is the concentration step of oneStep, and it is the same for all partitions. There are no folds and no
+// smoother.
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
 // The mean absolute deviation of its η_i is convex in the values of η at the bin's distinct scores, so it is largest if
-// each value is at an end of an interval of length V_b: 2q(1−q)V_b, where η is at the upper end for a share q of the
-// bin. This is at most V_b/2, or 2w(1−w)V_b if a single score has a share w > ½ (0 if it is the only one). With g_b =
-// p_b/2 or 2p_b·w(1−w), V_b ≤ 1 and ΣV_b ≤ V give
+// each value is at an end of an interval of length V_b. It is then 2q(1−q)V_b, where q is the share of the bin for
+// which η is at the upper end. This is at most V_b/2. If a single score has a share w > ½ of the bin, the deviation is
+// at most 2w(1−w)V_b. It is 0 if the bin has only this score. With g_b = p_b/2 or g_b = 2p_b·w(1−w), and because V_b ≤
+// 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
 //
-// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of this data set; there only the labels are random.
+// OfSample is a bound on (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound only the labels are random.
 //
 // V is an assumption that no data can confirm.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
@@ -43,7 +46,7 @@ func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
 	return step.bound(best, "variation", delta, true)
 }
 
-// variationRemainder is n·R_k.
+// variationRemainder returns n·R_k.
 func variationRemainder(bins []bin, variation float64) float64 {
 	if variation <= 1 {
 		most := 0.0
@@ -65,7 +68,8 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sum
 }
 
-// deviation is n·g_b: the largest sum of deviations from their mean of values in [0, 1], equal for equal scores.
+// deviation returns n·g_b. Consider values in [0, 1] that are equal for equal scores: it is the largest sum of their
+// absolute deviations from their mean.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n
@@ -73,7 +77,7 @@ func (b *bin) deviation() float64 {
 	return b.n / 2
 }
 
-// candidate is A of a partition, as its two summands.
+// A candidate holds the two summands of A for one partition.
 type candidate struct {
 	gap, remainder float64
 	bins           int
@@ -103,6 +107,7 @@ func (o oneStep) bound(best candidate, remainder string, delta float64, means bo
 	return b, err
 }
 
-// binnedRoundoff bounds the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a relative
-// error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has one of a few times 2²⁰·2⁻⁵³.
+// binnedRoundoff returns a bound on the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a
+// relative error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times
+// 2²⁰·2⁻⁵³.
 func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

@@ -6,15 +6,15 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// MaxBins is the largest number of bins. With at most that many, every edge but 0 is 2⁻¹¹ or more and so exact in
-// fixedpoint.
+// MaxBins is the largest number of bins. Up to this number, every edge except 0 is 2⁻¹¹ or more, and is therefore exact
+// in fixedpoint.
 const MaxBins = 2048
 
-// Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}), the last one closed, with e_m =
-// float64(m)/float64(M) as rounded: Index compares with these edges, and only Index decides in which bin a confidence
-// lies.
+// Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}); the last bin is closed. The edge e_m is the
+// rounded float64(m)/float64(M). Index compares with these edges, and only Index decides which bin a confidence lies
+// in.
 type Bins struct {
-	edge []float64 // [M+1]
+	edge []float64 // the M+1 edges
 }
 
 // NewBins returns m bins.
@@ -32,16 +32,16 @@ func NewBins(m int) (Bins, error) {
 // Edges returns e_0 … e_M. The caller must not change them.
 func (b Bins) Edges() []float64 { return b.edge }
 
-// Len is the number of bins M.
+// Len returns the number of bins M.
 func (b Bins) Len() int { return len(b.edge) - 1 }
 
-// Index returns the bin of x, 0 ≤ x ≤ 1.
+// Index returns the bin of x, where 0 ≤ x ≤ 1.
 //
-// A sample whose confidence is in [l, u] reaches the bins Index(l) to Index(u):
-// bin m iff l < e_{m+1} and u ≥ e_m.
+// A sample whose confidence is in [l, u] reaches the bins Index(l) to Index(u): it reaches bin m if and only if l <
+// e_{m+1} and u ≥ e_m.
 func (b Bins) Index(x float64) int {
 	last := b.Len() - 1
-	k := min(int(x*float64(len(b.edge)-1)), last) // off by one where x·M rounds
+	k := min(int(x*float64(len(b.edge)-1)), last) // may be off by one, because x·M rounds
 	for x < b.edge[k] {
 		k--
 	}
@@ -51,7 +51,7 @@ func (b Bins) Index(x float64) int {
 	return k
 }
 
-// ECE is the expected calibration error of confidences z with correctness c,
+// ECE returns the expected calibration error of confidences z with correctness c,
 //
 //	(1/N) Σ_m | Σ_{n in bin m} (c_n − z_n) |,
 //

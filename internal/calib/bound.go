@@ -18,13 +18,13 @@ import (
 type Bound struct {
 	// Value is the bound: the sum of Terms, at most 1.
 	Value float64 `json:"value"`
-	// OfSample bounds (1/n)Σ|s_i − η(s_i)|, the error of these very scores; P(error > OfSample) ≤ Delta. 0 if the
-	// method has no such bound.
+	// OfSample is a bound on the error of these very scores, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta. It is 0
+	// if the method has no such bound.
 	OfSample float64 `json:"of_sample,omitempty"`
 	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
 	Sound    bool    `json:"sound"`
 	Terms    Terms   `json:"terms"`
-	// Chosen are the quantities that the method chose, by name.
+	// Chosen holds the quantities that the method chose, by name.
 	Chosen Terms `json:"chosen"`
 }
 
@@ -46,7 +46,7 @@ type Term struct {
 // Terms are written as one JSON object, in order.
 type Terms []Term
 
-// Get returns the named term, 0 if there is none.
+// Get returns the named term, or 0 if there is none.
 func (t Terms) Get(name string) float64 {
 	for _, term := range t {
 		if term.Name == name {
@@ -81,7 +81,8 @@ func (t Terms) MarshalJSON() ([]byte, error) {
 }
 
 // CrossFit defines how a sample is split. Every point is a validation point of exactly one fold and a training point of
-// the others. Each fold's bound fails with probability at most Delta/Folds, so their mean fails with at most Delta.
+// the others. Each fold's bound fails with probability at most Delta/Folds, so the mean of these bounds fails with
+// probability at most Delta.
 type CrossFit struct {
 	Delta float64 // in (0, 1)
 	Folds int     // 2 to 255
@@ -123,10 +124,11 @@ func (cf CrossFit) check(n int) error {
 	return nil
 }
 
-// maxParallelFolds bounds the memory: a fold holds two copies of the sample.
+// maxParallelFolds limits the memory, because each running fold holds two copies of the sample.
 const maxParallelFolds = 4
 
-// run computes every fold's terms and returns their means. fold must return the same names of terms for every k.
+// The method run computes every fold's terms and returns their means. The function fold must return terms with the same
+// names for every k.
 func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Terms)) (terms, chosen Terms) {
 	assigned := assignFolds(s.N(), cf.Folds, cf.Seed)
 	all := make([][2]Terms, cf.Folds)
@@ -154,7 +156,7 @@ func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Te
 	return mean(0), mean(1)
 }
 
-// newBound adds eps, a bound on the rounding error, as a term of its own.
+// newBound adds eps, a bound on the rounding error, as a separate term.
 func newBound(terms, chosen Terms, delta, eps float64, sound bool) (Bound, error) {
 	b := Bound{Delta: delta, Sound: sound, Terms: append(terms, Term{"rounding", eps}), Chosen: chosen}
 	b.Value = min(1, b.Sum())

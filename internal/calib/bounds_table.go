@@ -2,30 +2,31 @@ package calib
 
 import "github.com/rscert/rscert/internal/choice"
 
-// Assumption is the assumption of an upper bound on the calibration error. Without any, finite data give no bound.
+// Assumption names what an upper bound on the calibration error assumes. Without an assumption, finite data give no
+// upper bound.
 type Assumption int
 
-// Assumptions about P(y=1|s) or the scores.
+// These assumptions concern P(y=1|s) or the scores.
 const (
 	BoundedVariation Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
 	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
 )
 
-// BoundParams are the parameters of the bounds beside the sample; each bound uses some of them.
+// BoundParams holds the parameters of the bounds, except the sample. Each bound uses some of them.
 type BoundParams struct {
 	CrossFit
 	Variation float64 // assumed total variation of P(y=1|s)
-	Bandwidth float64 // of the kernel that perturbed the scores
+	Bandwidth float64 // bandwidth of the kernel that perturbed the scores
 }
 
 // BoundMethod is a named upper bound on the calibration error.
 type BoundMethod struct {
 	Name       string
 	Sound      bool
-	What       string // the bound in a line
-	Papers     string // keys of docs/references.md, with spaces between
+	What       string // one line about the bound
+	Papers     string // keys of docs/references.md, separated by spaces
 	Assumption Assumption
-	Default    bool // computed if the user chooses none
+	Default    bool // used if the user chooses no method
 	Compute    func(*Sample, BoundParams) (Bound, error)
 }
 
@@ -52,10 +53,10 @@ func nadarayaWatson(kind NadarayaWatsonKind) func(*Sample, BoundParams) (Bound, 
 
 func (m BoundMethod) String() string { return m.Name }
 
-// MarshalText gives the name.
+// MarshalText returns the name.
 func (m BoundMethod) MarshalText() ([]byte, error) { return []byte(m.Name), nil }
 
-// BoundChoices lists BoundMethods by the names that a user types.
+// BoundChoices lists BoundMethods under the names that a user types.
 func BoundChoices() choice.List[BoundMethod] {
 	return choice.Of("bound", BoundMethods...).Describe(func(m BoundMethod) string { return m.What })
 }

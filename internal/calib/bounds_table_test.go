@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A method's row agrees with the bound on whether it is sound, and computes the same value as its function.
+// A method's row and its bound agree on soundness, and the row computes the same value as the method's function.
 func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25}
@@ -36,7 +36,8 @@ func TestBoundMethods(t *testing.T) {
 		if m.What == "" || m.Default && !m.Sound {
 			t.Errorf("row %s: what %q, default %v", m.Name, m.What, m.Default)
 		}
-		// A method that assumes bounded variation ignores the bandwidth, and the reverse.
+		// A method that assumes bounded variation ignores the bandwidth. A method that assumes perturbed scores ignores
+		// the variation.
 		other := p
 		if m.Assumption == PerturbedScores {
 			other.Variation *= 2

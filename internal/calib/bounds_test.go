@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// draw makes n pairs.
+// draw returns n random pairs.
 func draw(n int, seed uint64, score func(*rand.Rand) float64, eta func(float64) float64) *Sample {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	s, y := make([]float64, n), make([]float64, n)
@@ -116,7 +116,7 @@ func TestAUROC(t *testing.T) {
 	}
 }
 
-// The sizes of folds differ by at most one, and each position is in each fold equally often.
+// The sizes of the folds differ by at most one, and each position is in each fold equally often.
 func TestAssignFolds(t *testing.T) {
 	const n, k, seeds = 17, 5, 4000
 	var at [n][k]int
@@ -141,7 +141,7 @@ func TestAssignFolds(t *testing.T) {
 	}
 }
 
-// The windows of the smoother agree with direct sums over all training points.
+// The window sums of the smoother agree with direct sums over all training points.
 func TestWindowsAreDirectSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	scores := map[string]func(*rand.Rand) float64{
@@ -196,7 +196,7 @@ func TestWindowsAreDirectSums(t *testing.T) {
 	}
 }
 
-// The whole bound, computed from its formula without shortcuts: direct kernel sums, O(n²).
+// The test computes the whole bound from its formula without shortcuts: direct kernel sums, O(n²).
 func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	sample := draw(600, 9, uniform, func(s float64) float64 { return s * s })
 	cf := CrossFit{Delta: 0.1, Folds: 3, Seed: 4}
@@ -254,7 +254,7 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	}
 }
 
-// The plug-in bandwidth minimises the surrogate.
+// The plug-in bandwidth minimises the average surrogate error.
 func TestPlugIn(t *testing.T) {
 	for _, n := range []int{100, 10_000, 8_000_000} {
 		for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder} {
@@ -272,7 +272,7 @@ func TestPlugIn(t *testing.T) {
 	}
 }
 
-// Buckets agree with their definition by all pairs.
+// The sums over buckets agree with their definition as sums over all pairs.
 func TestBucketSums(t *testing.T) {
 	s := draw(500, 11, func(r *rand.Rand) float64 { return math.Sqrt(r.Float64()) }, func(s float64) float64 { return s })
 	cells := s.cells()

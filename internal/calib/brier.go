@@ -2,13 +2,13 @@ package calib
 
 import "math"
 
-// Decomposition splits a Brier score (Murphy 1973; Stephenson, Coelho & Jolliffe
-// 2008 for the last term):
+// Decomposition splits a Brier score (Murphy 1973; Stephenson, Coelho & Jolliffe 2008 for the last term):
 //
 //	Brier = Reliability − Resolution + Uncertainty + Within
 //
-// Reliability Σ share_m (accuracy_m − confidence_m)², Resolution Σ share_m (accuracy_m − accuracy)², Uncertainty
-// accuracy(1−accuracy), and Within the part from differences between the examples of a bin, 0 if they are equal.
+// Reliability is Σ share_m (accuracy_m − confidence_m)². Resolution is Σ share_m (accuracy_m − accuracy)². Uncertainty
+// is accuracy(1−accuracy). Within is the part that comes from differences between the confidences in a bin; it is 0 if
+// these are equal.
 type Decomposition struct {
 	Reliability float64 `json:"reliability"`
 	Resolution  float64 `json:"resolution"`
@@ -38,8 +38,8 @@ func (d *Decomposition) add(bins []Bin) {
 	d.Uncertainty += accuracy * (1 - accuracy)
 }
 
-// MulticlassBrier is the mean of Σ_k (p_k − 1{label = k})², in [0, 2] (Brier
-// 1950); NaN if the probability vectors are not known.
+// MulticlassBrier returns the mean of Σ_k (p_k − 1{label = k})², which is in [0, 2] (Brier 1950). It returns NaN if the
+// probability vectors are not known.
 func (p *Predictions) MulticlassBrier() float64 {
 	if p.Probability == nil {
 		return math.NaN()
@@ -56,12 +56,12 @@ func (p *Predictions) multiclassBrierTerm(i int) float64 {
 	return sum
 }
 
-// MulticlassBrierEstimate is MulticlassBrier with an interval and its decomposition: the sum over classes of the
-// decomposition of "is it class k", over equal-width bins.
+// MulticlassBrierEstimate returns MulticlassBrier with an interval and a decomposition. The decomposition is the sum,
+// over the classes k, of the decompositions of "is it class k" over equal-width bins.
 func MulticlassBrierEstimate(
 	p *Predictions, bins int, edge Edge, level float64, seed uint64,
 ) (Estimate, Decomposition, error) {
-	// TopLabel tolerates vectors that sum to 1.001, and their score can exceed 2 a little.
+	// TopLabel tolerates vectors that sum to 1.001, so their score can slightly exceed 2.
 	e := p.boundedEstimate(p.MulticlassBrier(), func(i int) float64 { return min(2, p.multiclassBrierTerm(i)) },
 		2, level, seed)
 	classes, err := p.classBins(bins, edge)

@@ -10,9 +10,9 @@ import (
 //
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
-// which is standard normal for many independent examples with calibrated predictions. With few examples, or confidences
-// near 0 and 1, the p-value is not exact. The test detects only errors in the direction of 1 − 2c, and none at c = ½.
-// Both results are NaN if the denominator is 0, or with weights.
+// which is standard normal for many independent examples with calibrated predictions. With few examples, or with
+// confidences near 0 and 1, the p-value is not exact. The test detects only errors in the direction of 1 − 2c, and no
+// error at c = ½. Both results are NaN if the denominator is 0 or the predictions have weights.
 func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	if p.Weight != nil {
 		return math.NaN(), math.NaN()
@@ -30,19 +30,19 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	return z, 2 * distuv.UnitNormal.CDF(-math.Abs(z))
 }
 
-// CalibrationTest returns a p-value of the hypothesis that, given all confidences, every example is correct with the
-// probability it states, independently of the others. It is valid for every number of examples: if the hypothesis is
-// true, P(p ≤ α) ≤ α.
+// CalibrationTest returns a p-value of this hypothesis: given all confidences, every example is correct with a
+// probability equal to its confidence, independently of the other examples. It is valid for every number of examples:
+// if the hypothesis is true, P(p ≤ α) ≤ α.
 //
 // For calibrated predictions, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 −
 // λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed partition. Then
 //
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
-// has expectation at most 1, and so have its products over bins and averages of these. The test averages over a grid of
-// λ that depends on V_m alone, over signs (equal in all bins, for over- or underconfidence as a whole; opposite above
-// and below ½; separate for each bin), and over single bins. The p-value is the inverse of the average E (Markov). NaN
-// with weights.
+// has expectation at most 1. Products of E_m over bins, and averages of such products, have expectation at most 1 too.
+// The test averages over a grid of λ that depends only on V_m, over patterns of signs, and over single bins. The signs
+// are equal in all bins (for over- or underconfidence as a whole), opposite above and below ½, or separate for each
+// bin. The p-value is the inverse of the average E (Markov). It is NaN if the predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()
@@ -50,7 +50,7 @@ func CalibrationTest(p *Predictions) (pValue float64) {
 	return math.Exp(-max(0, p.logEvidence()))
 }
 
-// logEvidence is ln E of CalibrationTest.
+// logEvidence returns ln of the average E in CalibrationTest.
 func (p *Predictions) logEvidence() float64 {
 	const bins = 16
 	var r, v [bins]float64
@@ -79,9 +79,8 @@ func (p *Predictions) logEvidence() float64 {
 	return logMean([]float64{logBet(level, variance), logBet(slope, variance), separate, logMean(single)})
 }
 
-// logBet is ln of the average of exp(±λr − v(e^λ − 1 − λ)) over both signs and λ
-// = √(2u/v) for u = 1, 2, 4, …, 4096: the best λ for r is near r/v, and u near
-// r²/2v.
+// logBet returns ln of the average of exp(±λr − v(e^λ − 1 − λ)) over both signs and over λ = √(2u/v) for u = 1, 2, 4,
+// …, 4096. The best λ for r is near r/v, so the best u is near r²/2v.
 func logBet(r, v float64) float64 {
 	const grid = 13
 	terms := make([]float64, 0, 2*grid)
@@ -96,7 +95,7 @@ func logBet(r, v float64) float64 {
 	return logMean(terms)
 }
 
-// logMean is ln of the mean of exp(x), 0 for none.
+// logMean returns ln of the mean of exp(x), or 0 if x is empty.
 func logMean(x []float64) float64 {
 	most := math.Inf(-1)
 	for _, y := range x {

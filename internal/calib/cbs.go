@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// Bounded is a prediction with an interval for its confidence: under every allowed perturbation the confidence lies in
-// [Lower, Upper], and the prediction stays correct or wrong (C2 and C1 of Emde et al. 2025).
+// Bounded is a prediction with an interval for its confidence. Under every allowed perturbation the confidence lies in
+// [Lower, Upper], and a correct prediction stays correct, a wrong one wrong (C2 and C1 of Emde et al. 2025).
 type Bounded struct {
 	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
 	Correct      bool
@@ -17,7 +17,7 @@ type Bounded struct {
 // Check returns an error if the interval is not within [0, 1] or its ends are swapped.
 func (v Bounded) Check() error {
 	switch {
-	case !(v.Lower >= 0 && v.Lower <= 1): // NaN fails both
+	case !(v.Lower >= 0 && v.Lower <= 1): // NaN fails both comparisons
 		return fmt.Errorf("lower %v is outside [0, 1]", v.Lower)
 	case !(v.Upper >= 0 && v.Upper <= 1):
 		return fmt.Errorf("upper %v is outside [0, 1]", v.Upper)
@@ -27,7 +27,8 @@ func (v Bounded) Check() error {
 	return nil
 }
 
-// CheckBounded checks each interval, and that there is at least one. An error about an interval is a *RowError.
+// CheckBounded checks each interval, and checks that there is at least one interval. An error about an interval is a
+// *RowError.
 func CheckBounded(intervals []Bounded) error {
 	if len(intervals) == 0 {
 		return errNoRows
@@ -40,8 +41,8 @@ func CheckBounded(intervals []Bounded) error {
 	return nil
 }
 
-// BrierConfidence is the confidence in the interval that is furthest from the
-// truth: Lower when the prediction is correct, Upper when it is not.
+// BrierConfidence returns the confidence in the interval that is furthest from the truth: Lower if the prediction is
+// correct, otherwise Upper.
 func (v Bounded) BrierConfidence() float64 {
 	if v.Correct {
 		return v.Lower
@@ -49,15 +50,16 @@ func (v Bounded) BrierConfidence() float64 {
 	return v.Upper
 }
 
-// CBS is the certified Brier score, the largest top-label Brier score over all
-// confidences in the intervals (Emde et al. 2025, Theorem 3.3, eq. 3):
+// CBS returns the certified Brier score, the largest top-label Brier score over all confidences in the intervals (Emde
+// et al. 2025, Theorem 3.3, eq. 3):
 //
 //	max_{l ≤ z ≤ u} (1/N) Σ (c−z)² = (1/N) ( Σ_{c=1} (1−l)² + Σ_{c=0} u² ).
 //
-// (c−z)² grows with |c−z|, and each term has its own z, so the maximum is attained with each z at the end of its
-// interval furthest from c (BrierConfidence). CBS bounds the Brier score under attack if every interval holds.
+// (c−z)² grows with |c−z|, and each term has its own z, so the maximum is attained when each z is at the end of its
+// interval that is further from c (BrierConfidence). CBS is a bound on the Brier score under attack if every interval
+// holds.
 //
-// The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ and one unit in the last place: |c−z| and
+// The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
 // its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. It does not depend on the order of the
 // intervals.
 func CBS(intervals []Bounded) (float64, error) {
@@ -75,9 +77,9 @@ func CBS(intervals []Bounded) (float64, error) {
 	return sum.MeanUp(len(intervals)), nil
 }
 
-// MeanWithFailures bounds a mean of n terms in [0, 1], one for each prediction (the Brier score, the largest gap), if
-// up to failures of the intervals behind it do not hold. A failed interval raises its term by at most 1. The result is
-// rounded up.
+// MeanWithFailures returns an upper bound on a mean of n terms in [0, 1], one term for each prediction (for example the
+// Brier score or the largest gap). Some of the intervals behind the terms may not hold; failures is their maximum
+// number. A failed interval raises its term by at most 1. The result is rounded up.
 func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
 	return min(1, math.Nextafter(mean+share, 2))

@@ -14,7 +14,7 @@ func TestCBS(t *testing.T) {
 		intervals []Bounded
 		want      float64
 	}{
-		// By hand: ((1−0.1)² + 0.9²)/2, the samples of Emde et al. appendix E.2.
+		// This is the example of Emde et al., appendix E.2, computed by hand: ((1−0.1)² + 0.9²)/2.
 		{"appendix E.2", []Bounded{{0.1, 0.6, true}, {0.5, 0.9, false}}, 0.81},
 		{"one correct, certain", []Bounded{{1, 1, true}}, 0},
 		{"one correct, free", []Bounded{{0, 1, true}}, 1},
@@ -29,7 +29,7 @@ func TestCBS(t *testing.T) {
 	}
 }
 
-// randomIntervals draws intervals with ends on and beside multiples of 1/8.
+// randomIntervals draws intervals with ends at multiples of 1/8 and on the floats beside them.
 func randomIntervals(r *rand.Rand, n int) []Bounded {
 	end := func() float64 {
 		x := float64(r.IntN(9)) / 8
@@ -49,7 +49,7 @@ func randomIntervals(r *rand.Rand, n int) []Bounded {
 	return out
 }
 
-// The oracle is the definition in fractions: the Brier score is convex, so its maximum is at a corner of the box.
+// The oracle is the definition, in fractions. The Brier score is convex, so its maximum is at a corner of the box.
 func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	one := big.NewRat(1, 1)
@@ -148,9 +148,9 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 }
 
-// The Brier score stays below the bound, whatever values up to k of the predictions take. Both roundings of the
-// allowance go up: the result is never below the exact sum, and has the same bits as the formula with a step up after
-// the share and after the sum.
+// The Brier score stays below the bound, whatever values up to k of the predictions take. The allowance is rounded up
+// twice, so the result is never below the exact sum. It has the same bits as the formula with one step up after the
+// share and one after the sum.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -212,7 +212,7 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}{
 		{"upper end", []Bounded{{0, 0x1p-70, false}}, 0x1p-63},
 		{"square", []Bounded{{0, 0x1p-40, false}}, 0x1p-63},
-		// (1 − 2⁻⁷⁰)² + 2⁻⁶⁴ is above 1; from a lower end of 2⁻⁶³ it would be 1.
+		// (1 − 2⁻⁷⁰)² + 2⁻⁶⁴ is above 1. With a lower end rounded to 2⁻⁶³ it would be 1.
 		{"lower end", []Bounded{{0x1p-70, 1, true}, {0, 0x1p-32, false}}, 0.5 + 0x1p-53},
 	} {
 		got, err := CBS(tt.intervals)
@@ -222,8 +222,8 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// checkRoundedUp checks that got is not below exact, and at most three units in the last place above it; values above 1
-// must give 1.
+// checkRoundedUp checks that got is not below exact and is at most three units in the last place above it. Values above
+// 1 must give 1.
 func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	t.Helper()
 	if exact.Cmp(big.NewRat(1, 1)) >= 0 {
@@ -242,8 +242,8 @@ func checkRoundedUp(t *testing.T, exact *big.Rat, got float64) {
 	}
 }
 
-// The share of failures and the sum are each rounded up: the result is not below the exact one, and at most two units
-// in the last place above it.
+// The share of failures and the sum are each rounded up: the result is not below the exact result, and at most two
+// units in the last place above it.
 func TestMeanWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for range 2000 {

@@ -8,21 +8,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// tooMany is the exact binomial test of "fails with probability ≤ δ": it reports whether that many failures or more
-// have a probability below one in a million.
+// tooMany is the exact binomial test of the claim "fails with probability ≤ δ". It reports whether at least this number
+// of failures has a probability below one in a million under the claim.
 func tooMany(failures, trials int, delta float64) bool {
 	return 1-distuv.Binomial{N: float64(trials), P: delta}.CDF(float64(failures-1)) < 1e-6
 }
 
-// scoreLaw is a distribution of scores with an expectation.
+// scoreLaw is a distribution of scores together with its expectation operator.
 type scoreLaw struct {
 	name string
 	draw func(*rand.Rand) float64
 	mean func(f func(float64) float64) float64
 }
 
-// integrate is the midpoint rule on [0, 1]; the integrands here are Lipschitz
-// or have jumps at multiples of 1/steps.
+// integrate applies the midpoint rule on [0, 1]. The integrands in these tests are Lipschitz or have jumps at multiples
+// of 1/steps.
 func integrate(f func(float64) float64) float64 {
 	const steps = 200_000
 	sum := 0.0
@@ -60,12 +60,11 @@ type calibration struct {
 	name      string
 	eta       func(float64) float64
 	variation float64
-	bandwidth float64 // h such that |η′| ≤ b1, |η″| ≤ b2; 0 if not smooth
+	bandwidth float64 // h with |η′| ≤ b1, |η″| ≤ b2; 0 if η is not smooth
 }
 
-// smooth functions: |η′| and |η″| are at most (2, 2), (0, 0), (0.1·40π,
-// 0.1·(40π)²) = (12.6, 1579), against b1 = 2, b2 = 8 for h = ¼ and (30, 1800) for
-// h = 1/60.
+// For the smooth functions, |η′| and |η″| are at most (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
+// limits are b1 = 2, b2 = 8 for h = ¼, and (30, 1800) for h = 1/60.
 var calibrations = []calibration{
 	{"square", func(s float64) float64 { return s * s }, 1, 0.25},
 	{"constant", func(float64) float64 { return 0.5 }, 0, 1},
@@ -74,8 +73,8 @@ var calibrations = []calibration{
 	{"staircase", func(s float64) float64 { return 0.9 * math.Mod(math.Floor(10*s), 2) }, 9, 0},
 }
 
-// checkCoverage counts how often each bound from n scores, cross-fitted over the folds, is below the true calibration
-// error.
+// checkCoverage counts how often each bound is below the true calibration error. The bounds come from n scores,
+// cross-fitted over the folds.
 func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreLaw, c calibration) {
 	t.Helper()
 	truth := law.mean(func(s float64) float64 { return math.Abs(s - c.eta(s)) })
@@ -120,8 +119,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations can fail: without the terms for the surrogate's error, the bounds are below the truth in nearly every
-// sample. The calibration function alternates fast around the scores, so that smoothing hides the error.
+// The simulations can fail. Without the terms for the surrogate's error, the bounds are below the truth in nearly every
+// sample. The calibration function alternates so fast around the scores that smoothing hides the error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -155,8 +154,8 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 }
 
 // Where all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for
-// every δ: the surrogate's error is one nearly normal number, and the bound allows for one standard deviation of it.
-// The repaired bound holds.
+// every δ: the surrogate's error is a single, nearly normal number, and the bound allows for only one standard
+// deviation of it. The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300
@@ -171,8 +170,8 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 		}
 		return a
 	}
-	points := pack(valid) // the bound ignores their labels
-	const truth = 0.2     // |0.3 − ½|
+	points := pack(valid) // the bound ignores the labels of these points
+	const truth = 0.2     // the error |0.3 − ½|
 	printed, repaired := 0, 0
 	for range trials {
 		labels := pack(train)
@@ -187,13 +186,13 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	if tooMany(repaired, trials, delta) {
 		t.Errorf("repaired: %d of %d failures", repaired, trials)
 	}
-	// One in six, minus the effect of BB: between 5 and 25 in a hundred.
+	// In theory the share is one in six, minus the effect of BB. The test accepts 5 to 25 in a hundred.
 	if printed < trials/20 || printed > trials/4 {
 		t.Errorf("printed: %d of %d failures, expected about a seventh", printed, trials)
 	}
 }
 
-// The pairs estimate Σc_i² correctly: on atoms the bound on Q is exact.
+// The pairs estimate Σc_i² correctly: where all scores are atoms, the bound on Q is exact.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }
@@ -216,14 +215,14 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	if got.n != len(valid.packed)/2 {
 		t.Errorf("%d pairs", got.n)
 	}
-	// Q is 1/n_a with probability 1/3: standard error about √2/(3·1000·√pairs).
+	// Q is 1/n_a with probability 1/3, so the standard error is about √2/(3·1000·√pairs).
 	if d := math.Abs(got.mean - want); d > 5*math.Sqrt2/3000/math.Sqrt(float64(got.n)) {
 		t.Errorf("mean overlap %v, want %v", got.mean, want)
 	}
 }
 
-// The calibration function of scores perturbed by Sech, even from atoms, satisfies the bounds on derivatives that the
-// smoother relies on, and the bounds hold for the perturbed scores.
+// The calibration function of scores perturbed by Sech, even from atoms, satisfies the limits on derivatives that the
+// smoother assumes, and the bounds on the calibration error hold for the perturbed scores.
 func TestCoveragePerturbed(t *testing.T) {
 	const h = 1.0 / 16
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}

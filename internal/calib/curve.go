@@ -7,15 +7,15 @@ type CurvePoint struct {
 	From, To float64 // smallest and largest score
 	Score    float64 // mean score
 	N        int
-	Eta      float64 // mean label: the estimate of the mean of η over the bin's scores
-	// Lower and Upper enclose the mean of η over the bin's scores, for all bins at once with probability ≥ 1−δ.
+	Eta      float64 // mean label; estimates the mean of η over the scores of the bin
+	// Lower and Upper enclose the mean of η over the bin's scores, simultaneously for all bins with probability ≥ 1−δ.
 	Lower, Upper float64
 }
 
 // Curve estimates η in bins of about n^⅔ neighbouring scores; ties share a bin. The bins depend on the scores alone.
 // Given the scores, the labels of a bin are independent, and the kl bound holds for the mean of their expectations
-// (Hoeffding 1963, Theorem 1), with δ/(2B) on either side of each of the B bins. This needs no assumption, but bounds η
-// only at the scores of a bin, not between them.
+// (Hoeffding 1963, Theorem 1), with δ/(2B) on either side of each of the B bins. The intervals need no assumption, but
+// they bound η only at the scores of a bin, not between them.
 func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
 	if err := s.check(delta); err != nil {
 		return nil, err
@@ -39,15 +39,15 @@ func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
 	return points, nil
 }
 
-// curvePartition is the partition into 2ᵏ ≈ ∛n bins.
+// curvePartition returns the partition into 2ᵏ ≈ ∛n bins.
 func curvePartition(n int) int {
 	return min(partitions(n)-1, int(math.Round(math.Log2(float64(n))/3)))
 }
 
-// EstimateError is a point estimate of the calibration error, without any guarantee: Σ p_b·√max(0, D_b² − v_b) over the
-// bins of Curve. D_b is the mean of s−y in a bin; v_b, the unbiased variance of its labels over their number, is the
-// mean of the noise in D_b² (the debiasing of Kumar, Liang & Ma 2019, bin by bin). Without v_b a calibrated classifier
-// would get an estimate far from 0. Errors of both signs within a bin cancel.
+// EstimateError returns a point estimate of the calibration error, without any guarantee: Σ p_b·√max(0, D_b² − v_b)
+// over the bins of Curve. D_b is the mean of s−y in a bin. v_b is the unbiased variance of the bin's labels divided by
+// their number, which is the expected noise in D_b² (the debiasing of Kumar, Liang & Ma 2019, bin by bin). Without v_b
+// a calibrated classifier would get an estimate far from 0. Errors of both signs within a bin cancel.
 func EstimateError(s *Sample) float64 {
 	total := 0.0
 	s.eachPartition(func(k int, bins []bin) {

@@ -8,10 +8,10 @@ import (
 // Edge decides which bin holds a confidence that lies on an edge.
 type Edge int
 
-// A bin includes its upper or its lower edge.
+// Either the upper or the lower edge belongs to a bin.
 const (
-	UpperClosed Edge = iota // (lo, hi], the first bin also holds 0
-	LowerClosed             // [lo, hi), the last bin also holds 1
+	UpperClosed Edge = iota // bin is (lo, hi]; the first bin also holds 0
+	LowerClosed             // bin is [lo, hi); the last bin also holds 1
 )
 
 // Bin is one bin of a reliability diagram. An empty bin has only its edges.
@@ -20,17 +20,16 @@ type Bin struct {
 	Upper      float64 `json:"high"`
 	N          int     `json:"n"`
 	Weight     float64 `json:"weight"`     // share of all weight
-	Confidence float64 `json:"confidence"` // weighted mean
-	Accuracy   float64 `json:"accuracy"`   // weighted mean
+	Confidence float64 `json:"confidence"` // weighted mean confidence
+	Accuracy   float64 `json:"accuracy"`   // weighted mean accuracy
 
-	correct int64   // examples, whatever their weight
+	correct int64   // number of correct examples, whatever their weight
 	total   float64 // Σw
 	largest float64 // max w
 	squares float64 // Σw²(correct − confidence)²
 }
 
-// add puts an example into the bin: Confidence and Accuracy hold sums until
-// finishBins.
+// add puts an example into the bin. Until finishBins, Confidence and Accuracy hold sums.
 func (b *Bin) add(confidence float64, correct bool, w float64) {
 	b.N++
 	b.total += w
@@ -102,14 +101,13 @@ func (e Edge) bin(c float64, bins int) int {
 }
 
 // EqualCount sorts predictions into at most the given number of bins, of equal count: bin k ends at rank ⌈k·n/bins⌉ in
-// ascending order of confidence, or after the last confidence equal to the one there. So ties can make bins larger and
-// fewer.
+// ascending order of confidence, or after the last confidence that equals the confidence at this rank. So ties can make
+// the bins larger, and their number smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
-// ECE is the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017). It
-// averages over bins. Errors of both signs within a bin cancel, so it can be far below the calibration error (which
-// TotalVariation, NadarayaWatson and Lipschitz bound). Noise in a bin does not cancel, so for small samples it is too
-// large.
+// ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).
+// Errors of both signs within a bin cancel, so the ECE can be far below the calibration error (which TotalVariation,
+// NadarayaWatson and Lipschitz bound). Noise in a bin does not cancel, so the ECE of a small sample is too large.
 func ECE(bins []Bin) float64 {
 	sum := 0.0
 	for _, b := range bins {
@@ -118,7 +116,7 @@ func ECE(bins []Bin) float64 {
 	return sum
 }
 
-// MCE is the largest |accuracy − confidence| of a bin that is not empty.
+// MCE returns the largest |accuracy − confidence| of a bin that is not empty.
 func MCE(bins []Bin) float64 {
 	worst := 0.0
 	for _, b := range bins {
@@ -129,8 +127,8 @@ func MCE(bins []Bin) float64 {
 	return worst
 }
 
-// classBins are the equal-width bins of each class k for the binary problem
-// "is it class k", with the probability of k as the confidence.
+// classBins returns the equal-width bins for each class k. The confidence is the probability of k, in the binary
+// problem "is it class k".
 func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	if bins < 1 {
 		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
@@ -151,8 +149,8 @@ func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	return out, nil
 }
 
-// ClasswiseECE returns the ECE of "is it class k" for each class and their mean (Kull et al. 2019). each is nil if the
-// probability vectors are unknown.
+// ClasswiseECE returns the ECE of "is it class k" for each class, and the mean over classes (Kull et al. 2019). The
+// slice each is nil if the probability vectors are unknown.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
 	all, err := p.classBins(bins, edge)
 	for _, b := range all {

@@ -25,5 +25,5 @@ func (e Edge) MarshalText() ([]byte, error) {
 	return []byte(e.String()), err
 }
 
-// UnmarshalText reads the text of MarshalText.
+// UnmarshalText parses the text that MarshalText returns.
 func (e *Edge) UnmarshalText(text []byte) error { return Edges.Unmarshal(text, e) }

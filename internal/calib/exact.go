@@ -6,37 +6,35 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// Worst is the certified calibration error and the bins that attain it.
+// Worst holds the certified calibration error and, for each bin, the sign that attains it.
 type Worst struct {
-	// Value is the largest calibration error over all confidences in the
-	// intervals (the supremum: a bin's upper edge is not in the bin).
+	// Value is the largest calibration error over all confidences in the intervals. It is a supremum, because a bin's
+	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// over [M]: in this bin the maximiser has more correct predictions than its
-	// confidences say (the sign '+'); elsewhere fewer.
+	// The field over, of length M, marks the bins with the sign '+': there the maximiser has more correct predictions
+	// than its confidences say. In the other bins it has fewer.
 	over []bool
 }
 
-// CCE is the certified calibration error of Emde et al. 2025 (Definition 3.4,
-// the mixed-integer program of eq. 6): the largest expected calibration error
-// with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. It is exact, in
-// O(N + M²) time and O(M²) memory. It bounds the calibration error under attack
-// if every interval holds.
+// CCE returns the certified calibration error of Emde et al. 2025 (Definition 3.4, the mixed-integer program of eq. 6):
+// the largest expected calibration error with M equal-width bins over all confidences l_n ≤ z_n ≤ u_n. The computation
+// is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
+// holds.
 //
-// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is
-// the maximum over signs s ∈ {±}^M of Σ_n (the best bin for sample n under s).
-// Given the signs:
+// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of Σ_n
+// (the best bin for sample n under s). Given the signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
-//     Its best is the first '+' bin that it reaches, at z = max(l, edge); if it
-//     reaches none, z = u.
-//   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best is the
-//     last '−' bin that it reaches, at z → min(u, next edge); if none, z = l.
+//     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
+//     reaches none, z = u is best.
+//   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the
+//     last '−' bin that it reaches, at z → min(u, next edge); if it reaches none, z = l.
 //
-// So the contribution of the correct samples is a sum over consecutive '+' bins p' < p: if a sample's first bin lies in
-// (p', p], its first '+' bin from there is p. The contribution of the wrong samples is a sum over consecutive '−' bins,
-// the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A dynamic program over the bins finds the best
-// signs; its state is the last '+' and the last '−' bin, one of which is always the previous bin. One pass over the
-// samples makes its tables of counts and sums.
+// So the contribution of the correct samples is a sum over consecutive '+' bins p' < p: if the first bin that a sample
+// reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a sum over
+// consecutive '−' bins. This is the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A dynamic program
+// over the bins finds the best signs; its state is the last '+' bin and the last '−' bin, one of which is always the
+// previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //
 // Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up.
 // With edges as rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not depend
@@ -63,16 +61,16 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
 	total, over := bestSigns(m, plus.gain,
-		// From the '−' bin q to the next one q1: mirrored, from q1 to q.
+		// The step from the '−' bin q to the next '−' bin q1 is, mirrored, the step from q1 to q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// reached sums the correct samples (or the wrong ones, mirrored) by the first and last bin that they reach.
+// reached sums the correct samples (or, mirrored, the wrong samples) by the first and last bin that they reach.
 type reached struct {
 	m     int
-	cell  []cell           // [M, M] by (first, last)
-	start []fixedpoint.Sum // [M] by first: Σ(1−l)
+	cell  []cell           // [M, M], by first and last bin
+	start []fixedpoint.Sum // [M], by first bin: Σ(1−l)
 }
 
 type cell struct {
@@ -91,7 +89,7 @@ func (r *reached) add(first, last int, gain, loss uint64) {
 	r.start[first].AddUnits(gain)
 }
 
-// gains is a table over pairs of consecutive '+' bins p' < p; −1 and M stand for none.
+// gains is a table over pairs of consecutive '+' bins p' < p. In it, p' = −1 and p = M stand for no bin.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
@@ -99,14 +97,14 @@ type gains struct {
 
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
-// gains returns, for each pair p' < p, the contribution of the samples with their first bin in (p', p] if p is the only
-// '+' bin there. A sample that reaches p gains 1 − l if p is its first bin and gainOf[p] = 1 − e_p otherwise; a sample
-// that does not reach p loses 1 − u.
+// gains returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p is the only
+// '+' bin in this range. A sample that reaches p gains 1 − l if p is its first bin, and otherwise gainOf[p] = 1 − e_p.
+// A sample that does not reach p loses 1 − u.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
-	reach := make([]int, m)           // by first bin: samples that reach p
-	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of the samples that do not
+	reach := make([]int, m)           // by first bin: number of samples that reach p
+	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of the samples that do not reach p
 	for p := 0; p <= m; p++ {
 		for first := range p {
 			c := r.cell[first*m+p-1]
@@ -132,14 +130,14 @@ func (r *reached) gains(gainOf []uint64) gains {
 	return out
 }
 
-// bestSigns maximises the sum of plus over consecutive '+' bins and minus over
-// consecutive '−' bins, both chains from −1 to m, over all signs of m bins. It
-// returns the maximum and which bins are '+'.
+// bestSigns chooses the signs of m bins that maximise the total of two chains from −1 to m. The function plus gives the
+// terms between consecutive '+' bins, and the function minus gives the terms between consecutive '−' bins. It returns
+// the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
-	// afterPlus[q+1]: the best sum where the bin before k is '+' and the last '−'
-	// bin is q. afterMinus[p+1]: the bin before is '−' and the last '+' is p.
+	// afterPlus[q+1] is the best sum if the bin before k is '+' and the last '−' bin is q. afterMinus[p+1] is the best
+	// sum if the bin before k is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
-	// toPlus[k]: the best last '+' before k if bin k is '+' and k−1 is '−'.
+	// toPlus[k] is the best last '+' bin before k if bin k is '+' and bin k−1 is '−'.
 	toPlus, toMinus := make([]int, m), make([]int, m)
 	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
 	toPlus[0], toMinus[0] = -1, -1
@@ -162,7 +160,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// Bins other+1 … end−1 have this sign, bin other has the other one.
+	// Bins other+1 … end−1 have this sign, and bin other has the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {
@@ -179,7 +177,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	return best, over
 }
 
-// largest returns the largest of sum[j] + step(j−1) and its j−1.
+// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 where it is reached.
 func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
 	best, at = sum[0].Add(step(-1)), -1
 	for j := 1; j < len(sum); j++ {
@@ -191,12 +189,12 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 }
 
 // Confidences returns an attack: confidences in the intervals that attain Value. If the supremum is at the open upper
-// edge of a bin, the confidence is the largest float64 below the edge, so that Bins.ECE of the result is Value to
-// within 2⁻⁵².
+// edge of a bin, the confidence is the largest float64 below the edge. So Bins.ECE of the result equals Value to within
+// 2⁻⁵².
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
-	firstPlus := make([]int, m) // from this bin on; m if there is none
-	lastMinus := make([]int, m) // up to this bin; −1 if there is none
+	firstPlus := make([]int, m) // first '+' bin from this bin on; m if none
+	lastMinus := make([]int, m) // last '−' bin up to this bin; −1 if none
 	for k, next := m-1, m; k >= 0; k-- {
 		if w.over[k] {
 			next = k
@@ -232,10 +230,11 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 	return z
 }
 
-// CCEWithFailures bounds the calibration error under attack of n predictions if up to failures of their intervals do
-// not hold. Replace each failed prediction by a confidence from its interval, with the certified correctness: the
-// result is feasible, so its error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts
-// one into another, so it changes N times the error by at most 2. The result is rounded up.
+// CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
+// intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
+// replaced by a confidence from its interval, with the certified correctness. The result is feasible, so its error is
+// at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap ≤ 1 into another bin, so it
+// changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

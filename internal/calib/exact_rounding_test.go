@@ -17,11 +17,11 @@ func TestCCERoundsEndsOutward(t *testing.T) {
 		want      float64
 	}{
 		{"upper end, wrong", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
-		// (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰), over 2.
+		// The value is half of (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰).
 		{"lower end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1 - 0x1p-40)}, 0x1p-41},
-		// |1 − 2⁻⁷⁰ − 1|, over 2: the confidence goes up.
+		// The value is half of |1 − 2⁻⁷⁰ − 1|: the confidence goes up.
 		{"upper end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1)}, 0x1p-64},
-		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰; the other way it would be 1 − ½ − ½ + 0.
+		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰. With the opposite rounding it would be 1 − ½ − ½ + 0.
 		{"lower end, wrong", []Bounded{correctAt(0.5), wrongAt(0.5), wrongAt(0x1p-70)}, 0x1p-63 / 3},
 	} {
 		w, err := CCE(tt.intervals, mustBins(t, 1))
@@ -38,7 +38,7 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 		want      float64
 	}{
 		{"upper end", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
-		// 1 − 2⁻⁷⁰ + 2⁻⁶³ is above 1; from a lower end of 2⁻⁶³ it would be 1.
+		// 1 − 2⁻⁷⁰ + 2⁻⁶³ is above 1. With a lower end rounded to 2⁻⁶³ it would be 1.
 		{"lower end", []Bounded{{Lower: 0x1p-70, Upper: 1, Correct: true}, {Upper: 0x1p-63}}, 0.5 + 0x1p-53},
 		{"exact", []Bounded{{Lower: 0.25, Upper: 1, Correct: true}, {Upper: 0.125}}, 0.4375},
 	} {
@@ -48,8 +48,8 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 	}
 }
 
-// Twice the share of failures and the sum are each rounded up: the result is not below the exact one, and at most three
-// units in the last place above it.
+// Twice the share of failures and the sum are each rounded up: the result is not below the exact result, and at most
+// three units in the last place above it.
 func TestCCEWithFailuresRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 2000 {

@@ -20,14 +20,14 @@ func mustBins(t testing.TB, m int) Bins {
 	return b
 }
 
-// reaches is the definition of a reachable bin, without Index.
+// reaches is the definition of a reachable bin. It does not use Index.
 func reaches(b Bins, v Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
 }
 
-// byAssignment is the oracle for few samples: every assignment of samples to reachable bins; within a bin |Σ(c−z)| is
-// largest with all z low or all high. It does not use signs.
+// byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins; within a bin
+// |Σ(c−z)| is largest if all z are low or all are high. It does not use signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
@@ -62,7 +62,7 @@ func byAssignment(b Bins, intervals []Bounded) float64 {
 	return best
 }
 
-// bySigns is the oracle for few bins: for every sign vector it puts each sample in the best reachable bin.
+// bySigns is the oracle for few bins. For every sign vector it puts each sample in the best reachable bin.
 func bySigns(b Bins, intervals []Bounded) float64 {
 	m := b.Len()
 	var best float64
@@ -90,7 +90,7 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 	return best
 }
 
-// rounding bounds the error of the oracles' float64 sums.
+// rounding is a bound on the error of the oracles' float64 sums.
 const rounding = 1e-12
 
 // checkWorst checks a result against a value known to within rounding, and its confidences against the definitions.
@@ -124,8 +124,8 @@ func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
-// certified draws n predictions like a certified classifier's: confident where right, with intervals of the standard
-// certificate's shape, Φ(Φ⁻¹(z) ± r).
+// The function certified draws n predictions that resemble those of a certified classifier. They are confident where
+// they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
 	samples, clean = make([]Bounded, n), make([]float64, n)
 	for i := range samples {
@@ -145,19 +145,19 @@ func TestCCETable(t *testing.T) {
 		intervals []Bounded
 		want      float64
 	}{
-		// Emde et al., appendix E.2 (Table 3). Sample 1 lowest at 0.1 in bin 1,
-		// sample 2 highest at 0.9 in bin 3: (0.9 + 0.9)/2.
+		// Emde et al., appendix E.2 (Table 3): sample 1 is lowest at 0.1 in bin 1, and sample 2 is highest at 0.9 in
+		// bin 3, which gives (0.9 + 0.9)/2.
 		{"appendix E.2", 3, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
-		// The same in one bin, both highest: |1 − 0.6 − 0.9|/2.
+		// With one bin both samples are highest: |1 − 0.6 − 0.9|/2.
 		{"appendix E.2, one bin", 1, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
 		{"one sample, free", 15, []Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
 		{"one wrong sample, free", 15, []Bounded{{Lower: 0, Upper: 1}}, 1},
 		{"certain and correct", 15, []Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
 		{"0 and correct", 15, []Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
 		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
-		// Both on the edge ⅔ of bins 2 and 3: both in bin 3, |1 − 2·⅔|/2.
+		// Both samples are on the edge ⅔ between bins 2 and 3. Both lie in bin 3: |1 − 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
-		// The wrong sample can stay below ⅔, in bin 2, alone: (⅓ + sup ⅔)/2.
+		// The wrong sample can stay below ⅔, alone in bin 2: (⅓ + sup ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
 		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
@@ -183,8 +183,7 @@ func TestCCEBadInput(t *testing.T) {
 	}
 }
 
-// Index agrees with the edges at every edge and beside it, for every number of
-// bins; floor(x·M) does not.
+// For every number of bins, Index agrees with the edges at every edge and beside it; floor(x·M) does not.
 func TestIndex(t *testing.T) {
 	var disagree int
 	for m := 1; m <= MaxBins; m++ {
@@ -272,8 +271,7 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// 255 = 3·5·17: many ends lie on edges. Bits of the first byte shift an
-			// end to the float beside it.
+			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the float beside it.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)
@@ -291,7 +289,7 @@ func FuzzCCE(f *testing.F) {
 	})
 }
 
-// Properties of instances too large to enumerate.
+// These properties hold for instances that are too large to enumerate.
 func TestCCEProperties(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -315,7 +313,8 @@ func TestCCEProperties(t *testing.T) {
 		}
 		checkAttained(t, b, intervals, w)
 
-		// No feasible confidences have a larger calibration error: random points and ends of intervals are tried.
+		// No feasible confidences have a larger calibration error. The test tries random points and the ends of
+		// intervals.
 		z := make([]float64, n)
 		for range 20 {
 			for i, v := range intervals {
@@ -333,8 +332,7 @@ func TestCCEProperties(t *testing.T) {
 			}
 		}
 
-		// The order does not matter, to the last bit; nor does writing every sample
-		// twice.
+		// The order does not matter, to the last bit. Repeating every sample does not matter either.
 		shuffled := slices.Clone(intervals)
 		r.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if again := value(b, shuffled); again != w.Value {
@@ -344,7 +342,8 @@ func TestCCEProperties(t *testing.T) {
 			t.Fatalf("%v once, %v twice", w.Value, twice)
 		}
 
-		// The value of the whole is at most the weighted mean of two parts, and at least their weighted difference.
+		// The value of the whole is at most the weighted mean of the values of two parts, and at least their weighted
+		// difference.
 		if cut := r.IntN(n + 1); cut > 0 && cut < n {
 			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
 			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
@@ -367,7 +366,7 @@ func TestCCEProperties(t *testing.T) {
 	}
 }
 
-// The value is never below the supremum, though float64 sums would be: the mean over copies of one sample is the
+// The value is never below the supremum, even where float64 sums would be. The mean over copies of one sample is the
 // sample's gap.
 func TestCCERoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
@@ -388,8 +387,8 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the largest calibration error stays below the bound; a single
-// sample whose gap changes sign attains it.
+// If k samples may take any confidence and correctness, the largest calibration error stays below the bound. A single
+// sample whose gap changes sign attains the bound.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -412,8 +411,8 @@ func TestCCEWithFailures(t *testing.T) {
 			}
 		}
 	}
-	// Two certain predictions, one bin: gaps 1 and −1 cancel; if the second turns
-	// out correct at confidence 0 they add up. 0 + 2·(1/2) = 1.
+	// There are two certain predictions in one bin, and their gaps 1 and −1 cancel. If the second turns out to be
+	// correct at confidence 0, the gaps add up: 0 + 2·(1/2) = 1.
 	b := mustBins(t, 1)
 	w, err := CCE([]Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
 	if err != nil || w.Value != 0 {
@@ -426,7 +425,7 @@ func TestCCEWithFailures(t *testing.T) {
 
 // The statement about a whole dataset fails with probability at most δ. Each interval fails with probability α,
 // independently, and then neither confidence nor correctness is bounded. Without the allowance for failures the
-// statement would fail nearly always, so the simulation detects its absence.
+// statement would fail nearly always, so the simulation would detect a missing allowance.
 func TestDatasetWideCoverage(t *testing.T) {
 	const n, alpha, delta = 100, 0.05, 0.1
 	trials := 2000

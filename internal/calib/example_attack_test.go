@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The example of Emde et al. 2025, appendix E.2: in three bins an attack makes the calibration error 0.9. It moves each
-// confidence to the end of its interval.
+// In the example of Emde et al. 2025, appendix E.2, an attack makes the calibration error in three bins 0.9. It moves
+// each confidence to the end of its interval.
 func ExampleWorst_Confidences() {
 	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
 	bins, err := calib.NewBins(3)
@@ -22,7 +22,7 @@ func ExampleWorst_Confidences() {
 	// Output: 0.90 by the confidences [0.1 0.9]
 }
 
-// The largest Brier score over the same intervals: 0.9² for each.
+// The largest Brier score over the same intervals is 0.81: 0.9² for each prediction.
 func ExampleCBS() {
 	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
 	brier, err := calib.CBS(attacked)
@@ -68,8 +68,8 @@ func ExampleCheckBounded() {
 	// row 0: lower 0.75 is above upper 0.25
 }
 
-// Of 1,000 intervals each fails with probability at most 0.001. With probability 0.999 at most 5 fail: each adds 1/1,000
-// to a mean and 2/1,000 to the calibration error.
+// Each of 1,000 intervals fails with probability at most 0.001. With probability 0.999 at most 5 of them fail. Each
+// failure adds 1/1,000 to a mean and 2/1,000 to the calibration error.
 func ExampleStateForAll() {
 	cce := 0.3
 	s, err := calib.StateForAll(calib.AttackBounds{CBS: 0.2, CCE: &cce}, 1000, calib.Sampled{Examples: 1000}, 0.001, 0.001)
@@ -80,7 +80,7 @@ func ExampleStateForAll() {
 	// Output: 5 failures: CBS 0.205, CCE 0.310
 }
 
-// The same for a given number of failures.
+// WithFailures makes the same statement for a given number of failures.
 func ExampleAttackBounds_WithFailures() {
 	gap := 0.4
 	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
@@ -94,13 +94,13 @@ func ExampleMeanWithFailures() {
 	// Output: 0.205
 }
 
-// 5 of 1,000 predictions may be in another bin than their intervals say.
+// 5 of 1,000 predictions may be in another bin than their intervals allow.
 func ExampleCCEWithFailures() {
 	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, 5, 1000))
 	// Output: 0.310
 }
 
-// Two examples at two radii; the second is not certified at radius 1.
+// There are two examples at two radii; the second example is not certified at radius 1.
 func ExampleBoundRows_ByRadius() {
 	rows := calib.BoundRows{
 		Lower: []float64{0.8, 0.6, 0.7, 0.1}, Upper: []float64{0.9, 0.8, 0.95, 0.9}, Correct: []float64{1, 0, 1, 0},
@@ -118,7 +118,7 @@ func ExampleBoundRows_ByRadius() {
 	// 1 [{0.7 0.95 true}] 1
 }
 
-// Example 1 has no row at radius 1: only example 0 is at both.
+// Example 1 has no row at radius 1, so only example 0 is kept at both radii.
 func ExampleBoundRows_SameExamples() {
 	rows := calib.BoundRows{
 		Lower: []float64{0.8, 0.6, 0.7}, Upper: []float64{0.9, 0.8, 0.95}, Correct: []float64{1, 0, 1},
@@ -140,7 +140,7 @@ func ExampleBoundRows_SameExamples() {
 	// 1 [{0.7 0.95 true}]
 }
 
-// Rows that state the number of sampled examples.
+// The rows state the number of sampled examples.
 func ExampleBoundRows_CountSampled() {
 	rows := calib.BoundRows{
 		Lower: []float64{0.8, 0.6}, Upper: []float64{0.9, 0.8}, Correct: []float64{1, 0},
@@ -158,8 +158,8 @@ func ExampleBoundRows_CountSampled() {
 	// Output: 10 false 0.001
 }
 
-// At τ = 0.75 the first answer withstands every attack. An attack can silence the second, and can get a wrong answer
-// from the third: one wrong of two answers.
+// At τ = 0.75 the first answer withstands every attack. An attack can silence the second answer, and can get a wrong
+// answer for the third example. So one of two answers is wrong.
 func ExampleRadiusRows_Threshold() {
 	r := calib.RadiusRows{Intervals: []calib.Bounded{
 		{Lower: 0.8, Upper: 0.9, Correct: true},
@@ -171,14 +171,14 @@ func ExampleRadiusRows_Threshold() {
 	// Output: 1 wrong, 1 right: 0.5000
 }
 
-// 2 of 10 answers may be wrong; 3 if one of the other bounds fails.
+// 2 of 10 answers may be wrong, and 3 if one of the other bounds fails.
 func ExampleThresholded_Error() {
 	t := calib.Thresholded{Tau: 0.5, Wrong: 2, Right: 8}
 	fmt.Printf("%.4f %.4f\n", t.Error(0), t.Error(1))
 	// Output: 0.2000 0.3000
 }
 
-// The threshold that four of five right answers reach.
+// ThresholdAtTPR finds the threshold that four of five right answers reach.
 func ExampleThresholdAtTPR() {
 	tau, err := calib.ThresholdAtTPR(
 		[]float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}, []bool{true, true, true, true, true, false}, 0.8)
@@ -197,7 +197,7 @@ func ExampleThresholdedError() {
 	// Output: 0.333 of 0.75
 }
 
-// Both examples are answered rightly; an attack gets a confident wrong answer from one of them.
+// Both examples are answered rightly without an attack. An attack gets a confident wrong answer for one of them.
 func ExampleRobustTestError() {
 	fmt.Println(calib.RobustTestError([]calib.Attacked{
 		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// perturbed draws n scores, each perturbed by a sech kernel of bandwidth 1/8. The label is 1 with the probability that
-// the unperturbed score stated.
+// The function perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The label is 1 with the
+// probability that the unperturbed score stated.
 func perturbed(n int) *calib.Sample {
 	random := rand.New(rand.NewPCG(1, 2))
 	kernel := calib.Sech{Bandwidth: 0.125, Seed: 3}
@@ -27,7 +27,8 @@ func perturbed(n int) *calib.Sample {
 	return sample
 }
 
-// Every method on the same 20,000 scores, if η is monotone (V = 1), or smooth because the scores were perturbed.
+// The example runs every method on the same 20,000 scores. Each method assumes either that η is monotone (V = 1), or
+// that η is smooth because the scores were perturbed.
 func ExampleBoundMethods() {
 	sample := perturbed(20_000)
 	p := calib.BoundParams{CrossFit: calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}, Variation: 1, Bandwidth: 0.125}
@@ -48,7 +49,7 @@ func ExampleBoundMethods() {
 	// ciosek-nw        0.095 sound: false
 }
 
-// Scores perturbed with h = 1/8: the bound holds for every classifier.
+// The scores were perturbed with h = 1/8. The bound holds for every classifier.
 func ExampleBinnedLipschitz() {
 	b, err := calib.BinnedLipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -58,7 +59,7 @@ func ExampleBinnedLipschitz() {
 	// Output: at most 0.052 with probability 0.95
 }
 
-// The same by buckets of scores.
+// This example bounds the same scores by buckets.
 func ExampleLipschitz() {
 	b, err := calib.Lipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -68,7 +69,7 @@ func ExampleLipschitz() {
 	// Output: at most 0.115 with probability 0.95
 }
 
-// The same by a kernel smoother, as printed in the paper and as repaired.
+// This example bounds the same scores by a kernel smoother, as repaired and as printed in the paper.
 func ExampleNadarayaWatson() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
@@ -83,7 +84,7 @@ func ExampleNadarayaWatson() {
 	// at most 0.095, sound: false
 }
 
-// Total variation denoising, if P(y=1|s) is monotone. The terms add up to the bound.
+// The example assumes that P(y=1|s) is monotone and uses total variation denoising. The terms add up to the bound.
 func ExampleTotalVariation() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	b, err := calib.TotalVariation(perturbed(20_000), cf, 1)
@@ -94,7 +95,7 @@ func ExampleTotalVariation() {
 	// Output: at most 0.331: true
 }
 
-// Scores of 0.9, half of them right: the error is 0.4.
+// All scores are 0.9 and half of them are right, so the error is 0.4.
 func ExampleBettingLower() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {
@@ -112,7 +113,7 @@ func ExampleBettingLower() {
 	// Output: at least 0.37 with probability 0.95
 }
 
-// Scores 0.2 and 0.8, right on average: the estimate is not misled by the noise of the labels.
+// The scores 0.2 and 0.8 are right on average, and the noise of the labels does not mislead the estimate.
 func ExampleEstimateError() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {
@@ -129,7 +130,7 @@ func ExampleEstimateError() {
 	// Output: 0.000
 }
 
-// 1,000 scores of 0.7, 600 of them with label 1.
+// 600 of 1,000 scores of 0.7 have label 1.
 func ExampleCurve() {
 	score, label := make([]float64, 1000), make([]float64, 1000)
 	for i := range score {
@@ -152,7 +153,7 @@ func ExampleCurve() {
 	// Output: 1000 scores 0.7: η = 0.6 in [0.558, 0.642]
 }
 
-// Pairs are kept by score: no bound depends on the order of the input.
+// A Sample sorts its pairs by score, so no bound depends on the order of the input.
 func ExampleNewSample() {
 	sample, err := calib.NewSample([]float64{0.1, 0.4, 0.35, 0.8}, []float64{0, 0, 1, 1})
 	if err != nil {
@@ -170,7 +171,7 @@ func ExampleNewSample() {
 	// row 1: score 1.4 is outside [0, 1]
 }
 
-// A score moves by a few bandwidths at most, and never out of [0, 1].
+// A score moves by at most a few bandwidths, and never out of [0, 1].
 func ExampleSech_Perturb() {
 	kernel := calib.Sech{Bandwidth: 1.0 / 64, Seed: 1}
 	inside, near := true, 0

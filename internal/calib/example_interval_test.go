@@ -48,14 +48,15 @@ func ExamplePrevalenceEstimate() {
 	// Output: 0.40 in [0.3695, 0.4311], clopper-pearson
 }
 
-// The Brier score 0.5·(0.16 + 0.25), with an interval that holds for any number of days.
+// The example bounds the Brier score 0.5·(0.16 + 0.25) by an interval that holds for any number of days.
 func ExampleBrierEstimate() {
 	e := calib.BrierEstimate(weather(), 0.95, 1)
 	fmt.Printf("%.3f in [%.3f, %.3f], %s\n", e.Value, e.Lower, e.Upper, e.Method)
 	// Output: 0.205 in [0.186, 0.225], betting
 }
 
-// Two answers of label 0, each alone in its bin: 0.2² + 0.2² and 0.7² + 0.7², all of it reliability.
+// Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², all of
+// it reliability.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {
@@ -69,7 +70,7 @@ func ExampleMulticlassBrierEstimate() {
 	// Output: 0.53, of which reliability 0.53, uncertainty 0.00
 }
 
-// The forecasts of 0.7 are 0.1 too high, the others right: 0.05 on average.
+// The forecasts of 0.7 are 0.1 too high and the other forecasts are right, so the average error is 0.05.
 func ExampleECEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -81,7 +82,7 @@ func ExampleECEEstimate() {
 	// Output: 0.050 in [0.000, 0.099], martingale
 }
 
-// The largest error of a bin, with intervals for all bins at once.
+// The example prints the largest error of a bin. The intervals hold simultaneously for all bins.
 func ExampleMCEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -93,7 +94,7 @@ func ExampleMCEEstimate() {
 	// Output: 0.100 in [0.051, 0.151], clopper-pearson
 }
 
-// 1,000 answers at 0.8 for two classes, 700 of them right: the error of each class is 0.1.
+// Of 1,000 answers at 0.8 for two classes, 700 are right: the error of each class is 0.1.
 func ExampleClasswiseEstimate() {
 	var probability []float64
 	var label []int
@@ -116,7 +117,7 @@ func ExampleClasswiseEstimate() {
 	// Output: 0.100 in [0.000, 0.151], martingale
 }
 
-// The negative log-likelihood has no bound, so its interval is only a bootstrap's.
+// The negative log-likelihood is unbounded, so its interval is only a bootstrap interval.
 func ExampleNLLEstimate() {
 	e := calib.NLLEstimate(weather(), 0.95, 1)
 	want := -(0.2*math.Log(0.2) + 0.8*math.Log(0.8) + 0.6*math.Log(0.7) + 0.4*math.Log(0.3)) / 2
@@ -124,14 +125,14 @@ func ExampleNLLEstimate() {
 	// Output: 0.5980, 0.5980, bca-bootstrap
 }
 
-// 500 ones and 500 zeros.
+// The example bounds the mean of 500 ones and 500 zeros.
 func ExampleMeanInterval() {
 	low, high := calib.MeanInterval(1000, func(i int) float64 { return float64(i % 2) }, 0.05, 1)
 	fmt.Printf("[%.2f, %.2f]\n", low, high)
 	// Output: [0.46, 0.54]
 }
 
-// 500 ones and 500 zeros: the mean can be ½, and can hardly be 0.4.
+// With 500 ones and 500 zeros the mean can be ½, but it can hardly be 0.4.
 func ExampleMeanPValue() {
 	half := func(i int) float64 { return float64(i % 2) }
 	fmt.Println(calib.MeanPValue(1000, half, 0.5, 0.05, 1) > 0.5, calib.MeanPValue(1000, half, 0.4, 0.05, 1) < 0.001)

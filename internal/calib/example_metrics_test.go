@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Probabilities of three classes. The classifier answers with the most probable one.
+// The input holds probabilities of three classes. The classifier answers with the most probable class.
 func ExampleTopLabel() {
 	p, err := calib.TopLabel([]float64{
 		0.7, 0.2, 0.1,
@@ -19,7 +19,8 @@ func ExampleTopLabel() {
 	// Output: [0.7 0.6] [true false] 0.5
 }
 
-// Probabilities of class 1. Correct says whether the label is 1; Answers turns that into right and wrong answers.
+// The input holds probabilities of class 1. Correct says whether the label is 1; Answers converts this into right and
+// wrong answers.
 func ExampleClassOne() {
 	p, err := calib.ClassOne([]float64{0.75, 0.25}, []int{1, 1})
 	if err != nil {
@@ -33,7 +34,7 @@ func ExampleClassOne() {
 	// [0.75 0.75] [true false]
 }
 
-// Four answers: 0.9 right, 0.9 wrong, 0.6 right and 0.8 right.
+// There are four answers: 0.9 right, 0.9 wrong, 0.6 right and 0.8 right.
 func ExamplePredictions() {
 	p, err := calib.TopLabel([]float64{0.9, 0.1, 0.9, 0.1, 0.4, 0.6, 0.2, 0.8}, 2, []int{0, 1, 1, 1})
 	if err != nil {
@@ -55,7 +56,7 @@ func ExamplePredictions_Check() {
 	// Output: row 1: confidence 1.5 is outside [0, 1]
 }
 
-// Two answers at 0.9, one of them right; one at 0.6 and one at 0.8, both right. The gaps are 0.4, 0.4 and 0.2.
+// Of two answers at 0.9 one is right; one answer at 0.6 and one at 0.8 are right. The gaps are 0.4, 0.4 and 0.2.
 func ExampleECE() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -81,7 +82,7 @@ func ExampleEqualWidth() {
 	// 0 2
 }
 
-// Bins of two answers each. Equal confidences stay together.
+// Each bin has two answers. Equal confidences stay together.
 func ExampleEqualCount() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	bins, err := calib.EqualCount(p, 2)
@@ -96,7 +97,7 @@ func ExampleEqualCount() {
 	// 2 answers: confidence 0.90, accuracy 0.50
 }
 
-// 90 of 100 answers in the upper of two bins are right: its interval is the Clopper–Pearson interval of the accuracy.
+// In the upper of two bins 90 of 100 answers are right. Its interval is the Clopper–Pearson interval of the accuracy.
 func ExampleBands() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -110,7 +111,7 @@ func ExampleBands() {
 	// Output: [[0.0000 1.0000] [0.8238 0.9510]]
 }
 
-// The expected calibration error of each class against the others.
+// ClasswiseECE computes the expected calibration error of each class against the others.
 func ExampleClasswiseECE() {
 	p, err := calib.TopLabel([]float64{0.9, 0.1, 0.9, 0.1, 0.4, 0.6, 0.2, 0.8}, 2, []int{0, 1, 1, 1})
 	if err != nil {
@@ -124,7 +125,7 @@ func ExampleClasswiseECE() {
 	// Output: 0.35 [0.35 0.35]
 }
 
-// Ten answers at 0.9, five of them right: √(0.4² − 0.5²/9) in place of 0.4.
+// Of ten answers at 0.9 five are right. The result is √(0.4² − 0.5²/9) in place of 0.4.
 func ExampleDebiasedL2() {
 	p := &calib.Predictions{Confidence: make([]float64, 10), Correct: make([]bool, 10)}
 	for i := range 10 {
@@ -151,7 +152,7 @@ func ExampleDecomposeBrier() {
 	// Output: reliability 0.1300, resolution 0.0625, uncertainty 0.1875, within bins 0.0000
 }
 
-// 100 answers at 0.8, 70 of them right: the error 0.1 is its own bandwidth.
+// Of 100 answers at 0.8, 70 are right. The error 0.1 is also the bandwidth.
 func ExampleSmoothECE() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -163,7 +164,7 @@ func ExampleSmoothECE() {
 	// Output: 0.100, accuracy 0.70
 }
 
-// 100 answers at 0.8, 70 of them right: Z = 0.6·10/√(100·0.36·0.16).
+// Of 100 answers at 0.8, 70 are right: Z = 0.6·10/√(100·0.36·0.16).
 func ExampleSpiegelhalter() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -174,7 +175,7 @@ func ExampleSpiegelhalter() {
 	// Output: Z = 2.50, p = 0.0124
 }
 
-// 1,000 answers at 0.8, of which 800 and 700 are right.
+// Of 1,000 answers at 0.8, first 800 and then 700 are right.
 func ExampleCalibrationTest() {
 	for _, right := range []int{800, 700} {
 		p := &calib.Predictions{Confidence: make([]float64, 1000), Correct: make([]bool, 1000)}
@@ -188,7 +189,7 @@ func ExampleCalibrationTest() {
 	// 700 true
 }
 
-// The four scores of scikit-learn's documentation: areas 0.75 and 0.83.
+// The four scores come from scikit-learn's documentation; the areas are 0.75 and 0.83.
 func ExampleRank() {
 	p, err := calib.ClassOne([]float64{0.1, 0.4, 0.35, 0.8}, []int{0, 0, 1, 1})
 	if err != nil {
@@ -207,7 +208,7 @@ func ExampleRank() {
 	// Output: AUROC 0.75, average precision 0.83
 }
 
-// The nearest nondecreasing function: labels 0, 1, 0, 1 become 0, ½, ½, 1.
+// Isotonic finds the nearest nondecreasing function: the labels 0, 1, 0, 1 become 0, ½, ½, 1.
 func ExampleRanked_Isotonic() {
 	p, err := calib.ClassOne([]float64{0.1, 0.35, 0.4, 0.8}, []int{0, 1, 0, 1})
 	if err != nil {
@@ -233,7 +234,7 @@ func ExampleRanked_EqualCount() {
 	// 2: 0.35
 }
 
-// Logits 2·ln 3 apart, right 3 times out of 4: at T = 2 the confidence is 0.75 too.
+// The logits are 2·ln 3 apart and right 3 times out of 4. At T = 2 the confidence is 0.75 too.
 func ExampleFitTemperature() {
 	const z = 2.1972245773362196 // 2·ln 3
 	fit, err := calib.FitTemperature([]float64{z, 0, z, 0, z, 0, z, 0}, 2, []int{0, 0, 0, 1})
@@ -247,7 +248,7 @@ func ExampleFitTemperature() {
 	// [0.750 0.250]
 }
 
-// Every label has the largest logit: the likelihood grows as T falls, without a limit.
+// Every label has the largest logit, so the likelihood keeps growing as T falls.
 func ExampleFitTemperature_atLimit() {
 	fit, err := calib.FitTemperature([]float64{1, 0, 0, 2}, 2, []int{0, 1})
 	if err != nil {
@@ -257,7 +258,7 @@ func ExampleFitTemperature_atLimit() {
 	// Output: true true
 }
 
-// Softmax in float64, for one row of three classes.
+// Softmax runs in float64, here for one row of three classes.
 func ExampleSoftmax() {
 	fmt.Printf("%.4f\n", calib.Softmax([]float64{0, 1, 2}, 3, 1))
 	// Output: [0.0900 0.2447 0.6652]
@@ -269,7 +270,7 @@ func ExampleSumToOne() {
 	// Output: true false
 }
 
-// 200 of 1,000 rows are held out; the same seed selects the same rows.
+// 200 of 1,000 rows are held out. The same seed selects the same rows.
 func ExampleHoldout() {
 	held, err := calib.Holdout(1000, 0.2, 1)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// Three predictions whose confidences an adversary may move within intervals.
+// An adversary may move the confidences of three predictions within intervals.
 func ExampleCCE() {
 	attacked := []calib.Bounded{
 		{Lower: 0.6, Upper: 0.9, Correct: true},
@@ -29,13 +29,13 @@ func ExampleCCE() {
 	// Output: calibration error at most 0.4333, Brier score at most 0.2242
 }
 
-// A bound from 2,000 scores of a calibrated binary classifier, if P(y=1|s) is monotone.
+// The bound comes from 2,000 scores of a calibrated binary classifier, under the assumption that P(y=1|s) is monotone.
 func ExampleBinnedVariation() {
 	var score, label []float64
 	for i := range 2000 {
 		score = append(score, 0.2+0.6*float64(i%2))
 		y := 0.0
-		if (i/2)%10 < 2+6*(i%2) { // label 1: 20 % of the scores 0.2, 80 % of the scores 0.8
+		if (i/2)%10 < 2+6*(i%2) { // label 1 for 20 % of the scores 0.2 and 80 % of the scores 0.8
 			y = 1
 		}
 		label = append(label, y)

@@ -11,9 +11,9 @@ import (
 
 // The tests of this file compute every term of every bound from its formula. Their plain code shares only the random
 // numbers and the taut string with the package (the taut string has its own oracles). Coverage tests would miss a wrong
-// constant, as the bounds are slack.
+// constant, because the bounds are slack.
 
-// same compares with a relative tolerance.
+// The function same compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
@@ -21,7 +21,7 @@ func same(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// sameTerms compares names, order and values.
+// sameTerms compares the names, the order and the values of terms.
 func sameTerms(t *testing.T, what string, got, want Terms, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -35,7 +35,7 @@ func sameTerms(t *testing.T, what string, got, want Terms, tolerance float64) {
 	}
 }
 
-// meanVariance is the mean and the 1/n variance in two passes.
+// meanVariance returns the mean and the 1/n variance, in two passes.
 func meanVariance(x []float64) (mean, variance float64) {
 	for _, v := range x {
 		mean += v / float64(len(x))
@@ -46,7 +46,7 @@ func meanVariance(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// empiricalBernstein is BB(n, δ, v) for variables on an interval of length width.
+// empiricalBernstein returns BB(n, δ, v) for variables on an interval of length width.
 func empiricalBernstein(x []float64, delta, width float64) float64 {
 	n := float64(len(x))
 	_, v := meanVariance(x)
@@ -54,7 +54,7 @@ func empiricalBernstein(x []float64, delta, width float64) float64 {
 }
 
 func TestBernsteinIsTheFormula(t *testing.T) {
-	// ln 60 = 4.094344562222101, so √(½ · 0.04094…) + 3 · 0.04094… .
+	// ln 60 is 4.094344562222101, so the value is √(½ · 0.04094…) + 3 · 0.04094… .
 	same(t, "BB", bernstein(100, 0.05, 0.25, 1), 0.14307942832954884+0.12283033686666302, 1e-12)
 	same(t, "BB on [0, ½]", bernstein(100, 0.05, 0.25, 0.5), 0.14307942832954884+0.12283033686666302/2, 1e-12)
 	same(t, "BB without variance", bernstein(100, 0.05, 0, 1), 0.12283033686666302, 1e-12)
@@ -77,7 +77,7 @@ func TestBernsteinIsTheFormula(t *testing.T) {
 // scored is a point of a sample.
 type scored struct{ score, label float64 }
 
-// foldOf splits a sample by hand: the points of fold k, and the others.
+// foldOf splits a sample by hand into the points of fold k and the other points.
 func foldOf(s *Sample, fold []uint8, k int) (train, valid []scored) {
 	for i, p := range s.packed {
 		x, y := unpack(p)
@@ -90,7 +90,7 @@ func foldOf(s *Sample, fold []uint8, k int) (train, valid []scored) {
 	return train, valid
 }
 
-// meanTerms adds each fold's share to the terms with the same names.
+// meanTerms adds each fold's share to the sums of the terms with the same names.
 func meanTerms(sum, fold Terms, folds int) Terms {
 	if sum == nil {
 		for _, term := range fold {
@@ -103,8 +103,8 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples have ties, gaps in the scores, both ends, and points near an atom, where the smoother has small
-// weights but a large bias.
+// formulaSamples returns samples with ties, gaps in the scores, both ends, and points near an atom, where the smoother
+// has small weights but a large bias.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),
@@ -145,7 +145,7 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// η̂ of every training point, then of the nearest one below.
+				// η̂ is computed first at every training point, then at the nearest training point below.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -242,7 +242,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // in the others many partitions are equal, and rounding chooses one
+			if name == "uniform" { // in the other samples many partitions are equal, and rounding chooses one
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -255,7 +255,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 		}
 	}
-	// Among equal bounds it takes the first.
+	// Among equal bounds the function takes the first.
 	one := draw(1, 44, uniform, uniform01)
 	if got, err := Lipschitz(one, delta, 1); err != nil || got.Chosen.Get("buckets") != 1 || got.Chosen.Get("shift") != 0 {
 		t.Errorf("one point: %+v, %v", got, err)
@@ -265,7 +265,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 	}
 }
 
-// kernelSums are the smoother's values at s, computed from all training points.
+// kernelSums holds the smoother's values at s, computed from all training points.
 type kernelSums struct {
 	n, estimate, squares, bias float64
 	usable                     bool
@@ -380,7 +380,7 @@ func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind Nadaray
 			unused++
 		}
 	}
-	// Disjoint random pairs: draw two of the remaining points, again and again.
+	// Disjoint random pairs come from repeated draws of two remaining points.
 	left := make([]int, n)
 	for i := range left {
 		left[i] = i
@@ -433,7 +433,8 @@ func printedTerms(train, valid []scored, delta, h, b1, b2 float64) (terms, chose
 		Terms{{"bandwidth", h}, {"unused", unused / float64(len(valid))}}
 }
 
-// nearestByHand returns the mean label at the nearest training score, the lower one of two equally near.
+// nearestByHand returns the mean label at the nearest training score. If two scores are equally near, it takes the
+// lower score.
 func nearestByHand(train []scored, s float64) (estimate, distance, ties float64) {
 	at, distance := 0.0, math.Inf(1)
 	for _, q := range train {
@@ -465,7 +466,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Published numbers: SplitMix64 of seed 1234567.
+// The numbers of SplitMix64 with seed 1234567 are published.
 func TestSplitMix(t *testing.T) {
 	r := splitMix(1234567)
 	for _, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431} {
@@ -473,7 +474,7 @@ func TestSplitMix(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	// Streams of one seed, and one stream of two seeds, differ in every number.
+	// Different streams of one seed differ in every number, and so does one stream for different seeds.
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
 		for stream := streamFolds; stream <= streamHoldout; stream++ {

@@ -9,39 +9,40 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Estimate is a metric with a two-sided confidence interval. An undefined Value, Lower or Upper is NaN or infinite.
+// Estimate is a metric with a two-sided confidence interval. If Value, Lower or Upper is undefined, it is NaN or
+// infinite.
 type Estimate struct {
 	Value, Lower, Upper float64
 	Method              IntervalMethod
 }
 
-// IntervalMethod names the method of an interval, and with it how far to trust the interval.
+// IntervalMethod names the method of an interval, and therefore tells how far to trust the interval.
 type IntervalMethod string
 
 const (
 	// ClopperPearson is exact for independent examples.
 	ClopperPearson IntervalMethod = "clopper-pearson"
-	// Martingale holds for every sample size (deviation).
+	// Martingale holds for every sample size (see deviation).
 	Martingale IntervalMethod = "martingale"
-	// Betting holds for every number of independent examples of one law.
+	// Betting holds for every number of independent, identically distributed examples.
 	Betting IntervalMethod = "betting"
-	// Bootstrap has an error of O(1/n) in its level, and is too short for small n and heavy tails.
+	// Bootstrap has an error of O(1/n) in its level. It is too short for small n and heavy tails.
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
 
-// deviation bounds how far a weighted mean of independent x_i ∈ [−1, 1] is from its expectation, on one side. Let a_i ≥
-// 0 be the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 −
+// deviation returns a bound on how far a weighted mean of independent x_i ∈ [−1, 1] can lie below its expectation. Let
+// a_i ≥ 0 be the shares of the weight, Σa_i = 1, a = max a_i and squares = Σa_i²x_i². With probability ≥ 1 −
 // exp(−logInverse),
 //
 //	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
-// for all λ in a grid of J values, so deviation takes the smallest; ψ(λ) = −ln(1−λ) − λ. The bound follows from exp(λY
-// − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y = −a_i x_i/a. Only squares of
-// x_i appear, so if |x_i| is known, one number is valid for every pattern of signs. The grid has ratio 2 and depends on
-// n alone.
+// for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation takes the smallest right-hand side. The
+// bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
+// −a_i x_i/a. Only squares of x_i appear. So if |x_i| is known, one number is valid for every pattern of signs. The
+// grid has ratio 2 and depends only on n.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
-	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and every a_i = a
+	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
 	j := max(1, 1+int(math.Floor(math.Log2(most/lambda))))
 	lambda = min(lambda, most)
 	l := logInverse + math.Log(float64(j))
@@ -71,8 +72,8 @@ func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
-// AccuracyEstimate is the accuracy with an interval, exact without weights. With weights it is the known mean
-// confidence plus the mean residual, which deviation bounds.
+// AccuracyEstimate returns the accuracy with an interval. Without weights the interval is exact. With weights the
+// accuracy is the known mean confidence plus the mean residual, which deviation bounds.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(p.answersRight, func(i int) float64 {
 		if p.Quantity == ClassOneQuantity {
@@ -82,13 +83,14 @@ func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	}, level)
 }
 
-// PrevalenceEstimate is the share of Correct, which for class-1 predictions is the share of label 1.
+// PrevalenceEstimate returns the share of Correct. For class-1 predictions this is the share of label 1.
 func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(func(i int) bool { return p.Correct[i] },
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate is the share of examples i with is(i), given a guess of each probability.
+// shareEstimate returns the share of examples i with is(i). The function guess returns a guess of the probability that
+// is(i) is true.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -99,7 +101,7 @@ func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float
 	return Estimate{all[0].Accuracy, low, high, method}
 }
 
-// accuracyInterval is the interval at level 1−α for P(correct) among the examples of the bin.
+// accuracyInterval returns the interval at level 1−α for P(correct) among the examples of the bin.
 func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64, method IntervalMethod) {
 	if !weighted {
 		n := int64(b.N)
@@ -109,8 +111,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each holds at the level by itself, not all at once. Empty
-// bins have [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval holds at the level by itself; the intervals
+// need not hold simultaneously. Empty bins have [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -122,14 +124,14 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// ECEEstimate gives the ECE of the bins and an interval for the ECE in which
-// each label is replaced by its probability given the confidence,
+// ECEEstimate returns the ECE of the bins. Its interval is for the ECE in which the probability of each label, given
+// the confidence, replaces the label,
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
-// The plain ECE exceeds θ on average, as noise does not cancel within the absolute values. A percentile bootstrap adds
-// the same noise again and almost always misses θ near 0. This interval is valid for every n and θ, even with bins made
-// from the confidences. Writing |D_m| = s_m D_m,
+// The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
+// adds the same noise again, and its interval almost always misses a θ near 0. This interval is valid for every n and
+// θ, even if the bins depend on the confidences. Writing |D_m| = s_m D_m,
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
 //     of ±(residuals);
@@ -161,8 +163,8 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 	}
 }
 
-// MCEEstimate gives the MCE of the bins and an interval for the largest |P(correct | bin) − mean confidence| over
-// nonempty bins. The intervals of their accuracies hold all at once, as each fails with probability at most
+// MCEEstimate returns the MCE of the bins and an interval for the largest |P(correct | bin) − mean confidence| over
+// nonempty bins. The intervals of the accuracies hold simultaneously, because each fails with probability at most
 // (1−level)/bins.
 func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
@@ -179,15 +181,15 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	return e
 }
 
-// ClasswiseEstimate is ECEEstimate for ClasswiseECE: the residual of an example is the mean over classes of ±(1{label =
-// k} − p_k), with bins × classes signs.
+// ClasswiseEstimate is ECEEstimate for ClasswiseECE. The residual of an example is the mean over classes of ±(1{label =
+// k} − p_k), and the number of signs is bins × classes.
 func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
 	value, _, err := ClasswiseECE(p, bins, edge)
 	if err != nil {
 		return Estimate{}, err
 	}
 	a, squares := p.shares(func(i int) float64 {
-		// The residual is at most (1−p_y) + Σ_{k≠y} p_k over the number of classes, for all signs.
+		// For all signs, the residual is at most (1−p_y) + Σ_{k≠y} p_k, divided by the number of classes.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
 			sum += math.Abs(indicator(k == p.Label[i]) - x)
@@ -197,13 +199,13 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 	return signsEstimate(value, p.N(), a, squares, bins*p.Classes, level), nil
 }
 
-// BrierEstimate is the mean of (confidence − correct)². Its terms are in [0, 1]:
-// without weights the interval is MeanInterval's, with weights deviation's.
+// BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval is
+// that of MeanInterval; with weights it comes from deviation.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
 
-// boundedEstimate is an estimate of the mean of f, which is in [0, most].
+// boundedEstimate estimates the mean of f, whose values are in [0, most].
 func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {
@@ -216,8 +218,8 @@ func (p *Predictions) boundedEstimate(
 	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
-// NLLEstimate is the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The terms
-// are unbounded, so no interval can be exact.
+// NLLEstimate returns the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The
+// terms are unbounded, so no interval can be exact.
 func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	if p.Probability == nil {
 		return p.bootstrapMean(p.topLabelNLLTerm, level, seed)
@@ -230,10 +232,10 @@ const (
 	bootstrapResamples = 2000
 )
 
-// bootstrapMean is the weighted mean of f with the BCa bootstrap interval (Efron 1987): percentiles of resampled means,
-// shifted for bias and skewness. More than bootstrapGroups examples are dealt to that many groups at random, and the
-// groups are resampled: the mean is a ratio of their sums, and the cost does not grow with n. If all terms are equal or
-// n = 1, there is no interval.
+// bootstrapMean returns the weighted mean of f with the BCa bootstrap interval (Efron 1987): percentiles of resampled
+// means, shifted for bias and skewness. If there are more than bootstrapGroups examples, they are dealt to that many
+// groups at random, and the groups are resampled. The mean is a ratio of sums over groups, so the cost of a resample
+// does not grow with n. If all terms are equal or n = 1, there is no interval.
 func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
 	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
 	if math.IsInf(e.Value, 0) || math.IsNaN(e.Value) {
@@ -250,14 +252,14 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	var sumX, sumW float64
 	for i := range n {
 		g, wi := group(i), p.weight(i)
-		// Sum deviations from the mean, so that resampled means keep their digits.
+		// The sums are of deviations from the mean, so that resampled means keep their digits.
 		xi := wi * (f(i) - e.Value)
 		x[g] += xi
 		w[g] += wi
 		sumX += xi
 		sumW += wi
 	}
-	// Jackknife over groups for the acceleration.
+	// A jackknife over groups gives the acceleration.
 	var m2, m3, mean float64
 	jack := make([]float64, groups)
 	for g := range jack {

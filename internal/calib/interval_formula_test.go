@@ -43,7 +43,8 @@ func TestDeviationIsTheFormula(t *testing.T) {
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
-// weightedPredictions are goldenPredictions plus one prediction alone in its bin, with unequal weights if weighted.
+// weightedPredictions returns goldenPredictions plus one prediction alone in its bin. The weights are unequal if
+// weighted is set.
 func weightedPredictions(weighted bool) *Predictions {
 	p := goldenPredictions()
 	p.Confidence, p.Correct = append(p.Confidence, 0.999), append(p.Correct, true)
@@ -83,7 +84,7 @@ func allOf(p *Predictions) []int {
 	return members
 }
 
-// membersOf are the examples of a bin (lo, hi]; no confidence is 0.
+// membersOf returns the examples of a bin (lo, hi]; no confidence is 0.
 func membersOf(p *Predictions, b Bin) (members []int) {
 	for i, c := range p.Confidence {
 		if c > b.Lower && c <= b.Upper {
@@ -93,7 +94,7 @@ func membersOf(p *Predictions, b Bin) (members []int) {
 	return members
 }
 
-// bettingByHand multiplies the factors of all examples without histograms: the variances of rounds come from the
+// bettingByHand multiplies the factors of all examples without histograms. The variances of rounds come from the
 // examples themselves, and each end is the m at which the product is 2/α.
 func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
 	n := p.N()
@@ -142,7 +143,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at from
+	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at the argument from
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -155,8 +156,8 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 	return root(1, 0, 1), root(-1, 1, 0)
 }
 
-// accuracyByHand is the Clopper–Pearson interval by quantiles of the beta distribution; with weights, the mean ±
-// deviation, each side at α/2.
+// accuracyByHand computes the Clopper–Pearson interval by quantiles of the beta distribution. With weights it computes
+// the mean ± deviation, each side at α/2.
 func accuracyByHand(p *Predictions, members []int, alpha float64) (low, high float64, method IntervalMethod) {
 	share, a, squares := sharesByHand(p, members, p.residual)
 	var x, acc float64
@@ -219,7 +220,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 				sameEstimate(t, what("Brier"), BrierEstimate(p, level, 1), Estimate{brier, low, high, Betting}, 2e-6)
 			}
 
-			// 400 bins, most of them empty, so that the number of bins differs from the number in use.
+			// Most of the 400 bins are empty, so that the number of bins differs from the number of bins in use.
 			bins, err := EqualWidth(p, 400, UpperClosed)
 			if err != nil {
 				t.Fatal(err)
@@ -283,7 +284,7 @@ func TestIntervalsFromTheFormula(t *testing.T) {
 	}
 }
 
-// For a large sample far from calibrated, the lower ends are above 0.
+// For a large sample that is far from calibrated, the lower ends are above 0.
 func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 	const n = 4000
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -310,7 +311,7 @@ func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 
 func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 	logits, m, label := goldenLogits()
-	for range 5 { // many examples, so that the ends are inside [0, 1]
+	for range 5 { // so many examples that the ends are inside [0, 1]
 		logits, label = append(logits, logits...), append(label, label...)
 	}
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)
@@ -340,10 +341,10 @@ func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 	sameEstimate(t, "classwise ECE", got, want, 1e-10)
 }
 
-// bcaByHand is the BCa interval of Efron 1987 for a weighted mean of groups.
+// bcaByHand computes the BCa interval of Efron 1987 for a weighted mean of groups.
 func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high float64) {
 	n := len(x)
-	// The acceleration: a sixth of the skewness of the jackknife's influence.
+	// The acceleration is a sixth of the skewness of the jackknife's influence.
 	var sx, sw, mean float64
 	for g := range x {
 		sx += x[g]
@@ -386,7 +387,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 	return quantile((1 - level) / 2), quantile((1 + level) / 2)
 }
 
-// The mean of a skewed law, with and without weights, and with more examples than groups.
+// The cases are the mean of a skewed law with and without weights, and with more examples than groups.
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int
@@ -406,7 +407,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 			}
 		}
 		got := p.bootstrapMean(func(i int) float64 { return x[i] }, 0.9, 5)
-		// The groups.
+		// Deal the examples to the groups.
 		r := newStream(5, streamBootstrap)
 		gx, gw := make([]float64, min(n, 4096)), make([]float64, min(n, 4096))
 		var sx, sw float64
@@ -433,7 +434,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 		same(t, what+" from", got.Lower, low, 1e-11)
 		same(t, what+" to", got.Upper, high, 1e-11)
 	}
-	// Without a spread there is no interval.
+	// Without spread there is no interval.
 	for _, c := range [][]float64{{0.5}, {0.5, 0.5}} {
 		p := &Predictions{Confidence: c, Correct: make([]bool, len(c))}
 		if e := NLLEstimate(p, 0.9, 1); !math.IsNaN(e.Lower) || !math.IsNaN(e.Upper) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// For every choice of bins, confidences in the intervals have a calibration error of at most the largest gap. One bin
-// for each sample attains it.
+// For every choice of bins, confidences in the intervals have a calibration error of at most the largest gap. Bins that
+// hold one sample each attain it.
 func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 300 {
@@ -47,8 +47,8 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 }
 
 // Interval ends that are not multiples of 2⁻⁶³ move outward: for one prediction, no bound is below the exact gap or its
-// square. The ends are just below powers of two, and random; the direction of rounding shows in the last bit, if at
-// all.
+// square. Some ends are just below powers of two, others are random. The direction of rounding shows at most in the
+// last bit.
 func TestEndsMoveOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}

@@ -131,7 +131,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Bins by count end at rank ⌈k·n/bins⌉, with their edges, weights and means.
+// Bins of equal count end at rank ⌈k·n/bins⌉, and the test checks their edges, weights and means.
 func TestEqualCountIsTheDefinition(t *testing.T) {
 	p := weightedPredictions(true)
 	bins, err := EqualCount(p, 7)

@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// Lipschitz bounds the calibration error of a classifier whose calibration function satisfies |η(s) − η(s′)| ≤ L|s −
-// s′| with L = 1/(2h), as scores perturbed by Sech with bandwidth h do. It puts the scores into buckets. It needs no
-// folds, because given the scores S only the labels are random. Let r_i = s_i − η(s_i), and let bucket j hold n_j
-// points.
+// Lipschitz returns an upper bound on the calibration error of a classifier whose calibration function satisfies |η(s)
+// − η(s′)| ≤ L|s − s′| with L = 1/(2h). Scores perturbed by Sech with bandwidth h have such a calibration function. The
+// method puts the scores into buckets. It needs no folds, because only the labels are random given the scores S. Let
+// r_i = s_i − η(s_i), and let bucket j hold n_j points.
 //
-//  1. |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
+//  1. The |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).
 //  2. In bucket j, with mean r̄, Σ|r_i| ≤ |Σr_i| + Σ|r_i − r̄|, and
 //     Σ|r_i − r̄| ≤ (1/n_j)ΣΣ|r_i − r_k| ≤ (1+L)(1/n_j)ΣΣ|s_i − s_k| =: (1+L)G_j.
 //  3. |Σr_i| ≤ |Σ(s_i − y_i)| + |Σ(y_i − η(s_i))|. Given S, the expectation of
-//     the last over the labels is ≤ ½√n_j, and the sum over j changes by at most
+//     |Σ(y_i − η(s_i))| is ≤ ½√n_j, and the sum over j changes by at most
 //     1 when a label changes, so by McDiarmid's inequality, with probability
 //     ≥ 1 − ε, Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
 //
 // Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
-// the scores. Step 1 is the same for all; with ε = δ/(2·candidates) step 3 holds for all candidates at once, so the
-// smallest bound is valid. (Ciosek et al. 2025, appendix E, use δ/(B·R) for each candidate.)
+// the scores. Step 1 is the same for all partitions. With ε = δ/(2·candidates) step 3 holds simultaneously for all
+// candidates, so the smallest bound is valid. (Ciosek et al. 2025, appendix E, use δ/(B·R) for each candidate.)
 //
 // Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
@@ -49,18 +49,18 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 			}
 		}
 	}
-	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³; for the differences in G_j it is multiplied by
-	// L.
+	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. For the differences in G_j this error is
+	// multiplied by L.
 	return newBound(best, chosen, delta, 8*n*0x1p-53*(1+l), true)
 }
 
 const (
 	shifts = 4
-	// fineCells is a multiple of shifts times every number of buckets.
+	// fineCells is divisible by the product of shifts and any number of buckets.
 	fineCells = shifts * 3 << 15
 )
 
-// bucketCounts are 2^k and 3·2^k up to 2¹⁵.
+// bucketCounts returns 2^k and 3·2^k up to 2¹⁵.
 func bucketCounts() []int {
 	counts := []int{1}
 	for b := 2; b <= 1<<15; b *= 2 {
@@ -75,7 +75,7 @@ func bucketCounts() []int {
 // bucket holds sums over the points of a bucket. Buckets merge with their right
 // neighbours.
 type bucket struct {
-	first           int // its first fine cell
+	first           int // first fine cell of the bucket
 	n, score, label float64
 	pairs           float64 // Σ_{i<k} |s_i − s_k|
 }
@@ -87,7 +87,7 @@ func (b *bucket) merge(right *bucket) {
 	b.label += right.label
 }
 
-// cells are the fine cells that hold points, in order.
+// cells returns the fine cells that hold points, in order.
 func (s *Sample) cells() []bucket {
 	var cells []bucket
 	last := -1
@@ -106,8 +106,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j for buckets of
-// width fine cells, the first cut short by offset.
+// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. A bucket consists of width fine cells; offset shortens the
+// first bucket.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]
@@ -116,7 +116,7 @@ func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) 
 			b.merge(&cells[i])
 		}
 		gap += math.Abs(b.score - b.label)
-		spread += max(0, 2*b.pairs/b.n) // for an atom rounding can give less than 0
+		spread += max(0, 2*b.pairs/b.n) // for an atom, rounding can give less than 0
 		noise += math.Sqrt(b.n)
 	}
 	return gap, spread, noise

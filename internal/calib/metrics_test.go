@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions are 240 examples with metrics computed by other programs; formulas make the arrays on both sides.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Formulas make the arrays here
+// and in those programs.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -44,9 +45,9 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// scikit-learn 1.9.1: brier_score_loss, log_loss, calibration_curve,
-// roc_auc_score. netcal 1.4.0: ECE, MCE; torchmetrics 1.9.0 (torch 2.15.0),
-// binary_calibration_error with norms l1 and max: the same to the last digit.
+// The values come from scikit-learn 1.9.1 (brier_score_loss, log_loss, calibration_curve, roc_auc_score) and netcal
+// 1.4.0 (ECE, MCE). torchmetrics 1.9.0 (torch 2.15.0), binary_calibration_error with norms l1 and max, agrees to the
+// last digit.
 func TestMetricsAgree(t *testing.T) {
 	p := goldenPredictions()
 	near(t, "Brier", p.TopLabelBrier(), 0.17531696238930825, 1e-12)
@@ -73,7 +74,7 @@ func TestMetricsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, b := range bins {
-			if edge == UpperClosed || k < 4 || k > 5 { // 0.5, an edge, is among the confidences
+			if edge == UpperClosed || k < 4 || k > 5 { // 0.5 is an edge, and is among the confidences
 				near(t, "bin accuracy", b.Accuracy, accuracy[k], 1e-12)
 				near(t, "bin confidence", b.Confidence, confidence[k], 1e-12)
 			}
@@ -93,7 +94,7 @@ func TestMetricsAgree(t *testing.T) {
 	near(t, "weighted NLL", p.TopLabelNLL(), 0.5117833922504719, 1e-12)
 }
 
-// scikit-learn 1.9.1 (log_loss) and SciPy 1.17.1 (minimize_scalar).
+// The values come from scikit-learn 1.9.1 (log_loss) and SciPy 1.17.1 (minimize_scalar).
 func TestTemperatureAgrees(t *testing.T) {
 	logits, m, label := goldenLogits()
 	p, err := TopLabel(Softmax(logits, m, 1), m, label)
@@ -105,7 +106,7 @@ func TestTemperatureAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The minimum is flat: SciPy's T has about the square root of its tolerance as error.
+	// The minimum is flat, so the error of SciPy's T is about the square root of its tolerance.
 	near(t, "T", fit.Temperature, 3.4622132591404764, 1e-6)
 	near(t, "NLL at T", fit.NLL, 1.2343609998140863, 1e-12)
 	if fit.AtLimit {
@@ -142,7 +143,7 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, fit, err)
 		}
 	}
-	// Nearly separable: one of 10⁶ equal margins is wrong; σ(−β) = 10⁻⁶.
+	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶.
 	const n = 1_000_000
 	logits, label := make([]float64, 2*n), make([]int, n)
 	for i := range n {
@@ -163,7 +164,7 @@ func TestTemperatureLimits(t *testing.T) {
 	}
 }
 
-// FitTemperature finds a minimum outside [10⁻³, 10³]; scaling the logits scales T.
+// FitTemperature finds a minimum outside [10⁻³, 10³]. Scaling the logits scales T.
 func TestTemperatureFarOut(t *testing.T) {
 	logits, m, label := goldenLogits()
 	fit, err := FitTemperature(logits, m, label)
@@ -213,7 +214,7 @@ func TestEdges(t *testing.T) {
 			t.Errorf("[lo,hi): %v of %d in bin %d, want %d", tt.c, tt.bins, got, tt.lower)
 		}
 	}
-	// Every edge belongs to one side, however c·bins is rounded.
+	// Every edge belongs to one side, no matter how c·bins is rounded.
 	for bins := 1; bins <= 200; bins++ {
 		for k := range bins + 1 {
 			c := float64(k) / float64(bins)
@@ -257,7 +258,7 @@ func TestEqualCount(t *testing.T) {
 	}
 }
 
-// A weight of 2 counts the example twice.
+// A weight of 2 acts like two copies of the example.
 func TestWeightsAreRepeats(t *testing.T) {
 	p := goldenPredictions()
 	p.Weight = make([]float64, p.N())
@@ -347,7 +348,7 @@ func TestTopLabel(t *testing.T) {
 	}
 }
 
-// Classwise ECE from its definition.
+// The test computes the classwise ECE from its definition.
 func TestClasswiseECE(t *testing.T) {
 	logits, m, label := goldenLogits()
 	p, _ := TopLabel(Softmax(logits, m, 2), m, label)
@@ -374,9 +375,9 @@ func TestClasswiseECE(t *testing.T) {
 	}
 }
 
-// Every interval covers its target at its level: binned calibration errors of the labels' probabilities, for calibrated
-// and miscalibrated predictions, with and without weights. The ECE itself, or a percentile bootstrap around it, would
-// fail: at θ = 0 its lower end is above 0.
+// Every interval covers its target at its level. The targets are binned calibration errors of the labels'
+// probabilities, for calibrated and miscalibrated predictions, with and without weights. A percentile bootstrap around
+// the ECE would fail: at θ = 0 its lower end is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	const n, level = 300, 0.9
 	trials := 400
@@ -453,7 +454,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 	}
 }
 
-// The bootstrap's interval is not too long either: for a mean of a known law it is no longer than a normal interval.
+// The bootstrap interval is not too long either: for a mean of a known law it is no longer than a normal interval.
 func TestBootstrapLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{200, 20_000} {
@@ -467,7 +468,7 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// deviation holds at its stated level, for residuals of one sign at the limits of their range.
+// The function deviation holds at its stated level, for residuals of one sign at the limits of their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000
@@ -521,7 +522,7 @@ func TestHoldout(t *testing.T) {
 	}
 }
 
-// Listing 2 of Stutz's article, line by line, on random examples.
+// The test follows Listing 2 of Stutz's article line by line, on random examples.
 func TestRobustTestErrorIsTheListing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	for range 200 {
@@ -571,8 +572,8 @@ func TestThresholdAtTPR(t *testing.T) {
 	}
 }
 
-// The worst of several attacks at τ: an example counts as wrong if any attack yields a wrong answer with confidence ≥
-// τ.
+// Worse finds the worst of several attacks at τ: an example counts as wrong if any attack yields a wrong answer with
+// confidence ≥ τ.
 func TestWorseIsTheWorst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 300 {

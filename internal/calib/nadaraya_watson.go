@@ -18,26 +18,27 @@ const (
 	Printed
 )
 
-// Sound is false for the printed bound.
+// Sound returns false only for the printed bound.
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
-// NadarayaWatson bounds the calibration error of a classifier with scores perturbed by Sech with bandwidth h. The
-// perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel smoother
+// NadarayaWatson returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
+// with bandwidth h. The perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel
+// smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
 //
-// with E_Y|η̂(s) − η(s)| ≤ g(s) over the training labels Y (Lemma 6), and
+// where E_Y|η̂(s) − η(s)| ≤ g(s) over the training labels Y (Lemma 6). The bound is
 //
 //	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
 //
-// with means over validation points, cross-fitted with δ/K for each fold.
+// with means over validation points. It is cross-fitted with δ/K for each fold.
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
-// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ it exceeds g in a third of
-// all samples, and half of these make the bound too small, however small δ is. So Printed is not sound. It keeps R =
-// b1h′ + ½b2h′² + ½, and the nearest training score where no weight is positive. Each of its inequalities has δ/2K, and
-// its b2 is the paper's, three times the b2 of derivatives.
+// scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
+// third of all samples. In half of these samples the bound is too small, for every δ. So Printed is not sound. Printed
+// keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is positive. Each of its
+// inequalities has δ/2K. Its b2 is that of the paper, three times the b2 of the function derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -46,17 +47,17 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 // and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
 // Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound over disjoint random pairs of validation points, plus BB at
-// δ4, bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s), the smoother is replaced by η̂(s) = s and g(s) = max(s, 1−s)
-// ≥ |s − η(s)|: there no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. The
-// training scores determine κ. Each of the four inequalities has δ/4K.
+// δ4, bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s), η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| replace the
+// smoother. There no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. κ
+// depends only on the training scores. Each of the four inequalities has δ/4K.
 //
 // SecondOrder expands η around s, where the paper expands it around each s_i. Then one η′(s) multiplies the signed sum,
 // and
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
-// where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g takes the
-// smaller. plugIn chooses h′ accordingly.
+// where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g uses the
+// smaller of these two bounds. plugIn chooses h′ accordingly.
 func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -100,15 +101,16 @@ func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smo
 	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
 }
 
-// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, the average of g for uniform scores, with a = ⅜b1, b =
-// b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E), clipped to [1e-4, ¼]. With h′ = t² the derivative vanishes
-// at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. Only the number of training points is used.
+// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, clipped to [1e-4, ¼]. This is the average of g for uniform
+// scores if a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E). With h′ = t² the derivative
+// vanishes at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. Only the number of training points
+// is used.
 func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 	a, b, c := 3*b1/8, b2/10, 1.15/(2*math.Sqrt(2*float64(n)))
 	if kind == SecondOrder {
 		a = 0
 	}
-	lo, hi := 0.01, 0.5 // √ of the clip
+	lo, hi := 0.01, 0.5 // square roots of the limits of h′
 	for range 60 {
 		t := (lo + hi) / 2
 		if 2*b*math.Pow(t, 5)+a*t*t*t < c/2 {
@@ -120,29 +122,28 @@ func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 	return hi * hi
 }
 
-// window holds kernel sums over the training points around one score, with
-// u = |s−s_i|/h′ and k = 1−u².
+// A window holds kernel sums over the training points around one score, with u = |s−s_i|/h′ and k = 1−u².
 type window struct {
-	n           float64 // points
+	n           float64 // number of points
 	k           float64 // Σk
-	left, right float64 // Σku below and above s
+	left, right float64 // Σku of the points below s, and of those above
 	ku2         float64 // Σku²
 	kk          float64 // Σk²
 	ky          float64 // Σky
 }
 
-// degenerate is the share of the largest possible Σk below which the smoother ignores the weights: all points then lie
-// at the edge of the window, where 1−u² cancels.
+// If Σk is below this share of its largest possible value, the smoother ignores the weights: all points then lie at the
+// edge of the window, where 1−u² cancels.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
 
-// squares is Σw².
+// squares returns Σw².
 func (w window) squares() float64 { return w.kk / (w.k * w.k) }
 
 func (w window) estimate() float64 { return min(1, max(0, w.ky/w.k)) }
 
-// powerSums are Σx^j and Σy·x^j, x = (s_i−c)/h′.
+// powerSums holds Σx^j and Σy·x^j, where x = (s_i−c)/h′.
 type powerSums struct {
 	x0, x1, x2, x3, x4 float64
 	y0, y1, y2         float64
@@ -153,7 +154,7 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the points' kernel sums at z = (s−c)/h′. All points lie below s if below is set, else above.
+// addTo adds the points' kernel sums at z = (s−c)/h′. If below is set, all points lie below s, otherwise above s.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1
@@ -172,7 +173,7 @@ func (m *powerSums) addTo(w *window, z float64, below bool) {
 	w.ky += m.y0 - (z2*m.y0 - 2*z*m.y1 + m.y2)
 }
 
-// blockSize splits long sums into two levels, so that rounding grows like blockSize + n/blockSize, not n.
+// blockSize splits long sums into two levels, so that rounding grows with blockSize + n/blockSize, not with n.
 const blockSize = 1024
 
 // accumulator adds points one at a time.
@@ -205,11 +206,11 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 	m.addTo(w, z, below)
 }
 
-// each calls f with the window of every point; points ascend.
+// The method each calls f with the window of every point. The points ascend.
 //
-// The axis is cut into cells as wide as h′. The window of a point in cell j is the end of cell j−1, all of j, and the
-// start of j+1, so running sums from either end of a cell give it in O(1), without subtracting long sums. Their
-// polynomials are centred on the cell.
+// The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
+// cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), without
+// subtracting long sums. The polynomials of the sums are centred on the cell.
 func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
 	start := func(j int) int { return sort.Search(len(sm.train), func(i int) bool { return cell(sm.train[i]) >= j }) }
@@ -237,8 +238,7 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// forward adds to the window of each point the training points of cell j up to
-// reach above it.
+// forward adds to the window of each point the training points of cell j that lie at most reach above the point.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -259,8 +259,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds to the window of each point the training points of cell j from reach below the point on; if reach is 0,
-// the training points above it.
+// backward adds to the window of each point the training points of cell j that lie at most reach below the point, or
+// above it. If reach is 0, it adds only the training points above the point.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -281,16 +281,16 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 	}
 }
 
-// roundoff bounds the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½ a kernel sum over n
-// points is a combination of at most (1+(|z|+|x|)²)² = 25 times n, each term off by m = blockSize + n/blockSize units
-// of 2⁻⁵³, twice (two cells). As Σk ≥ n/100 and W ≥ 1/n, W then has a relative error of at most 10⁴·50·m·2⁻⁵³, and the
-// other ratios less.
+// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
+// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by m =
+// blockSize + n/blockSize units of 2⁻⁵³, twice, because there are two cells. As Σk ≥ n/100 and W ≥ 1/n, the relative
+// error of W is at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
 }
 
-// errorBound is g(s).
+// errorBound returns g(s).
 func (sm smoother) errorBound(w *window) float64 {
 	first := sm.b1 * sm.h * (w.left + w.right) / w.k
 	second := sm.b2 * sm.h * sm.h / 2 * w.ku2 / w.k
@@ -304,7 +304,7 @@ func (sm smoother) errorBound(w *window) float64 {
 func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (terms, chosen Terms) {
 	kappa := sm.chooseKappa(len(valid), delta)
 	var gap, smoothing moments
-	// squares[i] is W at point i, 0 if the smoother is replaced there.
+	// squares[i] is W at point i, or 0 if the smoother is replaced there.
 	squares := make([]float64, len(valid))
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
@@ -362,8 +362,9 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	return overlap
 }
 
-// chooseKappa minimises, over powers of ½, an approximate bound for a few thousand of the training scores, with Σc_i² =
-// 2/n, its approximate value without atoms. Any choice is sound that ignores the validation points and the labels.
+// chooseKappa minimises an approximate bound over powers of ½. It uses a few thousand of the training scores, with
+// Σc_i² = 2/n, which is roughly its value without atoms. Any choice that ignores the validation points and the labels
+// is sound.
 func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	const most = 4096
 	step := (len(sm.train) + most - 1) / most
@@ -371,7 +372,7 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// point is a score where the smoother is used if W ≤ κ: W, and the saving from using it.
+	// A point is a score where the smoother is used if W ≤ κ. It holds W and how much the smoother saves.
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {
@@ -418,7 +419,7 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// R times the BB of g/R is the BB of g on an interval of length R.
+			// R times the BB of g/R equals the BB of g on an interval of length R.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
 		}, Terms{
 			{"bandwidth", sm.h},
@@ -426,7 +427,8 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 		}
 }
 
-// nearest returns the mean label at the training score nearest to s, the distance, and the number of points there.
+// nearest returns the mean label at the training score nearest to s, the distance to this score, and the number of
+// points there.
 func (sm smoother) nearest(s float64) (estimate, distance, ties float64) {
 	above := sort.Search(len(sm.train), func(i int) bool { t, _ := unpack(sm.train[i]); return t >= s })
 	at := above

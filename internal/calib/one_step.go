@@ -5,45 +5,45 @@ import "math"
 // oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
 // BinnedVariation and BinnedLipschitz share it.
 //
-// Both have, for a partition that depends on the scores alone, F(y) = (1/n)Σ|s_i − (Py)_i| with an orthogonal
-// projection P of the labels (bin means, or lines fitted in the bins), and a remainder R ≥ (1/n)Σ|η_i − (Pη)_i| with
-// η_i = η(s_i), so that A = F(y) + R and
+// For both, the partition depends on the scores alone, and F(y) = (1/n)Σ|s_i − (Py)_i| with an orthogonal projection P
+// of the labels (bin means, or lines fitted in the bins). The remainder is R ≥ (1/n)Σ|η_i − (Pη)_i| with η_i = η(s_i).
+// So A = F(y) + R and
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
-// F is convex. Its subgradient at η has coefficients h_i/n, h = P·sign: given the scores they are fixed numbers, with
-// Σh_i² ≤ n for every P and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) + (1/n)Σh_i(y_i−η_i),
+// F is convex. Its subgradient at η has coefficients h_i/n, where h = P·sign(Pη − s). Given the scores the h_i are
+// fixed numbers, with Σh_i² ≤ n for every P and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) + (1/n)Σh_i(y_i−η_i),
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
-// Given the scores the labels are independent and W_i has mean |s_i−η_i|: A is an upper bound on an average of
+// Given the scores the labels are independent and W_i has mean |s_i−η_i|. So A is an upper bound on an average of
 // variables of mean CE. It remains to bound how far this average can fall below CE.
 //
-// For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i, so it is largest at ±1 and
+// For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i. So it is largest at h_i = ±1, and
 //
-//	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), the sign a function of s,
+//	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
-// though h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
+// although h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
 // score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with variance v = β − c², range 1 + c:
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
-// For every P: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8} (Hoeffding's lemma), the scores
-// E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity), together
+// For every P: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8} (Hoeffding's lemma). The scores give
+// E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
-// At c = ½ that is e^{−nt²}, t = c − a, and better elsewhere.
+// At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
 //
-// Both exponents increase in c; for the second this is plain. The first is sup_λ [−λa − ln φ(c)], where φ(c) is the
-// largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it, −1 (with probability p) and x
-// = (c+p)/(1−p) ≥ 0, and φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. Its
-// derivative in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute are an interval [0, c⁺],
-// found by bisection. As CE² ≤ β, larger values are refuted as well.
+// Both exponents increase in c. For the second this is obvious. The first is sup_λ [−λa − ln φ(c)], where φ(c) is the
+// largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1 with probability p, and x
+// = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x.
+// The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute form an
+// interval [0, c⁺], which bisection finds. As CE² ≤ β, larger values are refuted as well.
 //
 // Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds are fixed, so the larger of the two exponents
-// is valid, both at δ₁. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (With the
-// second exponent at δ the two together could fail with probability δ + δ₂.)
+// is valid, with both exponents at δ₁. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂.
+// (If the second exponent used δ, both together could fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺
@@ -61,7 +61,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population is c⁺ for A = a, an upper bound on CE. If P takes means (means is set), |h_i| ≤ 1.
+// population returns c⁺ for A = a, an upper bound on CE. The argument means says that P takes bin means, so that |h_i|
+// ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -72,10 +73,10 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample is the same bound for the mean c of |s_i − η(s_i)| over these very scores. Given the scores, c is fixed and
-// only the labels are random. h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is the mean of E(s_i−y_i)²:
-// neither Hoeffding's Theorem 3 nor the bound on β needs equal laws. Hoeffding's inequality for the labels gives
-// e^{−2nt²}.
+// sample returns the same bound for the mean c of |s_i − η(s_i)| over these very scores. Given the scores, c is fixed
+// and only the labels are random. The h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is the mean of
+// E(s_i−y_i)²: neither Hoeffding's Theorem 3 nor the bound on β needs identically distributed variables. Hoeffding's
+// inequality for the labels gives e^{−2nt²}.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)
@@ -86,7 +87,7 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// largest returns the largest c in [a, 1] with an exponent within the budget; the exponent increases in c.
+// largest returns the largest c in [a, 1] whose exponent is within the budget. The exponent increases in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {
@@ -103,8 +104,8 @@ func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	return hi
 }
 
-// bennettExponent is kl((v+ct)/(c²+v) ‖ v/(c²+v)). Hoeffding's bound exp(−n·bennettExponent) limits the probability
-// that the mean of n variables ≤ c with mean 0 and variance ≤ v is t or more.
+// bennettExponent returns kl((v+ct)/(c²+v) ‖ v/(c²+v)). Let n variables ≤ c have mean 0 and variance ≤ v. By
+// Hoeffding's bound, the probability that the mean of the variables is t or more is at most exp(−n·bennettExponent).
 func bennettExponent(t, v, c float64) float64 {
 	switch {
 	case t <= 0:
@@ -115,7 +116,8 @@ func bennettExponent(t, v, c float64) float64 {
 	return klBernoulli((v+c*t)/(c*c+v), v/(c*c+v))
 }
 
-// mixedExponent is sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0, which is concave in λ; every λ is valid.
+// mixedExponent returns sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0. The expression is concave in λ, and every λ
+// is valid.
 func mixedExponent(a, c float64) float64 {
 	if c <= a {
 		return 0
@@ -134,7 +136,7 @@ func mixedExponent(a, c float64) float64 {
 	return value(lo)
 }
 
-// klBernoulli is kl(q‖p) = q·ln(q/p) + (1−q)·ln((1−q)/(1−p)).
+// klBernoulli returns kl(q‖p) = q·ln(q/p) + (1−q)·ln((1−q)/(1−p)).
 func klBernoulli(q, p float64) float64 {
 	sum := 0.0
 	if q > 0 {
@@ -146,8 +148,8 @@ func klBernoulli(q, p float64) float64 {
 	return sum
 }
 
-// klAbove is the largest p with kl(mean‖p) ≤ budget. For budget = ln(1/δ)/n it is an upper bound, at level 1−δ, on the
-// mean of the expectations of n independent variables in [0, 1] (Hoeffding 1963, Theorem 1).
+// klAbove returns the largest p with kl(mean‖p) ≤ budget. For budget = ln(1/δ)/n, p is an upper bound at level 1−δ on
+// the mean of the expectations of n independent variables in [0, 1] (Hoeffding 1963, Theorem 1).
 func klAbove(mean, budget float64) float64 {
 	if mean >= 1 {
 		return 1

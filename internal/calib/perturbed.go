@@ -8,12 +8,12 @@ import (
 // CheckPerturbed returns an error if Sech with bandwidth h cannot have made the scores.
 //
 // Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)): sech ≤ 1, and Z is smallest for an original
-// score of 0 or 1. So
-//   - 0 and 1 do not occur;
-//   - two rows share a score only by chance, as the uniform numbers have 53 bits and float64s in [0, 1] are at most
-//     2⁻⁵³ apart: at most n²·2⁻⁵³·(1+D) pairs on average. Twice this number plus twenty is the limit. Scores with few
-//     values, or rounded to some digits or to float32, exceed it;
-//   - an interval of length w has a probability of at most D·w. The share of scores in it exceeds that by
+// score of 0 or 1. Therefore:
+//   - 0 and 1 do not occur.
+//   - Two rows share a score only by chance. The uniform numbers have 53 bits, and float64s in [0, 1] are at most
+//     2⁻⁵³ apart, so there are at most n²·2⁻⁵³·(1+D) such pairs on average. The limit is twenty plus twice this
+//     number. Scores with few values, or rounded to some digits or to float32, exceed it.
+//   - An interval of length w has a probability of at most D·w. The share of scores in it exceeds D·w by
 //     2√(ln(2·10⁹)/2n), for any interval, with probability below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart
 //     1990).
 //
@@ -53,7 +53,7 @@ func CheckPerturbed(s *Sample, bandwidth float64) error {
 	return nil
 }
 
-// crowd is the largest share of the scores in an interval of length w.
+// crowd returns the largest share of the scores that lie in an interval of length w.
 func (s *Sample) crowd(w float64) float64 {
 	most, from := 0, 0
 	for i, p := range s.packed {

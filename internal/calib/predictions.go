@@ -6,26 +6,26 @@ import (
 	"math"
 )
 
-// Predictions are a classifier's answers on n examples: the confidence in its answer and whether the answer is right,
-// or (ClassOneQuantity) the probability of class 1 and whether the label is 1. With Probability and Label, more metrics
-// are defined.
+// Predictions are a classifier's answers on n examples: the confidence in its answer and whether the answer is right.
+// For ClassOneQuantity they are the probability of class 1 and whether the label is 1. More metrics are defined if
+// Probability and Label are given.
 type Predictions struct {
 	Quantity   Quantity
 	Confidence []float64 // [n], in [0, 1]
 	Correct    []bool    // [n]
 	Weight     []float64 // [n], positive; nil for equal weights
 
-	// Probability [n×Classes], row-major, and Label [n]; both nil if unknown.
+	// Probability is [n×Classes], row-major, and Label is [n]. Both are nil if unknown.
 	Probability []float64
 	Classes     int
 	Label       []int
 }
 
-// N is the number of examples.
+// N returns the number of examples.
 func (p *Predictions) N() int { return len(p.Confidence) }
 
 // TopLabel makes predictions from probability vectors, row-major [n×classes], and the true labels. The classifier's
-// answer is the most probable label, the first one in case of a tie. Each vector must sum to 1 within the tolerance of
+// answer is the most probable label; the first one wins a tie. Each vector must sum to 1 within the tolerance of
 // SumToOne. An error about a row is a *RowError.
 func TopLabel(probability []float64, classes int, label []int) (*Predictions, error) {
 	if classes < 2 {
@@ -60,8 +60,8 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	return p, nil
 }
 
-// SumToOne reports whether sum is close enough to 1 for the probabilities of that many classes, written with 4 digits
-// or as float16.
+// SumToOne reports whether sum is close enough to 1 for probabilities of that many classes, written with 4 digits or as
+// float16.
 func SumToOne(sum float64, classes int) bool {
 	const tolerance = 1e-3
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
@@ -93,7 +93,7 @@ func (p *Predictions) weight(i int) float64 {
 	return p.Weight[i]
 }
 
-// residual is correct − confidence.
+// residual returns correct − confidence.
 func (p *Predictions) residual(i int) float64 { return indicator(p.Correct[i]) - p.Confidence[i] }
 
 func indicator(b bool) float64 {
@@ -103,8 +103,8 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// meanOf is the weighted mean of f over the examples, summed with a correction for rounding (Kahan), so that shares are
-// the nearest float64.
+// meanOf returns the weighted mean of f over the examples. It sums with a correction for rounding (Kahan), so that
+// shares are the nearest float64.
 func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	var sum, lost, total float64
 	for i := range p.Confidence {
@@ -122,23 +122,23 @@ func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	return sum / total
 }
 
-// Accuracy is the weighted share of right answers.
+// Accuracy returns the weighted share of right answers.
 func (p *Predictions) Accuracy() float64 {
 	return p.meanOf(func(i int) float64 { return indicator(p.answersRight(i)) })
 }
 
-// MeanConfidence is the weighted mean of the confidence.
+// MeanConfidence returns the weighted mean of the confidence.
 func (p *Predictions) MeanConfidence() float64 {
 	return p.meanOf(func(i int) float64 { return p.Confidence[i] })
 }
 
-// TopLabelBrier is the mean of (confidence − correct)².
+// TopLabelBrier returns the mean of (confidence − correct)².
 func (p *Predictions) TopLabelBrier() float64 { return p.meanOf(p.brierTerm) }
 
 func (p *Predictions) brierTerm(i int) float64 { r := p.residual(i); return r * r }
 
-// TopLabelNLL is the mean of −ln(confidence) for right answers and −ln(1−confidence) for wrong ones; +Inf if an outcome
-// had probability 0.
+// TopLabelNLL returns the mean of −ln(confidence) for right answers and −ln(1−confidence) for wrong answers. It is +Inf
+// if an outcome had probability 0.
 func (p *Predictions) TopLabelNLL() float64 { return p.meanOf(p.topLabelNLLTerm) }
 
 func (p *Predictions) topLabelNLLTerm(i int) float64 {
@@ -148,8 +148,8 @@ func (p *Predictions) topLabelNLLTerm(i int) float64 {
 	return -math.Log1p(-p.Confidence[i])
 }
 
-// NLL is the mean of −ln p_label over the probability vectors; NaN if they are unknown, +Inf if a true label has
-// probability 0.
+// NLL returns the mean of −ln p_label over the probability vectors. It is NaN if the vectors are unknown, and +Inf if a
+// true label has probability 0.
 func (p *Predictions) NLL() float64 {
 	if p.Probability == nil {
 		return math.NaN()

@@ -12,13 +12,13 @@ type Quantity int
 // Quantities of Predictions.
 const (
 	TopLabelQuantity Quantity = iota // the classifier's answer is right
-	ClassOneQuantity                 // the label is 1, of two classes
+	ClassOneQuantity                 // the label is 1; there are two classes
 )
 
 // Quantities lists every Quantity.
 var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
 
-// String is the quantity's name, as in "top-label calibration".
+// String returns the quantity's name, for example "top-label calibration".
 func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }
@@ -29,8 +29,8 @@ func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (q *Quantity) UnmarshalText(text []byte) error { return Quantities.Unmarshal(text, q) }
 
-// ClassOne makes predictions from the probabilities of class 1, of two classes. The classifier's answer is the more
-// probable label, 0 in case of a tie. An error about a row is a *RowError.
+// ClassOne makes predictions from the probabilities of class 1 in a problem of two classes. The classifier's answer is
+// the more probable label; 0 wins a tie. An error about a row is a *RowError.
 func ClassOne(score []float64, label []int) (*Predictions, error) {
 	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, len(label))}
 	for i, y := range label {
@@ -50,7 +50,7 @@ func (p *Predictions) answersRight(i int) bool {
 	return p.Correct[i]
 }
 
-// Answers returns, for either Quantity, the confidence in the classifier's answers and whether they are right.
+// Answers returns, for either Quantity, the confidences in the classifier's answers and whether the answers are right.
 func (p *Predictions) Answers() (confidence []float64, right []bool) {
 	if p.Quantity == TopLabelQuantity {
 		return p.Confidence, p.Correct

@@ -15,7 +15,7 @@ type Ranked struct {
 	order  []int    // with weights
 }
 
-// Rank sorts predictions and keeps a reference to them.
+// Rank sorts predictions. The result keeps a reference to p.
 func Rank(p *Predictions) *Ranked {
 	if p.Weight == nil {
 		packed := make([]uint64, p.N())
@@ -36,7 +36,7 @@ func Rank(p *Predictions) *Ranked {
 	return &Ranked{p: p, order: order}
 }
 
-// Quantity is the quantity of the predictions.
+// Quantity returns the quantity of the predictions.
 func (r *Ranked) Quantity() Quantity { return r.p.Quantity }
 
 // example returns the example of rank k.
@@ -74,10 +74,10 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	return out, nil
 }
 
-// step holds the weights of the right and of the wrong examples at one confidence.
+// A step holds the weight of the right examples and the weight of the wrong examples at one confidence.
 type step struct{ confidence, right, wrong float64 }
 
-// steps calls f for each confidence in ascending order.
+// The method steps calls f for each confidence in ascending order.
 func (r *Ranked) steps(f func(step)) {
 	var s step
 	for k := range r.p.N() {
@@ -98,8 +98,8 @@ func (r *Ranked) steps(f func(step)) {
 
 var errOneKind = errors.New("needs right and wrong answers (labels of both kinds)")
 
-// AUROC is the probability that a right example (label 1) has a larger
-// confidence than a wrong one, ties counting half (Mann–Whitney).
+// AUROC returns the probability that a right example (label 1) has a larger confidence than a wrong one. Ties count
+// half (Mann–Whitney).
 func (r *Ranked) AUROC() (float64, error) {
 	var right, wrong, wins float64
 	r.steps(func(s step) {
@@ -113,8 +113,8 @@ func (r *Ranked) AUROC() (float64, error) {
 	return wins / (right * wrong), nil
 }
 
-// AveragePrecision is the area under the precision–recall curve as a sum of steps, Σ (recall_k −
-// recall_{k−1})·precision_k over the distinct thresholds: without interpolation (scikit-learn's
+// AveragePrecision returns the area under the precision–recall curve as a sum of steps, Σ (recall_k −
+// recall_{k−1})·precision_k over the distinct thresholds. It does not interpolate (scikit-learn's
 // average_precision_score).
 func (r *Ranked) AveragePrecision() (float64, error) {
 	var right, all float64 // weight at or above a threshold, from the top

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// scikit-learn 1.9.1: roc_auc_score, average_precision_score, with weights and
-// with confidences rounded to one digit.
+// The values come from scikit-learn 1.9.1 (roc_auc_score, average_precision_score), with weights and with confidences
+// rounded to one digit.
 func TestRankedAgrees(t *testing.T) {
 	p := goldenPredictions()
 	weighted := *p
@@ -44,7 +44,8 @@ func TestRankedAgrees(t *testing.T) {
 	}
 }
 
-// scikit-learn 1.9.1: IsotonicRegression, at the ends of pools and, by interpolation, between them.
+// The values come from scikit-learn 1.9.1 (IsotonicRegression), at the ends of pools and, by interpolation, between
+// them.
 func TestIsotonicAgrees(t *testing.T) {
 	x, y := Rank(goldenPredictions()).Isotonic()
 	at := func(c float64) float64 {
@@ -70,7 +71,7 @@ func TestIsotonicAgrees(t *testing.T) {
 	}
 }
 
-// Bins from the ranked examples equal bins made example by example.
+// The bins from ranked examples are the same as bins that are filled one example at a time.
 func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	for range 50 {
@@ -104,7 +105,7 @@ func TestEqualCountHoldsEveryExampleOnce(t *testing.T) {
 	}
 }
 
-// Isotonic regression is the best nondecreasing fit: no random fit, and no perturbation of its own, is better.
+// Isotonic regression is the best nondecreasing fit: no random fit, and no perturbation of the result, is better.
 func TestIsotonicIsBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 3))
 	for range 200 {

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ThresholdAtTPR returns the largest τ such that at least a share tpr of the correct answers on held-out clean data
-// have confidence ≥ τ (Stutz, Hein & Schiele 2020; listing 1 of Stutz's article, without its rounding of tpr to two
-// digits).
+// ThresholdAtTPR returns the largest τ such that, on held-out clean data, at least a share tpr of the correct answers
+// have confidence ≥ τ (Stutz, Hein & Schiele 2020). It follows listing 1 of Stutz's article, but does not round tpr to
+// two digits.
 func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64, error) {
 	if !(tpr > 0 && tpr <= 1) {
 		return 0, fmt.Errorf("TPR %v is outside (0, 1]", tpr)
@@ -24,7 +24,7 @@ func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64,
 		return 0, errors.New("no correct answer to set the threshold by")
 	}
 	slices.Sort(c)
-	// Up to k answers may fall below τ, the largest k with n−k ≥ tpr·n; k < n, as tpr·n > 0.
+	// Up to k answers may fall below τ, where k is the largest number with n−k ≥ tpr·n. k < n, because tpr·n > 0.
 	n := len(c)
 	k := n - int(math.Ceil(tpr*float64(n)*(1-0x1p-50)))
 	return c[k], nil
@@ -36,10 +36,10 @@ type Attacked struct {
 	Confidence, AdversarialConfidence float64
 }
 
-// RobustTestError is the confidence-thresholded robust test error (listing 2 of Stutz's article): the share of wrong
-// answers among the examples answered with confidence ≥ τ, clean or attacked. An example that is wrong without an
-// attack counts by its clean confidence alone. The attacks must maximise confidence. The result estimates the error
-// from below, as better attacks may exist. NaN if no example is answered.
+// RobustTestError returns the confidence-thresholded robust test error (listing 2 of Stutz's article). It is the share
+// of wrong answers among the examples answered with confidence ≥ τ, clean or attacked. An example that is wrong without
+// an attack counts by its clean confidence alone. The attacks must maximise confidence. The result estimates the error
+// from below, because better attacks may exist. It is NaN if no example is answered.
 func RobustTestError(examples []Attacked, tau float64) float64 {
 	var wrong, answered float64
 	for _, e := range examples {
@@ -55,8 +55,9 @@ func RobustTestError(examples []Attacked, tau float64) float64 {
 	return wrong / answered
 }
 
-// ThresholdedError is the confidence-thresholded clean error: wrong is the share of wrong answers among those with
-// confidence ≥ τ, answered the share of examples with confidence ≥ τ. wrong is NaN if no example is answered.
+// ThresholdedError returns the confidence-thresholded clean error. The result wrong is the share of wrong answers among
+// those with confidence ≥ τ, or NaN if no example is answered. The result answered is the share of examples with
+// confidence ≥ τ.
 func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, answered float64) {
 	for i, c := range confidence {
 		if c >= tau {
@@ -67,8 +68,8 @@ func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, a
 	return wrong / answered, answered / float64(len(confidence))
 }
 
-// Worse returns the worse of an example's answers under two attacks, for every τ: the wrong answer with the larger
-// confidence, or either one if both are right.
+// Worse returns the worse of an example's answers under two attacks. The choice is right for every τ: it is the wrong
+// answer with the larger confidence, or either answer if both are right.
 func Worse(a, b Attacked) Attacked {
 	switch {
 	case a.AdversarialCorrect != b.AdversarialCorrect:
@@ -79,4 +80,40 @@ func Worse(a, b Attacked) Attacked {
 		return b
 	}
 	return a
+}
+
+// Rejection holds the errors of a classifier that answers only with a confidence of at least Threshold.
+type Rejection struct {
+	Threshold       float64
+	Wrong, Answered float64 // ThresholdedError at Threshold; Wrong is NaN if no example is answered
+	Unthresholded   float64 // share of wrong answers without a threshold
+}
+
+// RejectAtTPR takes the threshold from held-out clean predictions (ThresholdAtTPR) and computes the errors of p.
+// Held-out predictions without a correct answer and a tpr outside (0, 1] are errors.
+func RejectAtTPR(p, heldOut *Predictions, tpr float64) (Rejection, error) {
+	confidence, right := heldOut.Answers()
+	tau, err := ThresholdAtTPR(confidence, right, tpr)
+	if err != nil {
+		return Rejection{}, err
+	}
+	confidence, right = p.Answers()
+	r := Rejection{Threshold: tau}
+	r.Wrong, r.Answered = ThresholdedError(confidence, right, tau)
+	r.Unthresholded, _ = ThresholdedError(confidence, right, 0)
+	return r, nil
+}
+
+// WorstOf returns the worst answer on each example under several attacks on the same examples (Worse).
+func WorstOf(attacks ...[]Attacked) []Attacked {
+	if len(attacks) == 0 {
+		return nil
+	}
+	worst := slices.Clone(attacks[0])
+	for _, attack := range attacks[1:] {
+		for i, answer := range attack {
+			worst[i] = Worse(worst[i], answer)
+		}
+	}
+	return worst
 }

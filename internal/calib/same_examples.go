@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// ErrNoIndex: the rows do not name their examples.
+// ErrNoIndex means that the rows do not name their examples.
 var ErrNoIndex = errors.New("the rows do not name their examples")
 
-// ErrNoSameExample: no example has a row at every radius.
+// ErrNoSameExample means that no example has a row at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
-// SameExamples keeps, at each of the radii, the rows of examples that have a row at all of them, in order; radii come
-// from b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier score under attack on this constant subset.
+// SameExamples keeps, at each of the radii, the rows of the examples that have a row at all radii, in order. The radii
+// come from b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier score under attack on this constant subset.
 // Without it, fewer and more certain predictions remain at larger radii.
 //
 // The subset depends on the samples, but statements stay true: a bound for a row holds in any subset, and a statement
@@ -21,7 +21,7 @@ func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex
 	}
-	at := map[float64]int{} // radii at which an example has a row
+	at := map[float64]int{} // number of radii at which an example has a row
 	for _, g := range radii {
 		seen := map[float64]bool{}
 		for _, i := range g.Rows {

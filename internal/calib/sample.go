@@ -7,23 +7,23 @@ import (
 	"math/bits"
 )
 
-// Sample is a set of (score, label) pairs in ascending order of score, scores in [0, 1], labels 0 or 1. It does not
-// keep the order of the input, so no bound depends on that order.
+// Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], labels are 0 or 1. A
+// Sample does not keep the order of the input, so no bound depends on that order.
 type Sample struct {
-	// The two top bits of a score are 0 (1.0 is 0x3FF…), and its bits ascend with the score. So bits<<1 | label sorts
-	// as one integer.
+	// The two top bits of a score are 0 (1.0 is 0x3FF…), and the bits of scores ascend with the scores. So bits<<1 |
+	// label sorts as one integer.
 	packed []uint64
 }
 
 // RowError is an error about one row of the input.
 type RowError struct {
-	Row    int // from 0
+	Row    int // counted from 0
 	Reason string
 }
 
 func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
-// NewSample sorts pairs of score and label, and keeps a copy. An error about a row is a *RowError.
+// NewSample returns a sorted copy of the pairs of score and label. An error about a row is a *RowError.
 func NewSample(score, label []float64) (*Sample, error) {
 	if len(score) != len(label) {
 		return nil, fmt.Errorf("%d scores, %d labels", len(score), len(label))
@@ -49,7 +49,7 @@ func NewSample(score, label []float64) (*Sample, error) {
 
 var errNoRows = errors.New("no rows")
 
-// N is the number of pairs.
+// N returns the number of pairs.
 func (s *Sample) N() int { return len(s.packed) }
 
 func unpack(p uint64) (score float64, label uint64) {
@@ -92,8 +92,8 @@ func sortRadix(a []uint64) {
 	}
 }
 
-// splitMix is the generator of Steele, Lea & Flood (2014): a counter through a
-// fixed mixing function, so its numbers are the same everywhere.
+// splitMix is the generator of Steele, Lea & Flood (2014). It applies a fixed mixing function to a counter, so its
+// numbers are the same everywhere.
 type splitMix uint64
 
 func (r *splitMix) next() uint64 {
@@ -107,7 +107,7 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// uniformBelow returns a number in [0, n), each equally likely (Lemire 2019).
+// uniformBelow returns a number in [0, n). All numbers are equally likely (Lemire 2019).
 func (r *splitMix) uniformBelow(n int) int {
 	hi, lo := bits.Mul64(r.next(), uint64(n))
 	if lo < uint64(n) {
@@ -118,7 +118,7 @@ func (r *splitMix) uniformBelow(n int) int {
 	return int(hi)
 }
 
-// Streams of a seed, so that no two uses share random numbers.
+// A seed has several streams, so that no two uses share random numbers.
 const (
 	streamFolds uint64 = iota + 1
 	streamPairs
@@ -134,8 +134,8 @@ func newStream(seed, stream uint64) *splitMix {
 	return &r
 }
 
-// assignFolds deals n positions to k folds, uniformly among the assignments with sizes that differ by at most one. It
-// does not use the data, so positions may be ranks in the sorted sample.
+// assignFolds deals n positions to k folds. Every assignment in which the sizes differ by at most one is equally
+// likely. It does not use the data, so positions may be ranks in the sorted sample.
 func assignFolds(n, k int, seed uint64) []uint8 {
 	fold := make([]uint8, n)
 	for i := range fold {
@@ -149,7 +149,7 @@ func assignFolds(n, k int, seed uint64) []uint8 {
 	return fold
 }
 
-// split is one fold's view of a sample, both parts in ascending order of score.
+// A split is one fold's view of a sample. Both parts are in ascending order of score.
 type split struct {
 	train, valid []uint64
 }
@@ -172,10 +172,9 @@ func (s *Sample) split(fold []uint8, k uint8) split {
 	return out
 }
 
-// AUROC is the probability that a random positive scores above a random
-// negative, ties counting half (Mann–Whitney).
+// AUROC returns the probability that a random positive scores above a random negative. Ties count half (Mann–Whitney).
 func (s *Sample) AUROC() (float64, error) {
-	var pos, neg, wins float64 // wins counts pairs twice: integers below 2⁵³
+	var pos, neg, wins float64 // wins counts each pair twice; all are integers below 2⁵³
 	for i := 0; i < len(s.packed); {
 		var p, q float64
 		at := s.packed[i] >> 1

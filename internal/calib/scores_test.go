@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection for σ ends after ten steps. It uses a
-// mesh of 200 points and divides by a density; hence the tolerances.
+// The values come from relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection for σ ends after
+// ten steps. relplot uses a mesh of 200 points and divides by a density, hence the tolerances.
 func TestSmoothECEAgrees(t *testing.T) {
 	p := goldenPredictions()
 	s := newGridSmoother(p)
@@ -19,7 +19,8 @@ func TestSmoothECEAgrees(t *testing.T) {
 	near(t, "smECE", SmoothECE(p).ECE, 0.11868181908434221, 1e-3)
 }
 
-// smECE_σ from its definition: the reflected kernel as a sum over reflections, the integral by a finer rule.
+// The test computes smECE_σ from its definition: the reflected kernel as a sum over reflections, and the integral by a
+// finer rule.
 func TestSmoothECEIsItsDefinition(t *testing.T) {
 	p := goldenPredictions()
 	p.Weight = make([]float64, p.N())
@@ -28,7 +29,7 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 		p.Weight[i] = 1 + float64(i%3)
 		total += p.Weight[i]
 	}
-	p.Confidence[3], p.Confidence[4] = 0, 1 // limits of kernels nearby
+	p.Confidence[3], p.Confidence[4] = 0, 1 // limits of the kernels nearby
 	s := newGridSmoother(p)
 	for _, sigma := range []float64{0.03, 0.3, 0.8} {
 		const steps = 1000
@@ -56,16 +57,15 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 	near(t, "density", mass, 1, 1e-3)
 }
 
-// uncertainty-calibration 0.1.4: unbiased_l2_ce over get_equal_bins and
-// get_equal_prob_bins.
+// The values come from uncertainty-calibration 0.1.4: unbiased_l2_ce over get_equal_bins and get_equal_prob_bins.
 func TestDebiasedL2Agrees(t *testing.T) {
 	p := goldenPredictions()
 	for bins, want := range map[int]float64{10: 0.14861131054780297, 15: 0.13251866934115808} {
 		b, _ := EqualWidth(p, bins, UpperClosed)
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
-	// Its bins of equal count end at round ranks, even among equal values; ours keep ties together. With 240 examples
-	// of 101 values in 10 bins, the bins differ only by ties at their ends.
+	// The other program ends its bins of equal count at round ranks, even among equal values; rscert keeps ties
+	// together. With 240 examples of 101 values in 10 bins, the bins differ only by ties at their ends.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
@@ -73,7 +73,8 @@ func TestDebiasedL2Agrees(t *testing.T) {
 	near(t, "one example", DebiasedL2(one, b), 0, 0)
 }
 
-// The square is unbiased: for calibrated predictions its mean is 0, where the plain L2 has 1/4n for each bin.
+// The square is unbiased: for calibrated predictions its mean is 0. The mean of the plain squared L2 error is 1/4n for
+// each bin.
 func TestDebiasedL2IsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	const trials, n = 4000, 50
@@ -87,7 +88,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 		b, _ := EqualWidth(p, 1, UpperClosed)
 		gap := b[0].Accuracy - b[0].Confidence
 		plain += gap * gap / trials
-		// Without the max: the one bin's term.
+		// This is the term of the single bin, without the max.
 		debiased += (gap*gap - b[0].Accuracy*(1-b[0].Accuracy)/(n-1)) / trials
 		if d := DebiasedL2(p, b); math.Abs(d*d-max(0, gap*gap-b[0].Accuracy*(1-b[0].Accuracy)/(n-1))) > 1e-12 {
 			t.Fatal(d)
@@ -97,7 +98,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 	near(t, "debiased", debiased, 0, 4e-4) // standard error 9e-5
 }
 
-// Expected values: the formula in numpy 2.4.6, with SciPy's norm.
+// The expected values come from the formula in numpy 2.4.6, with SciPy's norm.
 func TestSpiegelhalterAgrees(t *testing.T) {
 	z, pValue := Spiegelhalter(goldenPredictions())
 	near(t, "Z", z, 0.7408182578088144, 1e-12)
@@ -107,7 +108,7 @@ func TestSpiegelhalterAgrees(t *testing.T) {
 	}
 }
 
-// scikit-learn 1.9.1: brier_score_loss of four classes, scale_by_half=False.
+// The values come from scikit-learn 1.9.1: brier_score_loss of four classes, scale_by_half=False.
 func TestMulticlassBrierAgrees(t *testing.T) {
 	logits, m, label := goldenLogits()
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)
@@ -130,7 +131,7 @@ func TestBrierDecomposition(t *testing.T) {
 	p := &Predictions{}
 	for i := range 100 {
 		p.Confidence = append(p.Confidence, []float64{0.25, 0.75}[i%2])
-		p.Correct = append(p.Correct, i%2 == 0 && i < 40 || i%2 == 1 && i < 60) // 20 of 50, 30 of 50
+		p.Correct = append(p.Correct, i%2 == 0 && i < 40 || i%2 == 1 && i < 60) // 20 of 50 and 30 of 50 are correct
 	}
 	bins, _ := EqualWidth(p, 4, LowerClosed)
 	d := DecomposeBrier(bins, p.TopLabelBrier())
@@ -138,7 +139,7 @@ func TestBrierDecomposition(t *testing.T) {
 	near(t, "resolution", d.Resolution, 0.01, 1e-12)
 	near(t, "uncertainty", d.Uncertainty, 0.25, 1e-12)
 	near(t, "within", d.Within, 0, 1e-12)
-	// With unequal confidences it is not 0.
+	// With unequal confidences the fourth term is not 0.
 	p.Confidence[0] = 0.3
 	bins, _ = EqualWidth(p, 4, LowerClosed)
 	if d := DecomposeBrier(bins, p.TopLabelBrier()); math.Abs(d.Within) < 1e-4 {
@@ -236,7 +237,7 @@ func TestBettingCapital(t *testing.T) {
 	}
 }
 
-// If the stated probabilities are true, p ≤ α with a frequency of at most α; if not, p falls.
+// If the stated probabilities are true, p ≤ α with a frequency of at most α. If they are not true, p falls.
 func TestCalibrationTestIsValid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 1))
 	trials := 1000
@@ -291,14 +292,14 @@ func TestCalibrationTestIsValid(t *testing.T) {
 			t.Errorf("%s: p = %v", name, pValue)
 		}
 	}
-	// One certain answer that is wrong has probability 0.
+	// A wrong answer with confidence 1 has probability 0.
 	if p := CalibrationTest(&Predictions{Confidence: []float64{1}, Correct: []bool{false}}); p != 0 {
 		t.Errorf("an impossible answer: p = %v", p)
 	}
 }
 
-// The evidence has expectation at most 1 if every stated probability is true: over all outcomes of few examples,
-// exactly. With a third of Bennett's cost the test fails.
+// If every stated probability is true, the evidence has expectation at most 1. The test computes it exactly, over all
+// outcomes of few examples. With a third of Bennett's cost the test would fail.
 func TestEvidenceIsFair(t *testing.T) {
 	largest := 0.0
 	for _, c := range [][]float64{
@@ -327,10 +328,10 @@ func TestEvidenceIsFair(t *testing.T) {
 	}
 }
 
-// The evidence from its definition, factor by factor.
+// The test computes the evidence from its definition, factor by factor.
 func TestEvidenceFromTheFormula(t *testing.T) {
 	p := goldenPredictions()
-	bet := func(members func(c float64) float64) float64 { // the sign of each example, 0 for none
+	bet := func(members func(c float64) float64) float64 { // sign of each example, 0 for no bet
 		var r, v, sum float64
 		for i, c := range p.Confidence {
 			r += members(c) * (indicator(p.Correct[i]) - c)
@@ -354,7 +355,7 @@ func TestEvidenceFromTheFormula(t *testing.T) {
 	near(t, "E", math.Exp(p.logEvidence())/want, 1, 1e-9)
 }
 
-// The interval holds exactly the means that the p-value does not refute at the same level.
+// The interval holds exactly the means that the p-value does not refute at the interval's level.
 func TestMeanPValueInvertsInterval(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for trial := range uint64(50) {

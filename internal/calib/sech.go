@@ -2,8 +2,8 @@ package calib
 
 import "math"
 
-// Sech perturbs scores with the hyperbolic secant kernel of bandwidth h (Ciosek et al. 2025, equation 8): given s0, the
-// density of s on [0, 1] is
+// Sech perturbs scores with the hyperbolic secant kernel of bandwidth h (Ciosek et al. 2025, equation 8): given the
+// original score s0, the density of the perturbed score s on [0, 1] is
 //
 //	sech((s−s0)/h)/Z,  Z = h·[atan sinh((1−s0)/h) + atan sinh(s0/h)].
 //
@@ -15,9 +15,9 @@ type Sech struct {
 	Seed      uint64
 }
 
-// Perturb returns the perturbed score of a row, a function of score, bandwidth, seed and row alone. It inverts the
-// cumulative distribution function in closed form, s = s0 + h·asinh tan(θ), with θ uniform between −atan sinh(s0/h) and
-// atan sinh((1−s0)/h), from a 53-bit uniform number.
+// Perturb returns the perturbed score of a row, which depends only on score, bandwidth, seed and row. It inverts the
+// cumulative distribution function in closed form, s = s0 + h·asinh tan(θ), where θ is uniform between −atan sinh(s0/h)
+// and atan sinh((1−s0)/h) and comes from a 53-bit uniform number.
 func (k Sech) Perturb(score float64, row int) float64 {
 	h := k.Bandwidth
 	low := math.Atan(math.Sinh(score / h))
@@ -25,7 +25,7 @@ func (k Sech) Perturb(score float64, row int) float64 {
 	return min(1, max(0, score+h*math.Asinh(math.Tan(k.uniform(row)*(low+high)-low))))
 }
 
-// uniform returns the uniform number of a row, in (0, 1).
+// uniform returns the uniform number in (0, 1) of a row.
 func (k Sech) uniform(row int) float64 {
 	base := uint64(*newStream(k.Seed, streamSech))
 	return (float64(mix64(base+uint64(row)*0x9e3779b97f4a7c15)>>11) + 0.5) / (1 << 53)
@@ -35,20 +35,21 @@ func (k Sech) uniform(row int) float64 {
 //
 //	b1 = tanh(1/h)/(2h),  b2 = tanh²(1/h)/(2h²).
 //
-// b1 is from Ciosek et al. 2025, Lemma 1; b2 is a third of theirs. Let t be the original score, η₀(t) = P(y=1|t), and u
-// = −tanh((s−t)/h)/h the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the distribution of t
-// given s, d/ds E[f] = E[f_s] + Cov(f, u), so η = E[η₀] has η′ = Cov(η₀, u), and as u_s = u² − 1/h²,
+// b1 is from Ciosek et al. 2025, Lemma 1; b2 is a third of the b2 there. Let t be the original score, η₀(t) = P(y=1|t),
+// and u = −tanh((s−t)/h)/h. u is the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the
+// distribution of t given s, d/ds E[f] = E[f_s] + Cov(f, u). So η = E[η₀] has the derivative η′ = Cov(η₀, u). Because
+// u_s = u² − 1/h²,
 //
 //	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.
 //
-// sd(u) ≤ a and sd(η₀) ≤ ½ give b1. Var f ≤ a⁴: take a = 1; then
-// 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0, and its expectation is 1 − E(f−1)² ≤ 1 − Var f.
+// sd(u) ≤ a and sd(η₀) ≤ ½ give b1. To see that Var f ≤ a⁴, take a = 1. Then 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0,
+// and the expectation of this is 1 − E(f−1)² ≤ 1 − Var f.
 func derivatives(h float64) (b1, b2 float64) {
 	a := math.Tanh(1/h) / h
 	return a / 2, a * a / 2
 }
 
-// paperSecondDerivative is the bound on |η″| of Ciosek et al. 2025, Corollary 4: (3/2)tanh²(1/h)/h².
+// paperSecondDerivative returns the bound on |η″| of Ciosek et al. 2025, Corollary 4: (3/2)tanh²(1/h)/h².
 func paperSecondDerivative(h float64) float64 {
 	_, b2 := derivatives(h)
 	return 3 * b2

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Kolmogorov–Smirnov against the closed-form distribution function.
+// A Kolmogorov–Smirnov test compares the scores with the closed-form distribution function.
 func TestSechDistribution(t *testing.T) {
 	const n = 20_000
 	for _, h := range []float64{1.0 / 1024, 1.0 / 64, 0.2, 3} {
@@ -26,7 +26,7 @@ func TestSechDistribution(t *testing.T) {
 				f := (low + math.Atan(math.Sinh((v-s0)/h))) / (low + high)
 				worst = max(worst, math.Abs(f-float64(i)/n), math.Abs(f-float64(i+1)/n))
 			}
-			// P(D > d) ≤ 2exp(−2nd²): one in a million.
+			// P(D > d) ≤ 2exp(−2nd²), which is one in a million at this limit.
 			if limit := math.Sqrt(math.Log(2e6) / (2 * n)); worst > limit {
 				t.Errorf("h %v, s0 %v: distance %v > %v", h, s0, worst, limit)
 			}
@@ -34,8 +34,9 @@ func TestSechDistribution(t *testing.T) {
 	}
 }
 
-// Golden values: the perturbation of a row must not change between versions, or bounds could not be reproduced. The
-// uniforms are integers over 2⁵³; the transcendental functions may differ in the last bits between platforms.
+// The test compares with golden values, because the perturbation of a row must not change between versions: bounds
+// could not be reproduced otherwise. The uniforms are integers over 2⁵³. The transcendental functions may differ in the
+// last bits between platforms.
 func TestSechGolden(t *testing.T) {
 	for _, tt := range []struct {
 		seed uint64

@@ -10,22 +10,22 @@ import (
 // SmoothCurve is the result of SmoothECE.
 type SmoothCurve struct {
 	ECE float64 // smECE, and the bandwidth
-	// Accuracy[j] is the kernel regression of correct on the confidence at
-	// j/(len−1), at that bandwidth; Density[j] the density of the confidence.
+	// Accuracy[j] is the kernel regression of correct on the confidence at j/(len−1), with that bandwidth. Density[j]
+	// is the density of the confidence there.
 	Accuracy, Density []float64
 }
 
-// SmoothECE is the smooth calibration error of Błasiok & Nakkiran (2023),
+// SmoothECE returns the smooth calibration error of Błasiok & Nakkiran (2023),
 //
 //	smECE_σ = ∫₀¹ |(1/n) Σ_i (correct_i − c_i) K_σ(t, c_i)| dt,
 //
 // where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ, which
 // exists because smECE_σ falls as σ grows (their Theorem 9). It needs no bins and is continuous in the confidences. The
-// grid has at most smoothGrid cells; a σ below about 3/smoothGrid includes the width of the grid.
+// grid has at most smoothGrid cells. A σ below about 3/smoothGrid also reflects the width of the grid.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
-// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as one just beside it
-// (read literally, the paper's definition gives it half the weight).
+// transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
+// beside it. (Taken literally, the paper's definition gives an example at 0 or 1 half the weight.)
 func SmoothECE(p *Predictions) SmoothCurve {
 	s := newGridSmoother(p)
 	lo, hi := 0.0, 1.0
@@ -71,17 +71,17 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 		}
 	}
 	for _, x := range [][]float64{s.residual, s.right, s.weight} {
-		x[0] *= 2 // plus its reflection
+		x[0] *= 2 // the node plus its reflection
 		x[smoothGrid] *= 2
 		s.dct.Transform(x, x)
 		for k := range x {
-			x[k] /= 2 * total // the transform back multiplies by 2·smoothGrid, a cell is 1/smoothGrid wide
+			x[k] /= 2 * total // the inverse transform multiplies by 2·smoothGrid; a cell is 1/smoothGrid wide
 		}
 	}
 	return s
 }
 
-// smooth fills dst with the values at the nodes, after smoothing with σ.
+// The method smooth fills dst with the values at the nodes, after smoothing with σ.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma
@@ -90,7 +90,7 @@ func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	s.dct.Transform(dst, s.work)
 }
 
-// ece is smECE_σ, by the trapezoid rule.
+// ece returns smECE_σ, by the trapezoid rule.
 func (s *gridSmoother) ece(sigma float64) float64 {
 	at := make([]float64, smoothGrid+1)
 	s.smooth(at, s.residual, sigma)
@@ -111,8 +111,8 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 	return c
 }
 
-// Points returns about count points of the regression. It leaves out points with a density below a thousandth of the
-// maximum, where there are too few data.
+// Points returns about count points of the regression. It omits points where the density is below a thousandth of its
+// maximum, because there are too few data.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)
 	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {

@@ -4,14 +4,13 @@ package calib
 //
 //	minimise ½ Σ w_j (a_j/w_j − v_j)² + λ Σ |v_{j+1} − v_j|
 //
-// for cumulative sums of weights W_0 = 0, W_1, … and of w_j·mean a_j. The
-// cumulative sum of the solution is the shortest path from (0, 0) to the last
-// (W, A) that stays within λ of every point between (Davies & Kovac 2001). The
-// path is found by the funnel algorithm (Lee & Preparata 1984): each boundary
-// point enters and leaves one of two convex chains once, so the time is linear.
+// The input is the cumulative sums W_0 = 0, W_1, … of the weights w_j and the cumulative sums A_0 = 0, A_1, … of the
+// a_j. The cumulative sum of the solution is a shortest path from (0, 0) to the last point (W, A). The path stays
+// within λ of every point between (Davies & Kovac 2001). The path is found by the funnel algorithm (Lee & Preparata
+// 1984): each boundary point enters and leaves one of two convex chains once, so the time is linear.
 //
-// The vertices of the path are points A_j ± λ, so each value is one difference over one width: with exact inputs only
-// the division rounds.
+// The vertices of the path are points A_j ± λ, so each value is one difference divided by one width. With exact inputs
+// only the division rounds.
 type tautString struct {
 	lambda       float64
 	apex         knot
@@ -19,15 +18,15 @@ type tautString struct {
 	path         []piece
 }
 
-// knot is a vertex: x in cumulative weight, y in cumulative sum.
+// A knot is a vertex: x is the cumulative weight, y the cumulative sum.
 type knot struct{ x, y float64 }
 
-// piece says that the solution is value up to cumulative weight end.
+// A piece says that the solution equals value up to the cumulative weight end.
 type piece struct{ end, value float64 }
 
 func slope(a, b knot) float64 { return (b.y - a.y) / (b.x - a.x) }
 
-// chain is a queue of knots with the slope of the segment that ends in each.
+// A chain is a queue of knots. Each knot has the slope of the segment that ends in it.
 type chain struct {
 	knots  []knot
 	slopes []float64
@@ -49,8 +48,8 @@ func (c *chain) popBack() {
 	}
 }
 
-// popFront drops the first knot; the slope of the next segment stays right,
-// because it starts there.
+// popFront drops the first knot. The slope of the next segment remains valid, because that segment starts at the new
+// first knot.
 func (c *chain) popFront() {
 	c.head++
 	if c.empty() {
@@ -66,8 +65,8 @@ func (t *tautString) emit(to knot, value float64) {
 	t.path = append(t.path, piece{to.x, value})
 }
 
-// addUpper makes the upper chain, whose slopes ascend, end in p. If p lies below the lower chain, the path must follow
-// that chain up to the knot from which p is visible.
+// addUpper makes the upper chain end in p. The slopes of this chain ascend. If p lies below the lower chain, the path
+// must follow the lower chain up to the knot from which p is visible.
 func (t *tautString) addUpper(p knot) {
 	c := &t.upper
 	for !c.empty() && c.slopes[len(c.slopes)-1] >= slope(c.knots[len(c.knots)-1], p) {
@@ -83,7 +82,7 @@ func (t *tautString) addUpper(p knot) {
 	c.push(p, slope(c.knots[len(c.knots)-1], p))
 }
 
-// addLower is addUpper mirrored.
+// addLower mirrors addUpper.
 func (t *tautString) addLower(p knot) {
 	c := &t.lower
 	for !c.empty() && c.slopes[len(c.slopes)-1] <= slope(c.knots[len(c.knots)-1], p) {
@@ -107,7 +106,7 @@ func (t *tautString) advance(c *chain) {
 	c.popFront()
 }
 
-// add takes the next point (W_j, A_j), not the last.
+// add takes the next point (W_j, A_j). The last point goes to finish.
 func (t *tautString) add(w, a float64) {
 	t.addUpper(knot{w, a + t.lambda})
 	t.addLower(knot{w, a - t.lambda})

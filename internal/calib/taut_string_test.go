@@ -45,9 +45,9 @@ func objective(w, y, v []float64, lambda float64) float64 {
 	return sum
 }
 
-// enumerate is the oracle: the solution is piecewise constant, so for each of the 3^(m−1) patterns of jumps (up, down,
-// none) the pieces' values follow in closed form, mean + λ(sign after − sign before)/weight. Every pattern yields some
-// v, and the v with the smallest objective is the solution.
+// enumerate is the oracle. The solution is piecewise constant. So for each of the 3^(m−1) patterns of jumps (up, down,
+// none) the values of the pieces have a closed form, mean + λ(sign after − sign before)/weight. Every pattern yields
+// some v, and the v with the smallest objective is the solution.
 func enumerate(w, y []float64, lambda float64) []float64 {
 	m := len(w)
 	var best []float64
@@ -113,8 +113,8 @@ func TestTautStringIsTheMinimum(t *testing.T) {
 	}
 }
 
-// The solution is the only v with a dual u, u_j = Σ_{i≤j} w_i(y_i − v_i):
-// |u_j| ≤ λ, u_j = λ·sign(v_{j}−v_{j+1}) where v jumps, u_m = 0.
+// The solution is the only v with a dual u = (u_j), where u_j = Σ_{i≤j} w_i(y_i − v_i), such that |u_j| ≤ λ, u_j =
+// λ·sign(v_{j}−v_{j+1}) where v jumps, and u_m = 0.
 func TestTautStringKKT(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	shapes := map[string]func(x float64) float64{
@@ -158,7 +158,7 @@ func kkt(w, y, v []float64, lambda float64) error {
 			}
 		case math.Abs(u) > lambda+eps:
 			return fmt.Errorf("dual %v at %d", u, j)
-		// Equal values can come out one unit in the last place apart.
+		// Equal values can differ by one unit in the last place.
 		case v[j] > v[j+1]+1e-9 && math.Abs(u-lambda) > eps, v[j] < v[j+1]-1e-9 && math.Abs(u+lambda) > eps:
 			return fmt.Errorf("dual %v at the jump %v → %v", u, v[j], v[j+1])
 		}
@@ -166,12 +166,12 @@ func kkt(w, y, v []float64, lambda float64) error {
 	return nil
 }
 
-// FuzzTautString: the solution is optimal for every input: a byte is a tie of up to 15 labels; its upper half is the
-// number of ones.
+// FuzzTautString checks that the solution is optimal for every input. A byte is a tie of up to 15 labels, and its upper
+// half is the number of ones.
 func FuzzTautString(f *testing.F) {
 	f.Add([]byte{0x01, 0x11, 0x2f, 0xff}, 1.5)
 	f.Add([]byte("0000111100110101"), 0.3)
-	f.Add([]byte("1\x05\xff"), 1.2) // two slopes that differ by rounding alone
+	f.Add([]byte("1\x05\xff"), 1.2) // two slopes that differ only by rounding
 	f.Fuzz(func(t *testing.T, ties []byte, lambda float64) {
 		if len(ties) == 0 || !(lambda > 1e-3 && lambda < 1e6) {
 			return
@@ -187,7 +187,7 @@ func FuzzTautString(f *testing.F) {
 	})
 }
 
-// Merging ties is equivalent to forcing equal scores to one value: the objectives differ by a constant.
+// Merging ties is equivalent to forcing equal scores to one value, because the objectives differ by a constant.
 func TestDenoiseMergesTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 2000
@@ -230,7 +230,7 @@ func TestDenoiseMergesTies(t *testing.T) {
 	}
 }
 
-// The extension of η̂: the value at the nearest training score below.
+// Between training scores η̂ has the value at the nearest training score below.
 func TestEvaluatorExtension(t *testing.T) {
 	train, _ := NewSample([]float64{.2, .2, .5, .8}, []float64{0, 0, 1, 1})
 	fit := denoise(train.packed, 0.01)
@@ -247,8 +247,8 @@ func TestEvaluatorExtension(t *testing.T) {
 	}
 }
 
-// Numbers of proxTV 3.2.1 (prox_tv.tv1_1d, Barbero & Sra), printed with 15
-// digits: {length, value} of each piece.
+// The numbers come from proxTV 3.2.1 (prox_tv.tv1_1d, Barbero & Sra), printed with 15 digits as the {length, value} of
+// each piece.
 func TestTautStringAgreesWithProxTV(t *testing.T) {
 	const labels = "000000000000011110001111010111100110001110111111101101111111"
 	tests := []struct {

@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// FitTemperature returns these if the likelihood has no maximum: there softmax of usual logits is one-hot, or uniform.
+// FitTemperature returns one of these if the likelihood has no maximum. At these temperatures the softmax of usual
+// logits is one-hot or uniform.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -17,17 +18,17 @@ const (
 // TemperatureFit is the result of FitTemperature.
 type TemperatureFit struct {
 	Temperature float64
-	NLL         float64 // mean, at Temperature
-	// AtLimit: the NLL has no minimum. At MinTemperature, the data are separable: every true label has the largest
-	// logit, and the NLL falls as T falls. At MaxTemperature, the logits are worse than none: the mean logit of the
-	// true labels is not above the mean logit of all classes, and the NLL falls as T grows.
+	NLL         float64 // mean NLL at Temperature
+	// AtLimit is true if the NLL has no minimum. At MinTemperature the data are separable: every true label has the
+	// largest logit, and the NLL falls as T falls. At MaxTemperature the logits are worse than none: the mean logit of
+	// the true labels is not above the mean logit of all classes, and the NLL falls as T grows.
 	AtLimit bool
 }
 
 // FitTemperature finds T > 0 that minimises the mean negative log-likelihood of softmax(z/T) (Guo et al. 2017) for
-// logits z [n×classes], row-major. In β = 1/T it is convex, with derivative mean(Σ_k p_k z_k − z_label) and second
-// derivative mean(Var_p z): FitTemperature uses Newton's method between bounds that bisection tightens. An error about
-// a row is a *RowError.
+// logits z [n×classes], row-major. This mean is convex in β = 1/T, with derivative mean(Σ_k p_k z_k − z_label) and
+// second derivative mean(Var_p z). FitTemperature uses Newton's method between bounds that bisection tightens. An error
+// about a row is a *RowError.
 func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit, error) {
 	if err := checkLogits(logits, classes, label); err != nil {
 		return TemperatureFit{}, err
@@ -37,15 +38,15 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
 	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
 	switch {
-	case lowSlope == 0 && highSlope == 0: // convex, so constant between: keep T = 1
+	case lowSlope == 0 && highSlope == 0: // convex, so constant in between: keep T = 1
 		return TemperatureFit{1, highNLL, false}, nil
-	case slopeAtZero >= 0: // convex, so nowhere smaller
+	case slopeAtZero >= 0: // convex, so never smaller
 		return TemperatureFit{1 / lo, lowNLL, true}, nil
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil
 	}
-	// There is a minimum. Widen its bracket until the slope changes its sign, which happens within the range of
-	// float64, rounding aside.
+	// There is a minimum. Widen its bracket until the slope changes its sign. Apart from rounding, this happens within
+	// the range of float64.
 	for ; lowSlope >= 0 && lo > 0x1p-1000; lo /= 64 {
 		hi = lo
 		_, lowSlope, _ = nllAt(logits, classes, label, lo/64)
@@ -57,7 +58,8 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	return newtonNLL(logits, classes, label, lo, hi)
 }
 
-// checkLogits returns an error for logits or labels without a likelihood, a *RowError if it is about a row.
+// checkLogits returns an error if the logits and labels do not define a likelihood. An error about a row is a
+// *RowError.
 func checkLogits(logits []float64, classes int, label []int) error {
 	switch {
 	case classes < 2:
@@ -83,7 +85,7 @@ func checkLogits(logits []float64, classes int, label []int) error {
 	return nil
 }
 
-// newtonNLL minimises the negative log-likelihood over β between lo and hi. It starts at 1 if that lies between.
+// newtonNLL minimises the negative log-likelihood over β between lo and hi. It starts at β = 1 if 1 lies between them.
 func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (TemperatureFit, error) {
 	beta := 1.0
 	if !(lo < beta && beta < hi) {
@@ -125,7 +127,7 @@ func separable(logits []float64, classes int, label []int) bool {
 	return true
 }
 
-// nllAt is the mean NLL at β = 1/T with its first two derivatives in β.
+// nllAt returns the mean NLL at β = 1/T and its first two derivatives in β.
 func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope, curvature float64) {
 	for i, y := range label {
 		z := logits[i*classes : (i+1)*classes]
@@ -133,12 +135,12 @@ func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope
 		for _, x := range z {
 			top = max(top, x)
 		}
-		// Logits relative to the largest one, which can be huge.
+		// The sums use logits relative to the largest one, which can be huge.
 		var sum, first, second float64
 		for _, x := range z {
 			d := x - top
 			if math.IsInf(d, -1) {
-				continue // has probability 0 at every β
+				continue // this class has probability 0 at every β
 			}
 			e := math.Exp(beta * d)
 			sum += e
@@ -162,7 +164,7 @@ func Softmax(logits []float64, classes int, temperature float64) []float64 {
 	return out
 }
 
-// Holdout marks a random share of n rows, at least one and at most n−1. The choice depends on n and the seed alone.
+// Holdout marks a random share of n rows, at least one and at most n−1. The choice depends only on n and the seed.
 func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	if !(share > 0 && share < 1) {
 		return nil, fmt.Errorf("holdout %v is outside (0, 1)", share)
@@ -173,7 +175,7 @@ func Holdout(n int, share float64, seed uint64) ([]bool, error) {
 	count := min(n-1, max(1, int(math.Round(share*float64(n)))))
 	out := make([]bool, n)
 	r := newStream(seed, streamHoldout)
-	for i := range n { // sampling without replacement, in order (Knuth's algorithm S)
+	for i := range n { // samples without replacement, in order (Knuth's algorithm S)
 		if r.uniformBelow(n-i) < count {
 			out[i] = true
 			count--

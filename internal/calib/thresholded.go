@@ -4,24 +4,25 @@ import "math"
 
 // Uncertified is an example without a certified prediction at the radius of an attack.
 type Uncertified struct {
-	Lower, Upper float64 // bounds on the mean score of its label
-	Confidence   float64 // of the prediction without attack; NaN if unknown
-	Correct      bool    // the prediction without attack
+	Lower, Upper float64 // bounds on the mean score of the label
+	Confidence   float64 // confidence without attack; NaN if unknown
+	Correct      bool    // the prediction without attack is correct
 }
 
-// Thresholded counts answers under an attack within a radius, of a classifier that answers only with a confidence of at
-// least Tau (Stutz et al. 2020, here certified). The confidence is the mean score of the answered class.
+// Thresholded counts answers under an attack within a radius. The classifier answers only with a confidence of at least
+// Tau (Stutz et al. 2020, here certified). The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
-	// Wrong is E, the number of examples that an attack may have answered wrongly: the certified class is wrong and its
-	// confidence may reach Tau, or no class is certified and a class other than the label may reach Tau.
+	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
+	// wrong and its confidence may reach Tau, or no class is certified and a class other than the label may reach Tau.
 	Wrong int
 	// Right is C, the number of examples answered rightly under every attack: the certified class is right and its
-	// confidence stays at Tau or above.
+	// confidence stays at or above Tau.
 	Right int
 }
 
-// Threshold counts the rows of a radius, plus a number of unknown examples, all of which may be answered wrongly.
+// Threshold counts the rows of a radius. It adds unknown examples, all of which may be answered wrongly; the argument
+// unknown is their number.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.
@@ -36,21 +37,22 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 		}
 	}
 	for _, v := range r.Uncertified {
-		if 1-v.Lower >= tau { // τ is a float64, so a difference that rounds to below τ is below τ
+		if 1-v.Lower >= tau { // τ is a float64, so a difference that rounds to less than τ is less than τ
 			t.Wrong++
 		}
 	}
 	return t
 }
 
-// Error bounds the confidence-thresholded error under attack, the share of wrong answers among all answers, if up to k
-// = failures of the examples' bounds do not hold:
+// Error returns a bound on the confidence-thresholded error under attack, which is the share of wrong answers among all
+// answers. Up to k of the examples' bounds may not hold, where k is the argument failures. The bound is
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //
-// An attack makes at most E answers wrong, and C right answers stay. It does best to silence all other right answers,
-// which dilute the wrong ones. A failed bound turns an example into a wrong answer: one of the C, leaving E + 1 and C −
-// 1, which is worst, or another one, leaving E + 1 and C. The result is rounded up.
+// An attack makes at most E answers wrong, and C right answers stay. Its best choice is to silence all other right
+// answers, because they dilute the wrong answers. A failed bound turns an example into a wrong answer. If the example
+// is one of the C, then E + 1 and C − 1 remain, which is the worst case. Otherwise E + 1 and C remain. The result is
+// rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Outcomes of an example under attack, as a set.
+// The outcomes of an example under attack are a set of these.
 const (
 	wrongly = 1 << iota
 	rightly
@@ -14,8 +14,8 @@ const (
 	anyhow = wrongly | rightly | silently
 )
 
-// worstError is the largest share of wrong answers among all answers, over every choice of an outcome for each example,
-// where up to failures of the examples may have any outcome. Without answers it is 0.
+// worstError returns the largest share of wrong answers among all answers, over every choice of an outcome for each
+// example. The argument failures is the number of examples that may have any outcome. Without answers the share is 0.
 func worstError(outcomes []int, failures int) float64 {
 	worst := 0.0
 	var choose func(i, failures, wrong, right int)
@@ -57,13 +57,13 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 		for range unknown {
 			outcomes = append(outcomes, anyhow)
 		}
-		free := 0 // examples that a failure can make worse
+		free := 0 // number of examples that a failure can make worse
 		for range r.IntN(6) {
 			l, u := float64(r.IntN(9))/8, float64(r.IntN(9))/8
 			l, u = min(l, u), max(l, u)
 			may := silently
 			switch kind := r.IntN(3); kind {
-			case 0: // certified right: silent if it can fall below τ, else it must answer
+			case 0: // certified right: silent if the confidence can fall below τ, otherwise it must answer
 				rows.Intervals = append(rows.Intervals, Bounded{l, u, true})
 				if may = rightly | silently; l >= tau {
 					may = rightly
@@ -99,7 +99,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			if bound < worst || bound > 1 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, an attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
-			// Failures of right answers are the worst, if there are enough right answers.
+			// A failure of a right answer is the worst failure, if there are enough right answers.
 			if k <= got.Right && bound > worst+1e-15 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, the worst attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
@@ -107,7 +107,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 	}
 }
 
-// The counts at edges, by hand.
+// The test checks the counts at edges against counts by hand.
 func TestThreshold(t *testing.T) {
 	rows := RadiusRows{
 		Intervals: []Bounded{{0.7, 0.9, true}, {0.69, 0.9, true}, {0.2, 0.7, false}, {0.2, 0.69, false}},
@@ -134,7 +134,7 @@ func TestThreshold(t *testing.T) {
 			t.Errorf("%d wrong, %d right, %d failures: %v, want %v rounded up", tt.wrong, tt.right, tt.failures, got, tt.want)
 		}
 	}
-	// Rounded up, for every quotient.
+	// The result is rounded up for every quotient.
 	for wrong := 1; wrong < 60; wrong++ {
 		for right := range 60 {
 			got := Thresholded{0.5, wrong, right}.Error(0)

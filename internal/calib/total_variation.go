@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// TotalVariation bounds the calibration error of a classifier whose calibration
-// function has total variation at most V (Ciosek et al. 2025, Proposition 1).
-// With probability ≥ 1−δ, for any distribution of scores (atoms included),
+// TotalVariation returns an upper bound on the calibration error of a classifier whose calibration function has total
+// variation at most V (Ciosek et al. 2025, Proposition 1). With probability ≥ 1−δ, for any distribution of scores
+// (atoms included),
 //
 //	CE ≤ mean_valid |s − η̂(s)| + BB(|valid|, δ4, ·) + TVB + PTB
 //	t1  = √(½ ln(4/δ1)),  t2 = √((n/8) ln(4(n−1)/δ1)),  n = |train|
 //	TVB = √((2t1² + 2t1√(t1²+4t2V) + 4t2V)/n)
 //	PTB = (V + V̂)√(ln(2/δ2)/2n) + √(ln(2/δ3)/2n)
 //
-// cross-fitted: each of K folds has δ/K, and δ1 … δ4 are a quarter of it each.
+// The bound is cross-fitted: each of K folds has δ/K, and each of δ1 … δ4 is a quarter of δ/K.
 //
 // η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁ over v that are functions of the score: equal scores share one value, so a
-// tie is one point with its count as weight. Lemma 4 stays true: η̂ and η are both functions of the score, and its
-// noise bound is about the unmerged labels, so t1, t2 and n count labels, not distinct scores. t2 is rounded up, as the
-// lemma needs λ ≥ t2/n.
+// tie is one point with its count as weight. Lemma 4 stays true, because η̂ and η are both functions of the score. The
+// noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count labels, not distinct scores. t2 is
+// rounded up, because the lemma needs λ ≥ t2/n.
 //
-// Between training scores η̂ has the value at the nearest training score below; before the first, the first value.
-// Corollary 2 only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does not depend on the validation set.
-// Any step function with one jump between neighbours is such an extension.
+// Between training scores, η̂ has the value at the nearest training score below. Before the first training score, it
+// has the first value. Corollary 2 only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does not depend on
+// the validation set. Any step function with one jump between neighbours is such an extension.
 //
 // V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
@@ -65,12 +65,11 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
-// dyadicAbove is the next multiple of 2⁻²⁰. Sums of labels ± such a number are
-// exact in float64 up to 2³² labels.
+// dyadicAbove rounds x up to a multiple of 2⁻²⁰. Up to 2³² labels, sums of labels ± such a number are exact in float64.
 func dyadicAbove(x float64) float64 { return math.Ceil(x*(1<<20)) / (1 << 20) }
 
-// denoised is η̂ on training points: the j-th of them, from 1, has the value of
-// the first piece with end ≥ j.
+// denoised is η̂ on training points. The j-th training point, counted from 1, has the value of the first piece with end
+// ≥ j.
 type denoised struct {
 	train []uint64
 	path  []piece
@@ -103,7 +102,7 @@ func (d denoised) variation() float64 {
 // evaluator evaluates η̂ at points in ascending order.
 type evaluator struct {
 	denoised
-	below int // training points with a score ≤ the last argument
+	below int // number of training points with a score ≤ that of the last call
 	k     int
 }
 

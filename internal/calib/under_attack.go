@@ -9,36 +9,36 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BoundRows are the columns of a bounds.csv: a row bounds the confidence of one example within one radius. An unknown
+// BoundRows holds the columns of a bounds.csv. A row bounds the confidence of one example within one radius. An unknown
 // column is nil.
 type BoundRows struct {
 	Lower, Upper, Correct []float64 // [N]; correct is 0 or 1
 	Index                 []float64 // [N], index of the example
 	Radius                []float64 // [N], radius of the attack
-	Confidence            []float64 // [N], without attack
-	Examples              []float64 // [N], number of sampled examples, the same in every row
+	Confidence            []float64 // [N], confidence without attack
+	Examples              []float64 // [N], number of sampled examples; the same in every row
 	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper bound the label's
-	// score. Nil: 1 everywhere.
+	// score. A nil column means 1 everywhere.
 	Certified []float64
-	Alpha     []float64 // [N], the failure probability of a row: the same in each
+	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
 
-// RadiusRows are the rows of one radius: one or more with a certified class, and the others.
+// RadiusRows holds the rows of one radius: at least one row with a certified class, and the other rows.
 type RadiusRows struct {
 	Radius      float64 // 0 if unknown
-	Rows        []int   // positions in the input of rows with a certified class
+	Rows        []int   // positions in the input of the rows with a certified class
 	Intervals   []Bounded
-	Confidence  []float64 // without attack; nil if unknown
+	Confidence  []float64 // confidences without attack; nil if unknown
 	Uncertified []Uncertified
 }
 
-// ErrNoneCertified: there are rows, but none with a certified class.
+// ErrNoneCertified means that there are rows, but none has a certified class.
 var ErrNoneCertified = errors.New("no class is certified at any radius")
 
-// ErrNoRadii: the caller wants some radii, but the rows have none.
+// ErrNoRadii means that the caller wants some radii, but the rows have none.
 var ErrNoRadii = errors.New("the rows have no radii")
 
-// NoRadiusError: no row has the wanted radius.
+// NoRadiusError means that no row has the wanted radius.
 type NoRadiusError struct {
 	Radius float64
 	Found  []float64 // the radii of the rows, ascending
@@ -46,8 +46,8 @@ type NoRadiusError struct {
 
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
-// ByRadius checks the rows and groups them by radius, ascending: the wanted radii, or all if wanted is empty. An error
-// about a row is a *RowError.
+// ByRadius checks the rows and groups them by radius, ascending. It returns the wanted radii, or all radii if wanted is
+// empty. An error about a row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii
@@ -107,8 +107,8 @@ func (b BoundRows) put(g *RadiusRows, i int, v Bounded) {
 	}
 }
 
-// Answers returns the predictions without attack of all examples, certified or not: their confidences and whether they
-// are right. Nil if the confidences are unknown.
+// Answers returns the predictions of all examples without attack, certified or not: their confidences and whether they
+// are right. Both are nil if the confidences are unknown.
 func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
 	if r.Confidence == nil {
 		return nil, nil
@@ -122,7 +122,7 @@ func (r RadiusRows) Answers() (confidence []float64, correct []bool) {
 	return confidence, correct
 }
 
-// radius is the radius of row i, 0 if unknown.
+// radius returns the radius of row i, or 0 if it is unknown.
 func (b BoundRows) radius(i int) float64 {
 	if b.Radius == nil {
 		return 0
@@ -130,7 +130,7 @@ func (b BoundRows) radius(i int) float64 {
 	return b.Radius[i] + 0 // turns −0 into 0
 }
 
-// row checks row i and returns its bounds.
+// The method row checks row i and returns its bounds.
 func (b BoundRows) row(i int) (Bounded, error) {
 	v := Bounded{Lower: b.Lower[i], Upper: b.Upper[i], Correct: b.Correct[i] == 1}
 	if err := v.Check(); err != nil {
@@ -151,27 +151,27 @@ func (b BoundRows) row(i int) (Bounded, error) {
 	return v, nil
 }
 
-// Sampled is the number of examples with bounds that can fail: all sampled examples. It includes examples that the rows
-// leave out because of their samples; without them the failures of the rest could exceed Bin(N, α).
+// Sampled is the number of examples whose bounds can fail: all sampled examples. It includes examples that the rows
+// omit because of their samples. If these were not counted, the failures of the others could exceed Bin(N, α).
 type Sampled struct {
 	Examples int
-	Assumed  bool // the number is unknown, and the examples in the rows are taken as all
+	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all
 }
 
-// ErrLeavesOut: the number of sampled examples is unknown, but the rows leave some out, as gaps in their indices or
-// fewer rows at some radii show.
+// ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some. Gaps in the indices, or
+// fewer rows at some radii, show this.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
-// FewerError: the stated number of sampled examples is smaller than the number in the rows.
+// FewerError means that the stated number of sampled examples is smaller than the number in the rows.
 type FewerError struct{ Stated, Known int }
 
 func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples: stated if positive, else the column Examples, else the number in
-// the rows. An error about a row is a *RowError. An example may not occur twice at one radius: that would be one draw
-// of noise, not two independent ones.
+// CountSampled returns the number of sampled examples: stated if it is positive, otherwise the number in the column
+// Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur twice at
+// one radius, because both rows would rest on one draw of noise, not on two independent ones.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
@@ -195,11 +195,11 @@ func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	return Sampled{stated, false}, nil
 }
 
-// countExamples returns the number of examples in the rows. complete is false if the rows show that examples are left
-// out.
+// countExamples returns the number of examples in the rows. The result complete is false if the rows show that examples
+// are missing.
 func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	type key struct{ radius, index float64 }
-	rows := map[float64]int{} // by radius
+	rows := map[float64]int{} // number of rows by radius
 	seen, distinct := map[key]bool{}, map[float64]bool{}
 	highest := 0.0
 	for i := range b.Lower {
@@ -223,7 +223,7 @@ func (b BoundRows) countExamples() (most int, complete bool, err error) {
 	return most, complete, nil
 }
 
-// statedExamples is the number in the column Examples; 0 without this column.
+// statedExamples returns the number in the column Examples, or 0 without this column.
 func (b BoundRows) statedExamples() (int, error) {
 	for i, x := range b.Examples {
 		if x != b.Examples[0] || x < 1 || x != float64(int(x)) {
@@ -236,7 +236,7 @@ func (b BoundRows) statedExamples() (int, error) {
 	return int(b.Examples[0]), nil
 }
 
-// StatedAlpha returns the failure probability in the column Alpha; 0 without this column.
+// StatedAlpha returns the failure probability in the column Alpha, or 0 without this column.
 func (b BoundRows) StatedAlpha() (float64, error) {
 	for i, x := range b.Alpha {
 		if x != b.Alpha[0] || !(x > 0 && x < 1) {
@@ -249,15 +249,16 @@ func (b BoundRows) StatedAlpha() (float64, error) {
 	return b.Alpha[0], nil
 }
 
-// AttackBounds bound metrics of n predictions under attack. CCE and LargestGap are nil if not computed.
+// AttackBounds holds bounds on metrics of n predictions under attack. CCE and LargestGap are nil if not computed.
 type AttackBounds struct {
 	CBS        float64
 	CCE        *float64
 	LargestGap *float64
 }
 
-// WithFailures returns the bounds if up to failures of the n intervals do not hold. Each failure adds at most 1/n to a
-// mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the calibration error (CCEWithFailures).
+// WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
+// of these. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the
+// calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
 	if b.CCE != nil {
@@ -271,15 +272,15 @@ func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	return out
 }
 
-// A Statement holds for all predictions of a dataset at once.
+// A Statement holds for all predictions of a dataset simultaneously.
 type Statement struct {
 	Failures int64 // at most this number of intervals fail
 	AttackBounds
 }
 
-// StateForAll bounds the metrics of n predictions with probability at least 1 − δ. b holds if every interval does.
-// Intervals fail independently, each with probability at most α, so at most min(k, n) of them fail, where k is the 1 −
-// δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
+// StateForAll returns bounds on the metrics of n predictions that hold with probability at least 1 − δ. The bounds b
+// hold if every interval holds. Intervals fail independently, each with probability at most α, so at most min(k, n) of
+// them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
 func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

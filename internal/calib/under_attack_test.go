@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// rowsOf makes rows with the given radii and indices; the other columns are constant.
+// rowsOf makes rows with the given radii and indices. The other columns are constant.
 func rowsOf(radius, index []float64) BoundRows {
 	n := max(len(radius), len(index))
 	return BoundRows{
@@ -89,7 +89,7 @@ func TestStatedAlpha(t *testing.T) {
 	for _, tt := range []struct {
 		alpha []float64
 		want  float64
-		row   int // of an error, from 1
+		row   int // row of the error, counted from 1
 	}{
 		{nil, 0, 0}, {[]float64{0.01, 0.01}, 0.01, 0}, {[]float64{0.01, 0.02}, 0, 2}, {[]float64{0}, 0, 1}, {[]float64{1}, 0, 1},
 		{[]float64{math.NaN()}, 0, 1},
@@ -122,7 +122,8 @@ func TestByRadiusNamesTheRow(t *testing.T) {
 	}
 }
 
-// A statement for all rows depends on the number of examples that can fail: if it is too small, the statement is false.
+// A statement for all rows depends on the number of examples whose bounds can fail. If that number is too small, the
+// statement is false.
 func TestCountSampled(t *testing.T) {
 	with := func(b BoundRows, examples ...float64) BoundRows {
 		b.Examples = examples
@@ -133,7 +134,7 @@ func TestCountSampled(t *testing.T) {
 		rows   BoundRows
 		stated int
 		want   Sampled
-		err    any // an error, or a pointer to a type of error
+		err    any // an error, or a pointer to an error type
 	}{
 		{"all rows", rowsOf(nil, []float64{2, 0, 1}), 0, Sampled{3, true}, nil},
 		{"neither index nor radius", rowsOf([]float64{0, 0, 0}, nil), 0, Sampled{3, true}, nil},
@@ -176,8 +177,9 @@ func TestCountSampled(t *testing.T) {
 	}
 }
 
-// The statement by hand: of 1,000 examples with α = 0.001 at most 3 fail with probability 0.95 (P(Bin > 3) = 0.0189,
-// P(Bin > 2) = 0.0802), so for 100 rows CBS grows by 3/100, the calibration error by 6/100, the largest gap by 3/100.
+// The test checks a statement computed by hand. Of 1,000 examples with α = 0.001 at most 3 fail with probability 0.95,
+// because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error by
+// 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
 	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, Sampled{Examples: 1000}, 0.001, 0.05)

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// goldenScores are 240 scores, the same as in internal/calib's tests.
+// goldenScores returns the 240 scores that the tests of internal/calib use.
 func goldenScores() Data {
 	d := Data{Input: Probabilities, Columns: 1, Classes: 2}
 	for i := range 240 {
@@ -61,9 +61,9 @@ func fit(t *testing.T, name string, d Data) Map {
 	return f
 }
 
-// scikit-learn 1.9.1: _SigmoidCalibration on the logits of the scores (its A and B have the other sign),
-// IsotonicRegression(out_of_bounds="clip"). betacal 1.1.0: BetaCalibration("abm"), which drops the first weight.
-// SciPy 1.17.1, minimize(method="BFGS"): the penalised likelihoods of vector and matrix scaling.
+// The values come from other programs. scikit-learn 1.9.1: _SigmoidCalibration on the logits of the scores (its A and B
+// have the other sign) and IsotonicRegression(out_of_bounds="clip"). betacal 1.1.0: BetaCalibration("abm"), which drops
+// the first weight. SciPy 1.17.1, minimize(method="BFGS"): the penalised likelihoods of vector and matrix scaling.
 func TestFitsAgree(t *testing.T) {
 	d := goldenScores()
 	platt := fit(t, "platt", d).Platt[0]
@@ -71,13 +71,13 @@ func TestFitsAgree(t *testing.T) {
 	near(t, "Platt b", platt.B, -0.6754617299600906, 2e-5)
 	beta := fit(t, "beta", d).Beta[0]
 	near(t, "beta a", beta.A, 0, 0)
-	near(t, "beta b", beta.B, 2.044962070424887, 2e-3) // as above
+	near(t, "beta b", beta.B, 2.044962070424887, 2e-3) // the same solver stops early
 	near(t, "beta c", beta.C, -2.44344824, 3e-3)
 	isotonic := fit(t, "isotonic", d)
 	want := []float64{0.08333333333333333, 0.10526315789473684, 0.14285714285714285, 0.19047619047619047,
 		0.22727272727272727, 0.3333333333333333, 0.5857142857142857, 0.7758333333333333, 1}
 	for k, c := range []float64{0, .1, .25, .4, .5, .613, .7, .85, 1} {
-		near(t, "isotonic", isotonic.Apply([]float64{c})[1], want[k], 1e-6) // its knots are float32 values
+		near(t, "isotonic", isotonic.Apply([]float64{c})[1], want[k], 1e-6) // the knots of this map are float32 values
 	}
 	logits := goldenLogits()
 	for name, want := range map[string]struct{ loss, w0, w1 float64 }{
@@ -135,7 +135,7 @@ func TestInputsAgree(t *testing.T) {
 	}
 	for _, method := range Methods {
 		if method.Name == "vector" || method.Name == "matrix" {
-			continue // their penalty depends on the form of the logits
+			continue // the penalty of these methods depends on the form of the logits
 		}
 		want := fit(t, method.Name, scores).Apply(scores.Values)
 		for _, d := range []Data{pairs, odds, wide} {
@@ -148,15 +148,15 @@ func TestInputsAgree(t *testing.T) {
 	}
 }
 
-// Every method, on all kinds of outputs, gives probabilities, the same ones after JSON, and a likelihood no worse than
-// before.
+// On all kinds of outputs, every method gives probabilities. They are the same after a round trip through JSON, and
+// their likelihood is not worse than before.
 func TestEveryMethod(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	three := Data{Input: Logits, Columns: 3, Classes: 3}
 	probabilities := Data{Input: Probabilities, Columns: 3, Classes: 3}
 	for range 400 {
 		row := []float64{3 * rng.NormFloat64(), 3 * rng.NormFloat64(), 3 * rng.NormFloat64()}
-		p := calib.Softmax(row, 3, 2.5) // overconfident
+		p := calib.Softmax(row, 3, 2.5) // overconfident probabilities
 		y, u := 0, rng.Float64()
 		for u -= p[0]; u > 0 && y < 2; u -= p[y] {
 			y++
@@ -202,9 +202,9 @@ func TestSeparable(t *testing.T) {
 	if _, err := Methods[5].Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
 		t.Errorf("beta: %v", err)
 	}
-	platt := fit(t, "platt", d).Platt[0] // symmetric
+	platt := fit(t, "platt", d).Platt[0] // symmetric labels
 	near(t, "b", platt.B, 0, 1e-9)
-	// With labels of 3/4 and 1/4 the mean log-odds are ±ln 3.
+	// With labels of 3/4 and 1/4, the mean log-odds are ±ln 3.
 	if p := (Map{Platt: []PlattCurve{platt}}).curve(0, 0, math.Log(9)); !(p > 0.7 && p < 0.85) {
 		t.Error(p)
 	}
@@ -233,7 +233,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Scores in the wrong order: beta calibration is nondecreasing, so the best map is constant, the share of class 1.
+// The scores are in the wrong order. Beta calibration is nondecreasing, so the best map is constant: the share of class
+// 1.
 func TestBetaOfReversedScores(t *testing.T) {
 	d := goldenScores()
 	for i := range d.Label {

@@ -15,7 +15,7 @@ type binary struct {
 	is    []bool
 }
 
-// ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
+// The method ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -27,7 +27,7 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable is the value of StepCurve's variable at a confidence of ordered, rounded to float32.
+// variable returns the value of StepCurve's variable at a confidence of ordered, rounded to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -35,7 +35,7 @@ func (b binary) variable(confidence float64) float64 {
 	return float64(float32(confidence))
 }
 
-// eachClass calls fit for class 1 of two, or for each of more classes.
+// eachClass calls the function fit for class 1 if there are two classes, otherwise for each class.
 func (d Data) eachClass(fit func(b binary) error) error {
 	first, last := 0, d.Classes-1
 	if d.Classes == 2 {
@@ -82,8 +82,8 @@ func index(is bool) int {
 	return 0
 }
 
-// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. Like the authors'
-// betacal, fitBeta sets it to 0 and fits the others again.
+// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. Like betacal, the program
+// of the method's authors, fitBeta sets such a weight to 0 and fits the other parameters again.
 func fitBeta(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		fit := func(useA, useB float64) ([]float64, error) {
@@ -109,9 +109,9 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression: row writes the features of example i and returns its
-// label, in [0, 1]. It uses Newton's method and halves a step that does not lower the loss. A feature that is always 0
-// gets the weight 0.
+// fitLogistic maximises the likelihood of logistic regression. The function row writes the features of example i and
+// returns its label, which is in [0, 1]. fitLogistic uses Newton's method and halves a step that does not lower the
+// loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
 	x := make([]float64, features)
@@ -148,7 +148,7 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 			if value = loss(next); value <= current {
 				break
 			}
-			if scale /= 2; scale < 1e-10 { // as low as float64 can resolve
+			if scale /= 2; scale < 1e-10 { // the loss is as low as float64 can resolve
 				return w, nil
 			}
 		}
@@ -160,7 +160,7 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 	return w, nil
 }
 
-// addLogistic adds an example's part of the loss's derivatives, for features x, label y, probability p.
+// addLogistic adds one example's part of the loss's derivatives: the example has features x, label y and probability p.
 func addLogistic(gradient, hessian, x []float64, y, p float64) {
 	for j, a := range x {
 		gradient[j] += (p - y) * a
@@ -180,7 +180,7 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve solves hx = g for a small positive semidefinite h by Gaussian elimination, after adding a little to its
+// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. It first adds a little to the
 // diagonal, which changes the Newton steps but not their limit.
 func solve(h, g []float64) []float64 {
 	n := len(g)
@@ -210,8 +210,8 @@ func solve(h, g []float64) []float64 {
 	return x
 }
 
-// fitIsotonic interpolates linearly between the ends of the pools, as scikit-learn does, and is constant beyond. It
-// interpolates over the probability, or over the log-odds if the outputs are logits.
+// fitIsotonic fits a map that interpolates linearly between the ends of the pools, as scikit-learn does, and is
+// constant beyond them. The variable of the map is the probability, or the log-odds if the outputs are logits.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		x, y := calib.Rank(b.ordered()).Isotonic()
@@ -224,7 +224,8 @@ func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// interpolate is the piecewise linear function through the points. It keeps the last of several points with the same x.
+// interpolate returns the piecewise linear function through the points. Of several points with the same x it keeps the
+// last.
 func interpolate(x, y []float64) (c StepCurve) {
 	for k, at := range x {
 		if n := len(c.At); n > 0 && c.At[n-1] == at {
@@ -239,7 +240,7 @@ func interpolate(x, y []float64) (c StepCurve) {
 	return c
 }
 
-// fitHistogram is constant in bins of equal count; the edges are halfway between neighbours.
+// fitHistogram fits a map that is constant in bins of equal count. The edges are halfway between neighbours.
 func fitHistogram(d Data, o Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		bins, err := calib.EqualCount(b.ordered(), o.Bins)

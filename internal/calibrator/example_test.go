@@ -7,14 +7,14 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 )
 
-// overconfident are logits 2·ln 3 apart, right three times out of four: T = 2 makes the confidence 0.75.
+// The logits in overconfident are 2·ln 3 apart and right three times out of four: T = 2 makes the confidence 0.75.
 var overconfident = calibrator.Data{
 	Input: calibrator.Logits, Columns: 2, Classes: 2,
 	Values: []float64{2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0},
 	Label:  []int{0, 0, 0, 1},
 }
 
-// Temperature scaling before and after the fit.
+// The example prints probabilities before and after temperature scaling.
 func ExampleMethod_Fit() {
 	temperature, err := calibrator.Choices().Parse("temperature")
 	if err != nil {
@@ -31,7 +31,8 @@ func ExampleMethod_Fit() {
 	// after [0.75 0.25]
 }
 
-// Half of the scores 0.9 are right, none of the scores 0.1: the isotonic fit maps each score to its share.
+// Half of the scores 0.9 are right and none of the scores 0.1 are. The isotonic fit maps each score to its share of
+// right answers.
 func ExampleMap_Apply() {
 	d := calibrator.Data{
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,
@@ -49,7 +50,7 @@ func ExampleMap_Apply() {
 	// Output: [0.50 0.50 1.00 0.00]
 }
 
-// A map survives as JSON.
+// A map can be saved as JSON and parsed again.
 func ExampleParse() {
 	temperature, err := calibrator.Choices().Parse("temperature")
 	if err != nil {
@@ -71,7 +72,7 @@ func ExampleParse() {
 	// Output: temperature: weight [0.50]
 }
 
-// The map as an ONNX model that follows the classifier.
+// ONNX writes the map as an ONNX model that follows the classifier.
 func ExampleMap_ONNX() {
 	graph, err := calibrator.Identity(overconfident).ONNX()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Names of the graph's input and output.
+// These are the names of the graph's input and output.
 const (
 	GraphInput  = "outputs"       // the classifier's outputs: float32 [N, Columns]
 	GraphOutput = "probabilities" // float32 [N, Classes]
@@ -38,20 +38,20 @@ func (m Map) ONNX() ([]byte, error) {
 	})
 }
 
-// matrixInfo is a float32 matrix of any number of rows.
+// matrixInfo describes a float32 matrix with any number of rows.
 func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
 	v := graph.FloatTensor(name, []int64{0, int64(columns)})
 	v.GetType().GetTensorType().GetShape().Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}
 	return v
 }
 
-// behind is the graph behind a model, in the making. Its methods return names of values.
+// behind builds the graph that follows a model. Its methods return names of values.
 type behind struct {
 	m Map
 	*graph.Builder
 }
 
-// floats is a constant of float64 values, rounded to float32.
+// floats adds a constant of float64 values, rounded to float32.
 func (g *behind) floats(x []float64, dims ...int64) string {
 	rounded := make([]float32, len(x))
 	for i, v := range x {
@@ -67,7 +67,7 @@ func overColumns() []*onnxpb.AttributeProto {
 	return []*onnxpb.AttributeProto{graph.IntsAttribute("axes", []int64{1}), graph.IntAttribute("keepdims", 1)}
 }
 
-// columns are the given columns of a matrix.
+// columns selects the given columns of a matrix.
 func (g *behind) columns(matrix string, which ...int64) string {
 	return g.Node("Gather", []string{matrix, g.Ints(which...)}, graph.IntAttribute("axis", 1))
 }
@@ -76,13 +76,13 @@ func (g *behind) concat(columns ...string) string {
 	return g.Node("Concat", columns, graph.IntAttribute("axis", 1))
 }
 
-// finish makes the output of a last node.
+// finish adds the last node, whose output is the graph's output.
 func (g *behind) finish(op string, attributes []*onnxpb.AttributeProto, inputs ...string) {
 	g.Node(op, inputs, attributes...)
 	g.Nodes[len(g.Nodes)-1].Output[0] = GraphOutput
 }
 
-// multinomial is Map.multinomial.
+// multinomial adds the nodes of Map.multinomial.
 func (g *behind) multinomial() {
 	z := GraphInput
 	switch {
@@ -104,7 +104,7 @@ func (g *behind) multinomial() {
 	g.finish("Softmax", []*onnxpb.AttributeProto{graph.IntAttribute("axis", 1)}, z)
 }
 
-// classwise is Map.classwise.
+// classwise adds the nodes of Map.classwise.
 func (g *behind) classwise() {
 	if g.m.Classes == 2 {
 		p := g.curve(0, 1)
@@ -120,7 +120,8 @@ func (g *behind) classwise() {
 	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds is the function odds of class k; s where the map needs it, of probabilities.
+// odds adds the nodes of the function odds for class k. It returns s only where the map needs it, and only for
+// probabilities.
 func (g *behind) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {
@@ -144,7 +145,7 @@ func (g *behind) odds(k int) (s, d string) {
 	return "", clip(d)
 }
 
-// curve is Map.curve number i, of class k.
+// The method curve adds the nodes of Map.curve for curve number i, which belongs to class k.
 func (g *behind) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {

@@ -14,7 +14,7 @@ import (
 
 // The graph in ONNX Runtime agrees with the map to float32's accuracy, for every method and kind of output.
 func TestGraphIsTheMap(t *testing.T) {
-	path, err := ortlib.Find("")
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestGraphIsTheMap(t *testing.T) {
 	} {
 		d := calibrator.Data{Input: shape.input, Columns: shape.columns, Classes: shape.classes}
 		var in []float32
-		for range 608 { // a whole number of pieces of a batch
+		for range 608 { // 608 fills a whole number of batch pieces
 			row := make([]float64, shape.columns)
 			for k := range row {
 				row[k] = 4 * rng.NormFloat64()
@@ -53,7 +53,8 @@ func TestGraphIsTheMap(t *testing.T) {
 			held[i] = i%2 == 0
 		}
 		for _, method := range calibrator.Methods {
-			// Compare on the other half, as the isotonic map jumps at the examples of its fit.
+			// Compare the maps on the other half of the rows, because the isotonic map jumps at the examples of its
+			// fit.
 			fitted, _ := d.Split(held)
 			m, err := method.Fit(fitted, calibrator.Options{L2: 1e-3, Bins: 8})
 			if err != nil {

@@ -16,14 +16,14 @@ import (
 // Input is the kind of a classifier's outputs.
 type Input string
 
-// Kinds of outputs.
+// These are the kinds of outputs.
 const (
 	Logits        Input = "logits"
 	Probabilities Input = "probabilities"
 )
 
-// Data are a classifier's outputs, [N×Columns] row-major, and the labels. A single column, for two classes, is the
-// log-odds or probability of class 1.
+// Data holds a classifier's outputs, [N×Columns] row-major, and the labels. If there are two classes, a single column
+// may hold the log-odds or the probability of class 1.
 type Data struct {
 	Input   Input
 	Columns int
@@ -32,7 +32,7 @@ type Data struct {
 	Label   []int
 }
 
-// N is the number of rows.
+// N returns the number of rows.
 func (d Data) N() int { return len(d.Values) / d.Columns }
 
 func (d Data) check() error {
@@ -47,20 +47,20 @@ func (d Data) check() error {
 	return nil
 }
 
-// Schema is the version of the JSON that this program writes. Newer versions are an error.
+// Schema is the version of the JSON that this program writes. A newer version is an error.
 const Schema = 1
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The others have Platt, Beta or Steps and map each class separately: only class 1 of two classes,
-// else every class, normalised to sum to 1.
+// Weight and Bias. The other methods have Platt, Beta or Steps and map each class separately. With two classes they map
+// only class 1. With more classes they map every class and normalise the results to sum to 1.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
 	Input   Input  `json:"input"`
 	Classes int    `json:"classes"`
-	Columns int    `json:"columns"` // of the input: 1, or one for each class
+	Columns int    `json:"columns"` // columns of the input: 1, or one for each class
 
-	Weight  []float64 `json:"weight,omitempty"` // [classes×classes], row-major: logits z become zW + b; or [classes], diagonal; or [1]
+	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]
 	AtLimit bool      `json:"at_limit,omitempty"`
 
@@ -83,7 +83,7 @@ type BetaCurve struct {
 }
 
 // StepCurve is piecewise linear in x: Value[k] + Slope[k]·(x − At[k]) from At[k] on, and Value[0] below At[0]. For
-// logits x is the log-odds d, as float32 could not tell probabilities near 1 apart; for probabilities x is the
+// logits, x is the log-odds d, because float32 could not tell probabilities near 1 apart. For probabilities, x is the
 // probability s.
 type StepCurve struct {
 	At    []float64 `json:"at"` // float32 values, ascending
@@ -91,13 +91,13 @@ type StepCurve struct {
 	Slope []float64 `json:"slope"`
 }
 
-// Log-odds are clamped to ±maxOdds, and logits of probabilities to at least ln tiny; float32 holds both.
+// Log-odds are clamped to ±maxOdds, and logits of probabilities to at least ln tiny. float32 can represent both limits.
 const (
 	maxOdds = 30
 	tiny    = 1e-30
 )
 
-// Parse reads a map from JSON.
+// Parse parses a map from JSON.
 func Parse(content []byte) (Map, error) {
 	var version struct {
 		Schema int `json:"schema"`
@@ -117,7 +117,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves is the number of maps of single classes.
+// curves returns the number of classes that the map treats separately.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1
@@ -156,7 +156,7 @@ func (m Map) check() error {
 	return nil
 }
 
-// Apply returns the probabilities [N×Classes] of outputs [N×Columns].
+// Apply returns the probabilities [N×Classes] for outputs [N×Columns].
 func (m Map) Apply(values []float64) []float64 {
 	n := len(values) / m.Columns
 	out := make([]float64, n*m.Classes)
@@ -189,13 +189,13 @@ func (m Map) logits(z, row []float64) {
 	}
 }
 
-// multinomial is softmax(zW + b).
+// multinomial computes softmax(zW + b).
 func (m Map) multinomial(p, z []float64) {
 	m.affine(p, z)
 	copy(p, calib.Softmax(p, m.Classes, 1))
 }
 
-// affine is zW + b.
+// affine computes zW + b.
 func (m Map) affine(p, z []float64) {
 	k := m.Classes
 	for j := range k {
@@ -213,7 +213,7 @@ func (m Map) affine(p, z []float64) {
 	}
 }
 
-// classwise maps each class separately and normalises.
+// classwise maps each class separately and normalises the results.
 func (m Map) classwise(p, row []float64) {
 	if m.Classes == 2 {
 		s, d := odds(m.Input, m.Columns, row, 1)
@@ -236,7 +236,7 @@ func (m Map) classwise(p, row []float64) {
 	}
 }
 
-// odds returns the probability s of class k and its log-odds d against all others.
+// odds returns the probability s of class k and its log-odds d against all other classes.
 func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 	if input == Probabilities {
 		s = row[min(k, columns-1)]
@@ -258,7 +258,7 @@ func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 			}
 		}
 		d = row[k] - (top + math.Log(sum))
-		if math.IsInf(top, -1) { // all others have probability 0
+		if math.IsInf(top, -1) { // all other classes have probability 0
 			d = maxOdds
 		}
 	}
@@ -268,10 +268,10 @@ func odds(input Input, columns int, row []float64, k int) (s, d float64) {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// softplus is ln(1 + e^x) = −ln(1 − σ(x)).
+// softplus returns ln(1 + e^x) = −ln(1 − σ(x)).
 func softplus(x float64) float64 { return max(0, x) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// curve maps class k alone.
+// The method curve maps only class k.
 func (m Map) curve(k int, s, d float64) float64 {
 	switch {
 	case m.Platt != nil:
@@ -300,7 +300,7 @@ func Identity(d Data) Map {
 		Weight: []float64{1}, Bias: make([]float64, d.Classes)}
 }
 
-// Split returns the rows to fit, and the held-out rows.
+// Split returns the rows for the fit and the held-out rows.
 func (d Data) Split(held []bool) (fitted, rest Data) {
 	fitted, rest = d, d
 	fitted.Values, fitted.Label, rest.Values, rest.Label = nil, nil, nil, nil

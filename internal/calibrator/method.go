@@ -1,10 +1,11 @@
 // Package calibrator fits maps from a classifier's outputs to calibrated probabilities.
 //
-// Methods lists temperature, vector, matrix, Platt, isotonic, beta and histogram calibration. Method.Fit fits one on
-// Data (logits or probabilities, and labels) and returns a Map. Map.Apply computes probabilities, Map.ONNX writes the
-// map as a graph to put behind the model, and Parse reads its JSON. Identity is the map that changes nothing.
+// Methods lists temperature, vector, matrix, Platt, isotonic, beta and histogram calibration. Method.Fit fits a map to
+// Data (logits or probabilities, and labels) and returns it as a Map. Map.Apply computes probabilities. Map.ONNX writes
+// the map as a graph that follows the model. Parse parses the map's JSON. Identity returns the map that changes
+// nothing.
 //
-// Package calib measures the calibration before and after.
+// Package calib measures the calibration before and after the map.
 package calibrator
 
 import (
@@ -18,7 +19,7 @@ import (
 type Method struct {
 	Name string
 	What string // one line of help
-	// Papers are the keys of its papers in docs/references.md, separated by spaces.
+	// Papers holds the keys of the method's papers in docs/references.md, separated by spaces.
 	Papers string
 	fit    func(d Data, o Options) (Map, error)
 }
@@ -34,21 +35,21 @@ var Methods = []Method{
 	{"histogram", "the share of the class in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }
 
-// Options are settings of single methods.
+// Options holds settings that only some methods use.
 type Options struct {
-	L2   float64 // vector, matrix: weight of the squared distance from the identity
-	Bins int     // histogram
+	L2   float64 // for vector and matrix: weight of the squared distance from the identity
+	Bins int     // for histogram
 }
 
-// String is the method's name.
+// String returns the method's name.
 func (m Method) String() string { return m.Name }
 
-// Choices lists Methods by the names that a user types.
+// Choices lists Methods under the names that a user types.
 func Choices() choice.List[Method] {
 	return choice.Of("method", Methods...).Describe(func(m Method) string { return m.What })
 }
 
-// Fit fits the method's map on d.
+// Fit fits the method's map to d.
 func (m Method) Fit(d Data, o Options) (Map, error) {
 	if err := d.check(); err != nil {
 		return Map{}, err

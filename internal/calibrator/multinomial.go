@@ -30,7 +30,7 @@ func fitTemperature(d Data, _ Options) (Map, error) {
 
 func fitVector(d Data, o Options) (Map, error) { return fitMultinomial(d, o, d.Classes) }
 
-// maxMatrix bounds the parameters of matrix scaling.
+// maxMatrix is the largest number of parameters of matrix scaling.
 const maxMatrix = 1 << 20
 
 func fitMatrix(d Data, o Options) (Map, error) {
@@ -40,8 +40,8 @@ func fitMatrix(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, o, d.Classes*d.Classes)
 }
 
-// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over b and W,
-// which has the given number of weights. The loss is convex; with L2 > 0 it has exactly one minimum.
+// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over b and W.
+// The argument weights is the number of weights in W. The loss is convex, and with L2 > 0 it has exactly one minimum.
 func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 	if !(o.L2 > 0) || math.IsInf(o.L2, 0) {
 		return Map{}, fmt.Errorf("L2 %v must be positive: without it there may be no best map", o.L2)
@@ -61,7 +61,7 @@ func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 		Func: func(x []float64) float64 { return l.value(nil, x) },
 		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
-	// If the line search finds no lower point, it is at the minimum to float64's precision.
+	// If the line search finds no lower point, it is at the minimum, up to the precision of float64.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
@@ -77,7 +77,7 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// likelihood is the function that fitMultinomial minimises; its argument is the weights followed by the biases.
+// likelihood is the function that fitMultinomial minimises. Its argument is the weights followed by the biases.
 type likelihood struct {
 	d       Data
 	z       []float64
@@ -85,7 +85,7 @@ type likelihood struct {
 	l2      float64
 }
 
-// diagonal is the index of the weight from class k to itself.
+// diagonal returns the index of the weight from class k to class k.
 func (l likelihood) diagonal(k int) int {
 	if l.weights == l.d.Classes {
 		return k
@@ -93,8 +93,8 @@ func (l likelihood) diagonal(k int) int {
 	return k*l.d.Classes + k
 }
 
-// value returns the loss at x, the mean negative log-likelihood plus the penalty, and writes the gradient if it is not
-// nil.
+// value returns the loss at x: the mean negative log-likelihood plus the penalty. It writes the gradient to the slice
+// gradient, unless that is nil.
 func (l likelihood) value(gradient, x []float64) float64 {
 	k, n := l.d.Classes, l.d.N()
 	m := Map{Classes: k, Weight: x[:l.weights], Bias: x[l.weights:]}

@@ -1,12 +1,12 @@
 package certify
 
-// Accuracy counts the right answers of the model without noise and of the smoothed classifier as estimated by its
-// votes. Nothing here is certified.
+// Accuracy counts the correct answers of the model without noise, and those of the smoothed classifier, estimated from
+// its votes. Nothing here is certified.
 type Accuracy struct {
 	Labelled int // examples with a label
-	Asked    int // labelled examples with a recorded prediction without noise
-	Clean    int // right without noise
-	Smoothed int // right by the most estimation votes; the lowest class wins a tie
+	Asked    int // labelled examples whose prediction without noise is recorded
+	Clean    int // correct without noise
+	Smoothed int // the label has the most estimation votes; the lowest class wins a tie
 }
 
 // Add counts an example.
@@ -26,7 +26,7 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes and more than None. The lowest class wins a tie.
+// Right reports whether the label has the most estimation votes, and more votes than None. The lowest class wins a tie.
 func (v Votes) Right() bool {
 	k := argMax(v.Counts)
 	return k == v.Label && v.Counts[k] > v.None

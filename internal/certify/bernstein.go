@@ -2,9 +2,9 @@ package certify
 
 import "math"
 
-// bernstein is mean − √(2V ln(2/α)/n) − 7 ln(2/α)/(3(n−1)), where V is the unbiased sample variance (Maurer & Pontil
-// 2009, Theorem 4). The bound is one-sided; the 2 in the logarithms pays for estimating the variance. (Moutaouakil
-// 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil prove for a known variance only.)
+// bernstein computes the lower bound mean − √(2V ln(2/α)/n) − 7 ln(2/α)/(3(n−1)), where V is the unbiased sample
+// variance (Maurer & Pontil 2009, Theorem 4). The bound is one-sided; the 2 in the logarithms pays for estimating the
+// variance. (Moutaouakil 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil prove only for a known variance.)
 type bernstein struct {
 	n     int64
 	alpha float64

@@ -9,35 +9,35 @@ import "math"
 //
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, it is a supermartingale.
 // By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects "mean ≤ m". The
-// lower bound is the end of the longest stretch of rejected m that begins at 0: if it is above the true mean μ, then
-// μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m. The samples are
-// independent and in a fixed order; their distributions may differ if each has a mean ≤ m.
+// lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above the true mean
+// μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m. The samples
+// are independent and in a fixed order; their distributions may differ if each has a mean ≤ m.
 //
 // There are three ways to bet:
 //
-//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is the
-//     paper's hedged capital for a fixed n, one side. c is the larger of ¾ and the Chernoff fraction below, both
+//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one
+//     side of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction of Chernoff below, both
 //     fixed before sampling. With c = ¾ alone the bound is a third wider when all samples are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): as Betting, but each bet aims at the rest of the target, λ_t =
-//     √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated every block of samples. The paper's
-//     last step, which rejects at a random threshold, is left out; without it the test is Ville's.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the rest of the target, λ_t =
+//     √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of samples. The
+//     paper's last step, which rejects at a random threshold, is omitted; without it the test is Ville's.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x
 //     is the root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
-//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Except for the loss from the grid, the bound is never below
-//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α), and it is above that bound wherever X is not 0 or 1. The
+//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below
+//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above it if some X is neither 0 nor 1. The
 //     final K does not depend on the order of the samples.
 //
-// (An order-free form chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α; Chernoff's inequality yields it from
-// Gaffke's bound. It is not offered: we know of no proof that it holds for every distribution at fixed n.)
+// (An order-free form chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α; it follows from Gaffke's bound by
+// Chernoff's inequality. It is not offered: we know of no proof that it holds for every distribution at fixed n.)
 //
-// Memory does not grow with n. K is kept at the ends g < g' of the intervals of a fixed grid on [0,1], with one bet λ
-// ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above
-// the chord. The part of the interval where the chord is ≥ ln(1/α) is rejected. The error is of second order in the
+// Memory does not grow with n. K is kept at the ends g < g' of the intervals of a fixed grid on [0,1], with one bet λ ≤
+// c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above the
+// chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error is of second order in the
 // width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
 	n         int64
-	logTarget float64 // ln(1/α), plus the most that rounding can add to ln K
+	logTarget float64 // ln(1/α), plus the maximum that rounding can add to ln K
 	edge      []float64
 	cap       []float64 // the largest bet in interval i
 	most      []float64 // ln of the largest factor of K in interval i
@@ -45,23 +45,23 @@ type bettingGrid struct {
 }
 
 const (
-	// bettingCap is the least c, the share of the capital that may be staked. A sample 0 then divides the capital by
-	// 4.
+	// bettingCap is the smallest c, where c is the largest share of the capital that a bet may stake. If that share is
+	// staked, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 where the best fraction is 1 (all samples must be 1). It widens the bound by a
-	// relative 2⁻¹⁰.
+	// chernoffCap keeps K above 0 where the best fraction is 1, because only samples that are all 1 can reject. It
+	// widens the bound by a relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of
 	// a block stays far inside float64 (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
 	bettingBlock = 16
-	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves; for n = 10⁷ samples that are all 1 the
-	// bound is 2⁻²⁰ from 1. Each octave is divided into fineSteps near 1 and in the fineOctaves below ½. It is
-	// divided into coarseSteps elsewhere: a mean this small matters only to an upper bound near 1.
+	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. For comparison: for n = 10⁷ samples that are
+	// all 1 the bound is 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is divided into
+	// fineSteps. The other octaves are divided into coarseSteps: means this small matter only to an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// giveUp is the exponent below which a capital is dropped.
+	// A capital is dropped when its exponent falls below giveUp.
 	giveUp = -64
 )
 
@@ -74,7 +74,7 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the betting bound with the strategy s. Its streams share a grid.
+// bettingBy returns the betting bound with the strategy s. All streams of the bound share one grid.
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)
@@ -86,8 +86,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	l := math.Log(1 / alpha)
 	b := &bettingGrid{
 		stake: s, n: n, scale: math.Sqrt(2 * l / float64(n)),
-		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)): two roundings of λ(X−m) ≥ −c
-		// and one of the sum. The product adds a unit. The total is below 2¹² units a sample for c ≤ 1−2⁻¹⁰.
+		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)): two roundings of λ(X−m) ≥ −c and
+		// one of the sum. The product adds a unit. The total per sample is below 2¹² units for c ≤ 1−2⁻¹⁰.
 		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
 	b.edge = append(b.edge, 0)
@@ -116,13 +116,13 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports that the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or cannot reach
-// the target even with the best remaining samples.
+// The method hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
+// cannot reach the target even with the best remaining samples.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
-// largestBet bounds every bet: σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
+// largestBet returns a number that no bet exceeds, because σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
 	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)
@@ -157,10 +157,10 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; before each, 1/σ̂ or the bet
+	x, bet  [bettingBlock]float64 // samples of the block; for each, 1/σ̂ or the bet before it
 
 	active   []wager
-	rejected []float64 // share of each interval that is rejected, measured from its left end
+	rejected []float64 // rejected share of each interval, measured from the interval's left end
 }
 
 // wager is the capital at both ends of an undecided interval.
@@ -210,7 +210,7 @@ func (c *capital) add(x float64) {
 	}
 }
 
-// settle applies a block of samples and compares the capitals with the target.
+// The method settle applies a block of samples and compares the capitals with the target.
 func (c *capital) settle() {
 	x, bet := c.x[:c.pending], c.bet[:c.pending]
 	left := c.n - c.count // samples after the block
@@ -231,11 +231,11 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number that turns bet[t] into the bets of w.
+// factor returns the number by which bet[t] must be multiplied to give the bets of w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// Aim at the target at the middle of the interval, and at no less than a nat.
+		// Aim at the rest of the target at the middle of the interval, or at 1 nat if the rest is smaller.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
@@ -266,7 +266,7 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// share returns the part of the interval that the chord of ln K rejects.
+// The method share returns the part of the interval that the chord of ln K rejects.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0
@@ -284,7 +284,7 @@ func (c *capital) share(w wager) float64 {
 func (c *capital) lower() float64 {
 	for i, share := range c.rejected {
 		if share < 1 {
-			// logTarget covers the rounding of the logarithms. This line adds four roundings of numbers ≤ 1.
+			// logTarget covers the rounding of the logarithms. This line adds four more roundings of numbers ≤ 1.
 			return inUnit(c.edge[i]+share*(c.edge[i+1]-c.edge[i]), 8*unit)
 		}
 	}

@@ -1,29 +1,31 @@
-// Package certify turns votes and scores sampled under noise into statements that hold with a stated
-// probability: margins, certified radii and bounds on the confidence under attack.
+// Package certify turns votes and scores sampled under noise into statements that hold with a stated probability:
+// margins, certified radii and bounds on the confidence under attack.
 //
 // It is pure: slices in, values out. Bounds err on the safe side: rounding is outward and ties count against the
-// certificate. A method that fails more often than it states is kept only to reproduce its paper, and its
-// certificates have Sound = false.
+// certificate. A method that fails more often than it states is kept only to reproduce its paper, and its certificates
+// have Sound = false.
 //
 // # From votes
 //
-// Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α,
-// σ) and a VoteMethod. Its Certificate holds the class, a lower bound on the margin, and the radius. VoteMethods
-// lists the methods. NewStopping makes a Stopping for a StopRule: it decides after how many votes sampling may end,
-// without exceeding α.
+// Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α, σ)
+// and a VoteMethod. Its Certificate holds the class, a lower bound on the margin, and the radius. VoteMethods lists the
+// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends, and
+// the total failure probability stays at most α.
 //
 // # From scores
 //
-// Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator
-// takes scores sample by sample; it returns the Certificate and, by Confidence, a ConfidenceBound at each radius.
-// MeanBounds lists the bounds on a mean (LowerMean computes one), Combines the ways to bound a margin from them,
-// ConfidenceMethods the bounds under attack, Bands the confidence bands for a distribution of scores.
+// Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator takes
+// scores one sample at a time. Then its method Certificate returns the certificate, and its method Confidence returns a
+// ConfidenceBound for each radius. MeanBounds lists the bounds on a mean, and LowerMean computes one. Combines lists
+// the ways to bound a margin from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the
+// confidence bands for a distribution of scores.
 //
 // # Radii and summaries
 //
 // Target.Radius turns a margin into a radius in the norm of the noise. RoundDown and RoundUp round reported figures.
-// Summarize computes certified accuracy, average radius and a bound on the number of wrong certificates;
-// SummarizeClasses computes the first two for each label; Accuracy counts right answers with and without noise.
+// Summarize computes certified accuracy, average radius and a bound on the number of wrong certificates.
+// SummarizeClasses computes certified accuracy and average radius for each label. Accuracy counts correct answers with
+// and without noise.
 //
 // docs/what-is-certified.md explains certificates; docs/votes.md and docs/scores.md compare the methods.
 package certify
@@ -33,18 +35,21 @@ import "github.com/rscert/rscert/internal/law"
 // Abstained is the prediction of a certificate that certifies nothing.
 const Abstained = -1
 
-// Votes are the class votes of one example under noise, a line of votes.jsonl.
+// Votes holds the votes of one example under noise. It is a line of votes.jsonl.
 type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
-	// N0 and Counts0 [m] are the selection samples. Without them only Class = Label can be certified.
+	// N0 is the number of selection samples, and Counts0, of length m, holds their votes for each class. Without
+	// selection samples only Class = Label can be certified.
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
-	// N and Counts [m] are the estimation samples, independent of the selection.
+	// N is the number of estimation samples, and Counts, of length m, holds their votes. They are independent of the
+	// selection samples.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
-	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. None is
-	// treated as one more class that is never certified but may be the rival: N0 and N include these samples.
+	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
+	// certificate treats None as one more class, which is never certified but may be the rival. N0 and N include these
+	// samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
 	// Stop is the rule that ended sampling at N; empty if N was fixed beforehand. AlphaShare is the part of α
@@ -53,11 +58,12 @@ type Votes struct {
 	AlphaShare float64  `json:"alpha_share,omitempty"`
 	// Quantisation is the loss of radius from rounding the input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
-	// Clean is the class predicted without noise, −1 for no answer, nil if unknown. No certificate depends on it.
+	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
+	// it.
 	Clean *int `json:"clean,omitempty"`
 }
 
-// Certificate is the certified result for one example, a line of certificates.jsonl.
+// Certificate is the certified result for one example. It is a line of certificates.jsonl.
 type Certificate struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
@@ -70,22 +76,22 @@ type Certificate struct {
 	Method string   `json:"method"`
 	// MarginKind names the scale of Margin.
 	MarginKind MarginKind `json:"margin_kind"`
-	// Lipschitz is a known Lipschitz constant of the smoothed classifier, on which the radius may rest; 0 if none was
-	// given.
+	// Lipschitz is a known Lipschitz constant of the smoothed classifier; 0 if none was given. The radius may rest on
+	// it.
 	Lipschitz float64 `json:"lipschitz,omitempty"`
 	Alpha     float64 `json:"alpha"`
-	// Law is the law of the noise, and Sigma its scale.
+	// Law is the law of the noise, and Sigma is its scale.
 	Law   law.Name `json:"law,omitempty"`
 	Sigma float64  `json:"sigma"`
 	N     int64    `json:"n"` // estimation samples used
-	// Stop is the rule that ended sampling at N. The bound then holds at once for every N at which sampling could
-	// have ended.
+	// Stop is the rule that ended sampling at N. The bound then holds simultaneously for every N at which sampling
+	// could have ended.
 	Stop StopRule `json:"stop,omitzero"`
 	// Sound is false for methods kept only to reproduce a paper: they can fail with probability above Alpha.
 	Sound bool `json:"sound"`
 	// Arithmetic names the noise for which the certificate holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
-	// Precision names the number format in which the model was computed: the certificate is about the model computed
+	// Precision names the number format in which the model was computed: the certificate concerns the model computed
 	// this way.
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
@@ -93,9 +99,9 @@ type Certificate struct {
 	// Quantisation has been subtracted from the radius: the inputs of this dataset lie on no lattice, and rounding
 	// them to one is part of the classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
-	// Sampled is a lower bound on the number of examples sampled, including those left out of this file, whose
-	// results may have been seen. A statement about all certificates must count all of them. 0: unknown, or recorded
-	// in run.json.
+	// Sampled is a lower bound on the number of examples that were sampled. It includes examples that are not in this
+	// file, because their results may have been seen. A statement about all certificates must count all sampled
+	// examples. 0 means unknown, or recorded in run.json.
 	Sampled int `json:"sampled,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`

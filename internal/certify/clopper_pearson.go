@@ -2,8 +2,8 @@ package certify
 
 import "github.com/rscert/rscert/internal/binomial"
 
-// clopperPearson bounds the margin as Cohen, Rosenfeld & Kolter (2019, CERTIFY) do: p_A ≥ p at level 1−α and p_B ≤
-// 1−p. The second margin is then at least 2Φ⁻¹(p), the radius σΦ⁻¹(p), and the first margin at least 2p−1. It
+// clopperPearson bounds the margin as Cohen, Rosenfeld & Kolter (2019, CERTIFY) do: p_A ≥ p at level 1−α and p_B ≤ 1−p.
+// Then the second margin is at least 2Φ⁻¹(p), the first margin is at least 2p−1, and the radius is σΦ⁻¹(p). The method
 // abstains unless p > ½.
 //
 // It ignores the votes for other classes, so the bound holds for any number of them.

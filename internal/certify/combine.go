@@ -10,12 +10,12 @@ import (
 type Combine string
 
 const (
-	// Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples, then minimises the
-	// margin over all means that satisfy this bound.
+	// The method Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples, then
+	// minimises the margin over all means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"
-	// BonferroniScores bounds the mean of A and the means of the rivals separately, each at α/2.
+	// The method BonferroniScores bounds the mean of A and the means of the rivals separately, each at α/2.
 	BonferroniScores Combine = "bonferroni"
 	// Taylor is not sound; see taylor.go.
 	Taylor Combine = "taylor"
@@ -28,7 +28,7 @@ var combines = table[Combine, struct{}]{"combination", []entry[Combine, struct{}
 	{name: Taylor, what: "as printed in Moutaouakil 2024, §5.3; not sound, to reproduce it", papers: "moutaouakil2024"},
 }}
 
-// Combines describes all of them, the default first.
+// Combines describes all ways to bound the margin, the default first.
 func Combines() []Row[Combine] { return combines.rows() }
 
 func (c Combine) String() string { return string(c) }
@@ -36,19 +36,20 @@ func (c Combine) String() string { return string(c) }
 // Sound reports whether the failure probability of c is at most α for every classifier.
 func (c Combine) Sound() bool { return combines.sound(c) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }
 
-// UnmarshalText reads the name of a Combine.
+// UnmarshalText parses the name of a Combine.
 func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text, c) }
 
-// A rival of the class A is one other class B, with its score, or a set of other classes, with their largest score.
+// A rival of the class A is either one other class B, with its score, or a set of other classes, with their largest
+// score.
 //
-// The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. It
-// fails only if it fails for the rival that contains the true runner-up j*: j* is fixed, if unknown, and E max_j X^j
-// ≥ E X^{j*}. So several rivals share the whole of α, as long as they are fixed before the estimation samples. Two
-// are used: the runner-up B of the selection samples by itself, which avoids the loss from a maximum, and the largest
-// of all other classes.
+// The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. The
+// certificate fails only if the bound fails for the rival that contains the true runner-up j*: j* is fixed, although
+// unknown, and E max_j X^j ≥ E X^{j*}. So each rival may use the whole of α, as long as the rivals are fixed before the
+// estimation samples. There are two rivals. One is the runner-up B of the selection samples alone, which avoids the
+// loss from a maximum. The other is the set of all other classes.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
@@ -56,7 +57,7 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 //
 // Among the points with a margin of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2.
 // This maximum M(L), the law's Peak, grows with L; the bound is the L with M(L) = (1+r)y − r, approached from below.
-// For r = 1 it is 2Q(y), which is the projection's margin for y = (1+ℓ)/2.
+// For r = 1 the bound is 2Q(y), which is the margin by Projected for y = (1+ℓ)/2.
 func directedMargin(l law.Law, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
@@ -79,15 +80,15 @@ func directedMargin(l law.Law, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin exceeds every second margin under Gaussian noise that law.Low can give for p < 1. Larger margins under
-// other noise are cut to it, which leaves them lower bounds.
+// maxMargin exceeds every second margin that law.Low can give under Gaussian noise for p < 1. Larger margins under
+// other noise are reduced to maxMargin, and so remain lower bounds.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest margin that
-// n estimation samples would give if the weighted scores kept the mean y and the variance v of the selection. As the
-// bound it takes y − √(2v ln(1/α)/n) − y·ln(1/α)/n, close to the betting bound. Any choice is sound. r < 1 never
-// pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2));
-// the best r at the bound differs.)
+// The function weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest
+// margin that n estimation samples would give if the weighted scores kept the mean y and the variance v of the
+// selection. For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound.
+// Any choice is sound. r < 1 never pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the
+// slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

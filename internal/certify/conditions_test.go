@@ -21,7 +21,8 @@ func levels() (leveled, plain Target) {
 	return leveled, plain
 }
 
-// Votes: every method, of a fixed n and of each checkpoint of a stopping rule.
+// For votes, the bounds of both targets are equal with every method, at a fixed n and at each checkpoint of a stopping
+// rule.
 func TestVotesSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	for _, method := range names(VoteMethods()) {
@@ -39,7 +40,7 @@ func TestVotesSpendTheLevel(t *testing.T) {
 				t.Errorf("%v, %v margin: %+v, want %+v", method, kind, got, want)
 			}
 			if method == Moutaouakil || method == ExactMargin {
-				continue // these search, at each checkpoint: too slow here
+				continue // these methods search at each checkpoint: too slow here
 			}
 			for _, rule := range []string{"radius>=0.3", "precision=0.1"} {
 				stop, err := ParseStop(rule)
@@ -70,7 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// Scores: every bound and combination, with and without intervals by every method.
+// For scores, the bounds of both targets are equal with every mean bound and combination, with and without intervals by
+// every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
@@ -131,8 +133,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// The effect of rounding on a perturbation is subtracted from the radius, not from the margin, and the certificate
-// records it.
+// Rounding the input enlarges a perturbation. This effect is subtracted from the radius, not from the margin, and the
+// certificate records it.
 func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		target := Target{Margin: kind, Alpha: 0.001, Sigma: 0.5}
@@ -148,7 +150,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Rounded down twice, to nine digits.
+			// The radius is rounded down twice, to nine digits.
 			if want := max(0, whole.Radius-q); cert.Radius < 0 || cert.Radius > want*(1+2e-8) || cert.Radius < want-2.1e-8*whole.Radius {
 				t.Errorf("%v margin: radius %v less %v is %v", kind, whole.Radius, q, cert.Radius)
 			}
@@ -160,7 +162,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, tt := range []struct{ radius, quantisation, most float64 }{
 		{1, 0.5, 0.5}, {0.3, 0.1, 0.2}, {0.2, 0.3, 0}, {0.7, 0.1, 0.6}, {1, 0.9, 0.1}, {0.25, 0.25, 0},
 	} {
-		// Of the real difference, of which these floats miss the decimals by 2⁻⁵⁴ at most.
+		// The difference is taken between the floats, which differ from the decimals by at most 2⁻⁵⁴.
 		got := lessQuantisation(tt.radius, tt.quantisation)
 		if got > tt.most || got < tt.most-1e-8 || tt.most > 0 && got == tt.most {
 			t.Errorf("%v less %v is %v, want a little under %v", tt.radius, tt.quantisation, got, tt.most)
@@ -173,7 +175,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
-	// Its arithmetic is exact if all certificates are exact.
+	// The arithmetic of a summary is exact if all its certificates are exact.
 	for _, tt := range []struct{ a, b, want Arithmetic }{{Exact, Exact, Exact}, {Exact, Idealised, Idealised}, {Idealised, Exact, Idealised}} {
 		if s := Summarize([]Certificate{{Arithmetic: tt.a}, {Arithmetic: tt.b}}, nil); s.Arithmetic != tt.want {
 			t.Errorf("summary of %v and %v: %v", tt.a, tt.b, s.Arithmetic)
@@ -181,8 +183,8 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	}
 }
 
-// An attack of radius r on a rounded input moves it by up to r + q. The intervals are for radius r + q, the rows
-// state r.
+// An attack of radius r on a rounded input moves it by up to r + q. The intervals are computed for radius r + q, and
+// the rows state r.
 func TestIntervalsOfRoundedInputs(t *testing.T) {
 	const q = 0.03
 	radii := []float64{0, 0.1, 0.2}
@@ -198,7 +200,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second example finds the certifier as the first did
+			for range 2 { // the first example must leave the certifier as it was
 				a, err := c.Start(ScoreExample{Classes: 2, N0: 50, N: 1500, Quantisation: q})
 				if err != nil {
 					t.Fatal(err)
@@ -229,7 +231,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 	}
 }
 
-// Agrees compares a certificate by scores with the run's certifier in every condition.
+// Agrees compares every condition of a certificate by scores with the run's certifier.
 func TestAgrees(t *testing.T) {
 	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}
@@ -282,7 +284,7 @@ func TestAgrees(t *testing.T) {
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {
-			tail, e := normalCDF(shift - quantileHigh(p)) // of the upper side, where it is precise
+			tail, e := normalCDF(shift - quantileHigh(p)) // tail of the upper side, where floats are precise
 			if got, most := shiftDown(law.Gaussian, p, shift), 1-tail*(1-2*e); got > most || got < most-1e-9 {
 				t.Errorf("shiftDown(%v, %v) = %v, want a little under %v", p, shift, got, most)
 			}
@@ -313,8 +315,8 @@ func TestRowsBelowOneStand(t *testing.T) {
 	}
 }
 
-// bridge bounds the maximum of Hölder's bounds along the segment. It is never below the maximum and not far above it,
-// even if the maximum is neither at an end nor in the middle.
+// bridge is an upper bound on the maximum of Hölder's bounds along the segment. The result is never below the maximum
+// and not far above it, even if the maximum is neither at an end nor in the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

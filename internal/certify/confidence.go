@@ -6,17 +6,17 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ConfidenceBound bounds a mean score under attack, a row of bounds.csv: for every δ with ‖δ‖ ≤ Radius, z(x+δ) = E
-// f_c(x+δ+ε) of a class c is in [Lower, Upper].
+// A ConfidenceBound is a bound on the mean score of a class c under attack. It is a row of bounds.csv: for every δ with
+// ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
-// If Certified, c is Prediction = A, and A stays the class with the most votes (in certificates by scores, the
-// largest mean score). Otherwise c is Label: no other class has a mean score above 1 − Lower within the radius, and
-// the prediction is not certified.
+// If Certified is true, c is the class A in Prediction, and within the radius A keeps the most votes (or, in
+// certificates by scores, the largest mean score). Otherwise c is Label and the prediction is not certified: within the
+// radius no other class has a mean score above 1 − Lower.
 //
-// Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval
-// of A. If A is not the label, the intervals of A and of the label get a quarter each, because the samples decide
-// which one is stated. (With standard and cdf the rows of one example hold at all radii at once; with tangent each
-// row is its own event.)
+// Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
+// A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
+// samples decide which interval is stated. (With standard and cdf the rows of one example hold simultaneously at all
+// radii. With tangent each row holds with this probability only by itself.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
@@ -31,22 +31,22 @@ type ConfidenceBound struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
-	// TangentSamples of the N samples fixed the tangent's guess and are left out of its mean, because there are no
-	// selection samples (ConfidenceParams.TangentSamples).
+	// TangentSamples is the number of estimation samples that fixed the tangent's guess because there were no selection
+	// samples. They are part of N, but the mean excludes them (ConfidenceParams.TangentSamples).
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// confidence bounds E f_A under attack from the samples of f_A at the clean input.
+// A confidence turns samples of f_A at the clean input into bounds on E f_A under attack.
 type confidence interface {
 	add(x float64)
 	// bounds returns the bounds at the i-th radius.
 	bounds(i int) (lower, upper float64)
 }
 
-// classInterval bounds the mean score of one class.
+// A classInterval bounds the mean score of one class.
 type classInterval struct {
 	class int
-	sum   float64 // sum of its scores
+	sum   float64 // sum of the class's scores
 	confidence
 }
 
@@ -71,8 +71,8 @@ func (a *ScoreAccumulator) startIntervals() {
 	}
 }
 
-// Confidence returns the bounds at every radius, given the certificate from the same samples. It bounds the certified
-// class where there is one, otherwise the label if known.
+// Confidence returns the bounds at every radius, given the certificate from the same samples. The bounds concern the
+// certified class if there is one, otherwise the label if it is known.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	if len(a.intervals) == 0 {
 		return nil
@@ -134,9 +134,9 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, each side at its level (sideAlpha), and uses that
-// Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025,
-// eq. 12):
+// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, each side at its level (sideAlpha), and uses the fact
+// that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al.
+// 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
@@ -161,7 +161,7 @@ func (s *standardConfidence) bounds(i int) (float64, float64) {
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 
-// shiftDown is F(Q(p) − shift) for shift ≥ 0, rounded down.
+// shiftDown returns F(Q(p) − shift) for shift ≥ 0, rounded down.
 func shiftDown(l law.Law, p, shift float64) float64 {
 	z := law.Low(l, p) - shift
 	if math.IsInf(z, -1) {

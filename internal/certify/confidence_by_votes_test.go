@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// If the class is not the label, each of the two intervals has half the α: they equal the intervals, at this α, of an
-// example whose class is the label and of one without a label.
+// If the class is not the label, the interval of the class and the interval of the label each have half of α. They
+// equal the intervals of two other examples that use half of α: one whose class is the label, and one without a label.
 func TestIntervalsShareAlpha(t *testing.T) {
 	const alpha = 0.02
 	selection, _ := scoreSamples(50)
@@ -58,11 +58,11 @@ func TestIntervalsShareAlpha(t *testing.T) {
 		}
 		same(wrong[:2], run(alpha/2, UnknownLabel, 0, true))
 		same(wrong[2:], run(alpha/2, 1, 1, false)[2:])
-		// The confidence belongs to the class, even in a row that bounds the label's.
+		// The confidence is that of the class, even in a row that bounds the label's score.
 		if x := run(alpha/2, UnknownLabel, 0, true)[0].Confidence; wrong[2].Confidence != x || wrong[2].Prediction != 0 {
 			t.Errorf("%s: confidence %v of class %d, want %v of class 0", method, wrong[2].Confidence, wrong[2].Prediction, x)
 		}
-		// If the class is the label, its interval has all of the intervals' α.
+		// If the class is the label, its interval has the whole α that belongs to intervals.
 		if a, b := run(alpha, 0, 0, true), run(alpha/2, 0, 0, true); !(a[0].Lower > b[0].Lower && a[0].Upper < b[0].Upper) {
 			t.Errorf("%s: [%v, %v] at α, [%v, %v] at half of it", method, a[0].Lower, a[0].Upper, b[0].Lower, b[0].Upper)
 		}
@@ -75,7 +75,7 @@ func TestClassByVotes(t *testing.T) {
 	if _, err := NewScoreCertifier(p); err == nil {
 		t.Error("no radii, no error")
 	}
-	p.Combine = Taylor // not sound, and without a part here
+	p.Combine = Taylor // not sound, and not used with ClassByVotes
 	p.Confidence.Radii = []float64{0.1}
 	selection, _ := scoreSamples(20)
 	estimation := selection
@@ -113,7 +113,7 @@ func TestClassByVotes(t *testing.T) {
 	}
 }
 
-// votesFor is P(f_0 ≥ ½) at u = δ: the share of votes for class 0, which wins ties.
+// votesFor returns P(f_0 ≥ ½) at u = δ: the share of votes for class 0, which wins ties.
 func (s stepModel) votesFor(delta, sigma float64) float64 {
 	for k, l := range s.levels {
 		if float32(l) < 0.5 {
@@ -148,8 +148,8 @@ func (s stepModel) rowFails(b ConfidenceBound, sigma float64) bool {
 	return b.Lower > low+1e-7 || b.Upper < high-1e-7 // scores are float32
 }
 
-// Votes choose the class and scores from the same samples bound its confidence. At each radius the row is wrong with
-// probability ≤ α, whether it concerns the class or the label.
+// The class is chosen by votes, and its confidence is bounded by scores of the same samples. At each radius the row is
+// wrong with probability ≤ α, whether it concerns the class or the label.
 func TestConfidenceByVotesCoverage(t *testing.T) {
 	trials := int64(300)
 	if testing.Short() {
@@ -206,7 +206,7 @@ func (s stepModel) rowsByVotes(t testing.TB, c *ScoreCertifier, v *VoteCertifier
 		for i := range k {
 			f := float32(s.score(c.params.Sigma * r.NormFloat64()))
 			out[2*i], out[2*i+1] = f, 1-f
-			(*counts)[argMaxScore([]float64{float64(f), float64(1 - f)}, -1)]++ // ½ is class 0's
+			(*counts)[argMaxScore([]float64{float64(f), float64(1 - f)}, -1)]++ // class 0 wins at ½
 		}
 		return out
 	}

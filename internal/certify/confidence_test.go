@@ -15,11 +15,10 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A stepModel is a classifier of two classes whose score f_0 is a nondecreasing step
-// function of one coordinate u: levels[0] up to the first edge, levels[k] behind the
-// k-th. Smoothed and moved by δ against it, z(u+δ) = levels[0] + Σ (levels[k] −
-// levels[k−1]) Φ((u + δ − edges[k])/σ) is the least (δ = −R) and the largest (δ = R)
-// confidence within R, exactly what the cdf certificate bounds from S.
+// A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
+// levels[0] up to the first edge, levels[k] beyond the k-th edge. Smoothed and moved by δ, the score is z(u+δ) =
+// levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). Within R its least value is at δ = −R and its
+// largest at δ = R. The cdf certificate bounds exactly these two values from S.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -53,7 +52,7 @@ func (s stepModel) score(u float64) float64 {
 	return level
 }
 
-// smoothed is z(δ) at u = 0.
+// The method smoothed returns z(δ) at u = 0.
 func (s stepModel) smoothed(delta, sigma float64) float64 {
 	z := s.levels[0]
 	for k, e := range s.edges {
@@ -65,7 +64,7 @@ func (s stepModel) smoothed(delta, sigma float64) float64 {
 
 var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
 
-// bounds samples the model and returns the bounds at all radii, certified or not.
+// The method bounds samples the model and returns the bounds at all radii, certified or not.
 func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
 	t.Helper()
 	sigma := c.params.Sigma
@@ -102,8 +101,8 @@ func everyConfidence() []ConfidenceParams {
 		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandBinomial})
 }
 
-// The intervals are wrong with probability ≤ α/2: at any of the radii (standard, cdf) or
-// at each (tangent).
+// The intervals of standard and cdf are wrong at any of the radii with probability ≤ α/2. The interval of tangent is
+// wrong at each radius with probability ≤ α/2.
 func TestConfidenceCoverage(t *testing.T) {
 	trials := int64(200)
 	if testing.Short() {
@@ -122,7 +121,7 @@ func TestConfidenceCoverage(t *testing.T) {
 			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
 		}
 	}
-	worst := map[string]float64{} // share of failures over α/2, by method and n0
+	worst := map[string]float64{} // share of failures divided by α/2, by method and n0
 	for _, method := range experiments {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Class: Label, Alpha: alpha, Sigma: 0.5}, Confidence: method.ConfidenceParams})
 		if err != nil {
@@ -130,7 +129,7 @@ func TestConfidenceCoverage(t *testing.T) {
 		}
 		for _, s := range stepModels {
 			r := rand.New(rand.NewPCG(1, 5))
-			failures := make([]int64, len(confidenceRadii)+1) // at each radius, at any
+			failures := make([]int64, len(confidenceRadii)+1) // failures at each radius, then at any radius
 			for range trials {
 				failed := false
 				for i, b := range s.bounds(t, c, r, method.n0, method.n) {
@@ -188,7 +187,7 @@ func TestConfidenceTightness(t *testing.T) {
 			}
 		}
 	}
-	// "never below 0.6": the standard bound cannot know that.
+	// The standard bound does not know that the score is "never below 0.6".
 	if s := "never below 0.6"; widest["standard+betting "+s] < 0.05 {
 		t.Errorf("standard is as tight as cdf on %q: %v", s, widest["standard+betting "+s])
 	}
@@ -197,8 +196,8 @@ func TestConfidenceTightness(t *testing.T) {
 	}
 }
 
-// emde's eq. (13) leaves the interval [0, s_1) out of the upper sum: with all scores above s_1, the true confidence
-// at R = 0 is above that sum. This implementation is not below it.
+// emde's eq. (13) omits the interval [0, s_1) from the upper sum. With all scores above s_1, the true confidence at R =
+// 0 is above that sum. The bound of this implementation is not below the true confidence.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
 		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000, 0.00025)
@@ -258,10 +257,10 @@ func TestConfidenceRows(t *testing.T) {
 	}
 }
 
-// The published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the column at R = 0,
-// to the three published digits. Their cdf columns are not below Hoeffding's (Jensen), and not above the limit that
-// convexity derives from the column at R = 0 with a band that ends at 1−ε: g(p) ≤ p·g(1−ε)/(1−ε). The band is
-// one-sided DKW with n = 10⁵, α = 0.001; the largest published value, 0.994, is this 1−ε.
+// The test uses the published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the
+// column at R = 0, to the three published digits. Their cdf columns are never below their Hoeffding columns (Jensen).
+// Nor are they above a limit that follows by convexity from the column at R = 0, for a band that ends at 1−ε: g(p) ≤
+// p·g(1−ε)/(1−ε). The band is one-sided DKW with n = 10⁵, α = 0.001; the largest published value, 0.994, is this 1−ε.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {
@@ -282,7 +281,7 @@ func TestConfidenceKumar(t *testing.T) {
 			continue
 		}
 		rows++
-		// 0.704 stands for anything from 0.7035 to 0.7045.
+		// 0.704 stands for any number from 0.7035 to 0.7045.
 		span := func(x float64) (low, high float64) {
 			half := 0.5001 * math.Pow(10, math.Floor(math.Log10(x))-2)
 			return x - half, min(x+half, 1-1e-9)

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The radius of a first margin p_A − p_B: σ√(π/2) times the margin. A classifier known to be smoother than the noise
-// makes it has more: margin/(√2·L).
+// The radius of a first margin p_A − p_B is σ√(π/2) times the margin. If the classifier is known to be smoother than
+// the noise makes it, the radius is larger: margin/(√2·L).
 func ExampleTarget_Radius_first() {
 	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin}.Radius(0.8))
 	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin, Lipschitz: 0.5}.Radius(0.8))
@@ -29,8 +29,8 @@ func ExampleRoundUp() {
 	// Output: 0.666666667 -0.666666666
 }
 
-// Three certificates: two right, one abstained. The certified accuracy at a radius is the share of the examples that are
-// right and certified at least that far.
+// Of three certificates two are correct and one abstained. The certified accuracy at a radius is the share of examples
+// that are correct and certified at least that far.
 func ExampleSummarize() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
@@ -64,7 +64,8 @@ func ExampleSummarizeClasses() {
 	// 1 2 0.5
 }
 
-// 100 of 1,000 sampled examples are left. The failures of all 1,000 may be among them, so those are counted.
+// The summary holds 100 of 1,000 sampled examples. These 100 may include all failures of the 1,000, so the bound counts
+// the failures of all 1,000.
 func ExampleSummary_Among() {
 	certs := make([]certify.Certificate, 100)
 	for i := range certs {
@@ -75,7 +76,7 @@ func ExampleSummary_Among() {
 	// Output: 1 3
 }
 
-// Round radii up to the largest one that is certified.
+// SummaryRadii returns round radii up to the largest certified radius.
 func ExampleSummaryRadii() {
 	fmt.Println(certify.SummaryRadii([]certify.Certificate{{Correct: true, Radius: 1.1}}))
 	// Output: [0 0.25 0.5 0.75 1]

@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// Two classes, one logit ln 3 above the other: 3 to 1. A temperature of 2 takes the square root of the odds.
+// There are two classes. One logit is ln 3 above the other, so the odds are 3 to 1. A temperature of 2 takes the square
+// root of the odds.
 func ExampleSoftmax() {
 	logits := []float32{float32(math.Log(3)), 0}
 	probs := make([]float32, 2)
@@ -35,16 +36,33 @@ func ExampleIsNone() {
 	// Output: true true false
 }
 
-// Every bound on a mean, of 950 ones and 50 zeros at level 0.999.
+// The example computes every bound on the mean of 950 ones and 50 zeros, at level 0.999.
 func ExampleMeanBounds() {
-	samples := make([]float64, 1000)
-	for i := range samples {
-		if i%20 != 0 {
-			samples[i] = 1
-		}
-	}
 	for _, bound := range certify.MeanBounds() {
-		fmt.Printf("%-9s %.3f sound: %v\n", bound.Name, certify.LowerMean(bound.Name, samples, 0.001), bound.Sound)
+		c, err := certify.NewScoreCertifier(certify.ScoreParams{
+			Target: certify.Target{Alpha: 0.001, Sigma: 0.5, Class: certify.Label, Margin: certify.FirstMargin}, Bound: bound.Name,
+		})
+		if err != nil {
+			panic(err)
+		}
+		a, err := c.Start(certify.ScoreExample{Label: 0, Classes: 2, N: 1000})
+		if err != nil {
+			panic(err)
+		}
+		for i := range 1000 {
+			row := []float32{1, 0}
+			if i%20 == 0 {
+				row = []float32{0, 1}
+			}
+			if err := a.Estimation(row); err != nil {
+				panic(err)
+			}
+		}
+		cert, err := a.Certificate()
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%-9s %.3f sound: %v\n", bound.Name, cert.Bounds["weighted_mean"], bound.Sound)
 	}
 	// Output:
 	// betting   0.917 sound: true
@@ -55,8 +73,8 @@ func ExampleMeanBounds() {
 	// star      0.918 sound: true
 }
 
-// 200 selection and 1,000 estimation samples of one example. Its mean scores are 0.13125 and 0.86875: no radius above
-// σΦ⁻¹(0.86875) = 0.56 is true, and 0.50 is certified.
+// One example has 200 selection samples and 1,000 estimation samples. Its mean scores are 0.13125 and 0.86875: a radius
+// above σΦ⁻¹(0.86875) = 0.56 would be false, and 0.50 is certified.
 func ExampleScoreCertifier() {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Bound: certify.Betting, Combine: certify.Directed,
@@ -92,7 +110,8 @@ func ExampleScoreCertifier() {
 	// Output: class 1, right: true, within 0.50, by betting+directed
 }
 
-// A score that is 0.875 in every sample: the interval for its mean, and for the mean at every input within 0.25.
+// A score is 0.875 in every sample. The example prints the interval for its mean, then the interval for its mean at
+// every input within 0.25.
 func ExampleScoreAccumulator_Confidence() {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target:     certify.Target{Alpha: 0.001, Sigma: 0.5},
@@ -143,7 +162,7 @@ func ExampleConfidenceMethods() {
 	// dkw
 }
 
-// Ways to bound a margin from scores, the default first.
+// Combines lists the ways to bound a margin from scores, the default first.
 func ExampleCombines() {
 	for _, c := range certify.Combines() {
 		fmt.Println(c.Name, c.Sound)
@@ -155,7 +174,7 @@ func ExampleCombines() {
 	// taylor false
 }
 
-// Without selection samples a twentieth of the estimation samples fixes tangent's guess.
+// Without selection samples, a twentieth of the estimation samples fixes the guess of tangent.
 func ExampleConfidenceParams_TangentSamples() {
 	p := certify.ConfidenceParams{Radii: []float64{0.25}, Method: certify.ConfidenceTangent, Bound: certify.Betting}
 	fmt.Println(p, p.TangentSamples(0, 1000), p.TangentSamples(100, 1000))

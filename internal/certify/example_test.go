@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// 1,000 samples of one example: 100 others chose the class.
+// The example certifies with 1,000 samples of one example, after 100 other samples chose the class.
 func ExampleVoteCertifier() {
 	c, err := certify.NewVoteCertifier(certify.VoteParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Method: certify.ClopperPearson,
@@ -26,7 +26,7 @@ func ExampleVoteCertifier() {
 	// class 2, right: true, within 0.989 with probability at least 0.999
 }
 
-// Voters that disagree are no certificate.
+// Votes that are too divided give no certificate.
 func ExampleVoteCertifier_abstained() {
 	c, err := certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Alpha: 0.001, Sigma: 0.5}})
 	if err != nil {
@@ -42,24 +42,8 @@ func ExampleVoteCertifier_abstained() {
 	// Output: true 0
 }
 
-// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B): σ/2 times the margin, rounded down.
+// The radius of a second margin Φ⁻¹(p_A) − Φ⁻¹(p_B) is σ/2 times the margin, rounded down.
 func ExampleTarget_Radius() {
 	fmt.Println(certify.Target{Sigma: 0.25}.Radius(3))
 	// Output: 0.374999999
-}
-
-// A sum of ones and zeros: the mean is above the bound with probability 0.95.
-func ExampleLowerMean() {
-	samples := make([]float64, 200)
-	for i := range samples {
-		if i%10 != 0 {
-			samples[i] = 1
-		}
-	}
-	for _, bound := range []certify.MeanBound{certify.Hoeffding, certify.Betting} {
-		fmt.Printf("%s: %.3f\n", bound, certify.LowerMean(bound, samples, 0.05))
-	}
-	// Output:
-	// hoeffding: 0.813
-	// betting: 0.834
 }

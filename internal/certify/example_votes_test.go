@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The sound methods on the same votes, 90 for the class, 5 for the runner-up and 5 for the rest, the default first: lower
-// bounds on the margin Φ⁻¹(p_A) − Φ⁻¹(p_B).
+// All sound methods, the default first, bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes: 90 for the class, 5
+// for the runner-up and 5 for the rest.
 func ExampleVoteMethods() {
 	for _, method := range certify.VoteMethods() {
 		if !method.Sound {
@@ -32,7 +32,7 @@ func ExampleVoteMethods() {
 	// clopper-pearson 1.5130
 }
 
-// 100 votes of 100: the method of the paper bounds nothing, and its certificate says that it is not sound.
+// From 100 votes of 100 the paper's method derives no finite bound, and its certificate says that it is not sound.
 func ExampleVoteMethod_Sound() {
 	for _, method := range []certify.VoteMethod{certify.ExactMargin, certify.Moutaouakil} {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{
@@ -119,7 +119,7 @@ func ExampleVotes_Right() {
 	// false
 }
 
-// The accuracy without noise, and the accuracy by the most votes.
+// The example prints the accuracy without noise and the accuracy of the class with the most votes.
 func ExampleAccuracy() {
 	right, wrong := 0, 1
 	var a certify.Accuracy
@@ -132,8 +132,8 @@ func ExampleAccuracy() {
 	// Output: 2 0.5 1
 }
 
-// Sampling ends as soon as a radius of half a σ is certain. Each checkpoint may spend only its share of α, so it
-// takes 23 unanimous votes instead of 19 for a number fixed beforehand.
+// Sampling ends as soon as a radius of half a σ is certain. Each checkpoint may spend only its share of α, so stopping
+// takes 23 unanimous votes. A number fixed beforehand would need 19.
 func ExampleStopping() {
 	rule, err := certify.ParseStop("radius>=0.5")
 	if err != nil {
@@ -170,7 +170,7 @@ func ExampleStopping() {
 	// Output: 23 of 100,000 samples: radius at least 0.5: true
 }
 
-// The shares of α of all numbers of samples at which sampling may end add up to 1.
+// Sampling may end only at checkpoints. The shares of α of all checkpoints add up to 1.
 func ExampleStopping_Checkpoints() {
 	rule, err := certify.ParseStop("precision=0.1")
 	if err != nil {
@@ -201,7 +201,7 @@ func ExampleNewStopping_outOfReach() {
 	// Output: true
 }
 
-// A rule as text: a radius in the units of the data, or a relative distance from the best possible bound.
+// A rule is written as text: a radius in the units of the data, or a relative distance from the best possible bound.
 func ExampleParseStop() {
 	for _, text := range []string{"radius>=0.5", "precision=0.1", "radius=0.5"} {
 		rule, err := certify.ParseStop(text)
@@ -213,7 +213,7 @@ func ExampleParseStop() {
 	// false  true
 }
 
-// The class that is certified: the one that the selection samples predict, or the true label.
+// The certified class is either the class that the selection samples predict or the true label.
 func ExampleClasses() {
 	for _, class := range certify.Classes() {
 		fmt.Println(class.Name)

@@ -2,8 +2,8 @@ package certify
 
 import "math"
 
-// hoeffding is mean − √(ln(1/α)/2n) (Hoeffding 1963, Theorem 2). The samples are independent and in [0,1]; their
-// distributions may differ.
+// hoeffding computes the lower bound mean − √(ln(1/α)/2n) (Hoeffding 1963, Theorem 2). The samples are independent and
+// in [0,1]; their distributions may differ.
 type hoeffding struct {
 	n     int64
 	alpha float64

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// Laplace noise of scale b: lower bounds on Q(p_A) − Q(p_B) at α = 0.001 by an independent program, bonferroni and
-// exact, and the radius b/2 times as large, in L1.
+// An independent program gave these lower bounds on Q(p_A) − Q(p_B), bonferroni and exact, for Laplace noise of scale b
+// at α = 0.001. The radius, in L1, is b/2 times the bound.
 func TestAnotherLawCertifies(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	const b = 0.25

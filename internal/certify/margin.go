@@ -6,20 +6,20 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni
-// margin T,
+// exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni margin
+// T,
 //
 //	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
 //
 // Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
 // runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
 // raises P_q, so the worst q lie on the frontier g(q) = L. The largest other count replaces the count of the unknown
-// true runner-up. It is at least as large, and the bound falls in it.
+// true runner-up. That count is at least as large, and a larger count only lowers the bound.
 //
-// Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957),
-// so it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved
-// below and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
-// larger of two arbitrary 1−α bounds is not.)
+// Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
+// it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved below
+// and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The larger of two
+// arbitrary 1−α bounds is not.)
 //
 // With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
 // is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
@@ -30,7 +30,7 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.a <= o.b {
-		// At q1 = q2 = ½ the event is likely: no margin above 0.
+		// At q1 = q2 = ½ the event is likely, so no margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -43,11 +43,11 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	return b
 }
 
-// mostOthers is the largest number of votes for other classes that the search accepts. Its time grows linearly with
-// them and reaches 10 s and more at this number.
+// mostOthers is the largest number of votes for other classes that the search accepts. The time of the search grows
+// linearly with these votes, and reaches 10 s and more at this number.
 const mostOthers = 1 << 19
 
-// order returns the order that all examples of one ranking share.
+// order returns the order of the ranking r. All examples of one ranking share it.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the curve g(q) = margin > 0 in the simplex, q1 = F(margin + Q(q2)), parametrised by y = √q2 from 0 to
-// its end, where q3 = 0. q1 is a concave function of q2 on it.
+// its end, where q3 = 0. On the frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64
@@ -76,7 +76,7 @@ func (f frontier) point(y float64) (q1, q2, slope float64) { return f.scale.poin
 
 func (f frontier) reach(q1 float64) float64 { return f.scale.reach(f.margin, q1) }
 
-// A node is a distribution (q1, q2, q3) with an upper bound on the log probability of the event.
+// A node is a distribution (q1, q2, q3) with an upper bound on the logarithm of the event's probability.
 type node struct {
 	q    [3]float64
 	logP float64
@@ -94,8 +94,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns a crude bound if that is far below α: the exact sums far
-// from the observation cost the most and matter the least.
+// logP returns an upper bound on ln P_q(event). It returns a crude bound if the crude bound is far below α: the exact
+// sums far from the observation take the most time and matter least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -140,8 +140,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
 // floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// leave is the relative gap kept between the worst probability and α, so that the proof stays affordable. It
-	// costs about 1e-5/3 standard deviations of margin.
+	// leave is a relative gap between the worst probability and α, which keeps the proof affordable. It lowers the
+	// margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -159,7 +159,7 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The proof failed at another point: restart there.
+		// The proof failed at another point, so restart there.
 	}
 	return 0
 }
@@ -168,9 +168,10 @@ func (s *search) margin(floor float64) float64 {
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. It starts at L. If at is not 0, it also tries the point with this y besides the grid.
+// P/dL there. It starts at L. If the parameter at is not 0, locate tries the point where y = at in addition to the
+// grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
-	u := 0.0 // worst point, as a part of the frontier's y
+	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
 	checked := false
 	for range 40 {
@@ -197,7 +198,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// Settled, unless the grid now has a worse point.
+		// The search has settled, unless the grid now has a worse point.
 		if checked {
 			return L, slope
 		}
@@ -211,20 +212,20 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value returns ln P at the part u of f's range of y.
+// value returns ln P at the fraction u of the range of y on f.
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
 }
 
-// last returns the y of the end of the frontier, or slightly less.
+// The method last returns the y of the end of the frontier, or slightly less.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the u that a scan tries: even in y, where the sampling distribution of x2 has the same width everywhere,
-// with some more at the beginning.
+// grid holds the values of u that a scan tries. They are evenly spaced in y, because there the sampling distribution of
+// x2 has the same width everywhere. Some extra values lie near 0.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)
@@ -236,8 +237,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan returns the u with the largest probability, among the grid and the point at, and the distance to its
-// neighbours.
+// scan tries the grid and the point where y = at. It returns the u with the largest probability, and the distance from
+// this u to its neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {
@@ -251,8 +252,8 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum x of the probability on f within width of u by golden section. It also returns the
-// value v at x and the search width next for a slightly moved f.
+// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns the
+// value v at x and the search width next, for a slightly moved f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949
@@ -279,7 +280,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	if vb > v {
 		x, v = b, vb
 	}
-	// The maximum is often at the end.
+	// The maximum is often at the upper end.
 	if hi == 1 {
 		if ve := s.value(f, 1); ve >= v {
 			x, v = 1, ve
@@ -288,7 +289,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	return x, v, math.Max(width/4, 4*(hi-lo))
 }
 
-// marginSD approximates the standard deviation of the observed margin at u of f.
+// marginSD approximates the standard deviation of the observed margin at the point u of f.
 func (s *search) marginSD(f frontier, u float64) float64 {
 	n := float64(s.event.order.n)
 	q1, q2, _ := f.point(u * f.last())

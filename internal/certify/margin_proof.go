@@ -9,16 +9,16 @@ import (
 // prove checks whether P_q(event) ≤ α on all of the frontier f. It returns −1 if this is proved, otherwise a y near
 // which it may not hold.
 //
-// It covers the frontier by two means. First, by monotonicity all points with q2 ≥ a and q1 ≤ b have at most the
-// probability of the corner (b, a). This settles the two ends. Second, in between, a polygon lies above the frontier.
-// Its vertices are points c_0, c_1, … on the frontier and, between each two, a point V above both tangents (q1 is
-// concave in q2). Each point of the frontier lies below a point of an edge with the same q2 and a larger q1, so with
-// a larger probability.
+// It covers the frontier by two means. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b has a larger probability
+// than the corner (b, a). This settles both ends of the frontier. Second, in between, a polygon lies above the
+// frontier. Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the
+// tangents at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has
+// the same q2 and a larger q1, and therefore a larger probability.
 //
-// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this reads e^u1 = ((a+b)e^u2
-// + a)/(1−a), which is convex. So the straight line in natural parameters between the ends has, at the same u2, at
-// least as large a u1. Its point has more q1, less q2 and q3, and a larger probability. On this line, q ∝
-// A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
+// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
+// ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
+// has a u1 at least as large. The point on this line has more q1, less q2 and q3, and a larger probability. On this
+// line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -41,7 +41,7 @@ func (s *search) prove(f frontier) (bad float64) {
 		if !(gap > 0) {
 			return p.y
 		}
-		// Estimate how the rest of q1 moves ln P, then try the corner.
+		// Estimate how far ln P moves if q1 rises to its end, then try the corner.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
@@ -59,12 +59,12 @@ func (s *search) prove(f frontier) (bad float64) {
 type position struct {
 	node
 	y, slope float64
-	stride   float64 // in y, length of the last step
-	trend    float64 // change of ln P over a unit of distance
+	stride   float64 // length of the last step, in y
+	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier up to which the polygon bounds P by α; or nil and a y near which the
-// bound may fail.
+// advance returns the next point of the frontier, up to which the polygon proves P ≤ α. If it finds none, it returns
+// nil and a y near which P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -80,7 +80,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, is convex only by V's lift
+		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, passes only because V is lifted
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
@@ -106,15 +106,15 @@ func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
 }
 
-// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. The theory says so, but rounded ends need
-// the check.
+// convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory a and b are never negative, but
+// rounded ends need the check.
 func convex(A, B node) bool {
 	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable approximates the largest distance between two nodes for which the line between them rises by at most gap;
-// trend is the change of ln P a unit of distance.
+// reachable approximates the largest distance between two nodes for which the line between them rises by at most gap.
+// The parameter trend is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -125,8 +125,8 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f at about the distance reach from c, which lies at y. last is a first guess of the
-// step in y. The step covers at most three quarters of the way to the end.
+// stride returns the point of f whose distance from c is about reach; c lies at y. The parameter last is a first guess
+// of the step in y. The step covers at most three quarters of the way to the end.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -154,12 +154,12 @@ func distance(n int64, a, b [3]float64) float64 {
 	return 2 * math.Sqrt(float64(n)*d)
 }
 
-// bridge returns an upper bound on ln P_q(event) over all q = A^{1−t}·B^t/Z(t),
-// Z(t) = Σ A_i^{1−t}B_i^t, 0 ≤ t ≤ 1. By Hölder's inequality
+// bridge returns an upper bound on ln P_q(event) over all q = A^{1−t}·B^t/Z(t), Z(t) = Σ A_i^{1−t}B_i^t, 0 ≤ t ≤ 1. By
+// Hölder's inequality
 //
 //	P_q(event) = Z⁻ⁿ Σ_{x in event} P_A(x)^{1−t} P_B(x)^t ≤ Z⁻ⁿ P_A^{1−t} P_B^t.
 //
-// The log of the right side is concave in t (ln Z is convex), so a tangent taken near its top bounds it.
+// The log of the right side is concave in t (ln Z is convex), so a tangent at a point near its maximum bounds it.
 func (s *search) bridge(A, B node) float64 {
 	n := float64(s.event.order.n)
 	var ratio [3]float64
@@ -172,7 +172,7 @@ func (s *search) bridge(A, B node) float64 {
 		if math.Abs(ratio[i]) < 0.5 {
 			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
 		}
-		// Roundings of the expm1 below, and of q3 = 1−q1−q2.
+		// This covers the roundings of the expm1 below, and of q3 = 1−q1−q2.
 		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
 		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
 	}

@@ -27,9 +27,9 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
-// The values come from direct summation, to four decimals. For the first margin, 0.6281 and 0.3736 belong to the
-// order T = x1 − x2. The method orders by the bonferroni first margin, which guarantees "never below bonferroni";
-// with this T direct summation gives the values here (see TestMarginAgainstSummation).
+// The values come from direct summation, to four decimals. For the first margin, 0.6281 and 0.3736 belong to the order
+// T = x1 − x2. The method orders by the bonferroni first margin, which guarantees "never below bonferroni"; for that
+// order, direct summation gives the values below (see TestMarginAgainstSummation).
 func TestMarginReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		kind             MarginKind
@@ -55,7 +55,7 @@ func TestMarginReferenceValues(t *testing.T) {
 	}
 }
 
-// outcomes are all (x1, x2) of n samples, with their log multinomial coefficients.
+// An outcome is a pair (x1, x2) of counts of n samples, with its log multinomial coefficient.
 type outcome struct {
 	x1, x2, x3 int64
 	logC       float64
@@ -95,8 +95,8 @@ func marginAt(kind MarginKind, q1, q2 float64) float64 {
 	return quantileNear(q1) - quantileNear(q2)
 }
 
-// The oracle is the definition: sup of L with sup over the frontier of the sum of
-// all outcomes' probabilities ≤ α, on a grid of the frontier.
+// The oracle is the definition: the largest L for which, at every point of a grid of the frontier, the probabilities of
+// all outcomes in the event sum to at most α.
 func TestMarginAgainstSummation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{10, 40} {
@@ -153,7 +153,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 				if lo == 0 && got <= 0 {
 					continue
 				}
-				// The grid misses the top of the probability by a little.
+				// The grid slightly misses the largest probability.
 				if got > lo+1e-6 || got < lo-2e-3 {
 					t.Errorf("%v margin of (%d; %d, %d) at α = %v is %.6f; by summation %.6f", kind, n, a, b, alpha, got, lo)
 				}
@@ -162,7 +162,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	}
 }
 
-// probability against the sum over all outcomes.
+// The test compares the result of probability with the sum over all outcomes.
 func TestEventProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int64{1, 2, 9, 60} {
@@ -199,8 +199,8 @@ func TestEventProbability(t *testing.T) {
 	}
 }
 
-// The recurrences against sums of tails computed each on its own, for n where
-// thousands of steps are taken.
+// The test compares the recurrences with sums whose tails are computed one by one, for an n that takes thousands of
+// steps.
 func TestEventProbabilityLarge(t *testing.T) {
 	const n = 100000
 	for _, c := range []struct {
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts margins
-// slightly below the exact bound.
+// The function prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts
+// margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
@@ -315,7 +315,7 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// Search leaves up to this much of the exact margin, which is monotone.
+			// The search stays below the exact margin by at most this much. The exact margin is monotone.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -377,8 +377,8 @@ func TestMoutaouakil(t *testing.T) {
 	}
 }
 
-// TestMarginManyOthers: where the search would take too long the margin equals bonferroni's; below this limit it is
-// larger.
+// TestMarginManyOthers checks that the margin equals bonferroni's where the search would take too long, and is larger
+// than bonferroni's below this limit.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})
@@ -434,8 +434,8 @@ func realVotes(t testing.TB) (votes []Votes) {
 	return votes
 }
 
-// On every tenth of the real votes: margin is strictly above bonferroni wherever
-// something is certified, so the proof succeeds and is not replaced.
+// On every tenth of the real votes, the method margin is strictly above bonferroni wherever something is certified. So
+// the proof succeeds, and bonferroni does not replace its result.
 func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -461,8 +461,8 @@ func TestMarginOnRealVotes(t *testing.T) {
 	}
 }
 
-// BenchmarkMargin is the time of an example: over all real votes, equal counts
-// once, the table of the order filled on the way.
+// BenchmarkMargin measures the time per example over all real votes. Equal counts are searched once, and the table of
+// the order is filled on the way.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

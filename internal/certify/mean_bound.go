@@ -1,7 +1,7 @@
 package certify
 
-// MeanBound is a way to bound the mean of a [0,1] variable from below, at a level fixed beforehand, from n
-// independent samples; n is fixed beforehand too. An upper bound is 1 minus the lower bound for 1 − X.
+// MeanBound is a way to bound the mean of a [0,1] variable from below, given independent samples. The level and the
+// number of samples n are fixed beforehand. An upper bound on the mean of X is 1 minus the lower bound for 1 − X.
 type MeanBound string
 
 const (
@@ -13,13 +13,13 @@ const (
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff bets a fraction fixed beforehand; it is never below Hoeffding's Theorem 1 (betting.go).
+	// Chernoff bets a fraction fixed beforehand. The bound is never below Hoeffding's Theorem 1 (betting.go).
 	Chernoff MeanBound = "chernoff"
-	// STaR bets for the rest of the target, Voráček & Orabona 2025 (betting.go).
+	// STaR aims each bet at the rest of the target, as in Voráček & Orabona 2025 (betting.go).
 	STaR MeanBound = "star"
 )
 
-// newLowerMean prepares a bound at level 1−α from n samples and returns a function that starts one.
+// newLowerMean prepares a bound at level 1−α from n samples. The function that it returns starts a stream of samples.
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{
@@ -31,7 +31,7 @@ var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newL
 	{STaR, true, "betting for the target that is left (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 }}
 
-// MeanBounds describes all of them, the default first.
+// MeanBounds describes all bounds on a mean, the default first.
 func MeanBounds() []Row[MeanBound] { return meanBounds.rows() }
 
 func (b MeanBound) String() string { return string(b) }
@@ -39,28 +39,18 @@ func (b MeanBound) String() string { return string(b) }
 // Sound reports whether b fails with probability at most α for every variable.
 func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (b MeanBound) MarshalText() ([]byte, error) { return []byte(b), nil }
 
-// UnmarshalText reads the name of a MeanBound.
+// UnmarshalText parses the name of a MeanBound.
 func (b *MeanBound) UnmarshalText(text []byte) error { return meanBounds.parse(text, b) }
 
-// lowerMean bounds the mean of a [0,1] variable from below. Its memory does not grow with the number of samples.
+// A lowerMean bounds the mean of a [0,1] variable from below. Its memory does not grow with the number of samples.
 type lowerMean interface {
 	// add takes the next sample.
 	add(x float64)
 	// lower returns the bound after the n announced samples.
 	lower() float64
-}
-
-// LowerMean returns a lower bound at level 1−α on the mean of a variable in [0,1] from independent samples. Their
-// number must be fixed beforehand, and their order must not depend on their values.
-func LowerMean(bound MeanBound, samples []float64, alpha float64) float64 {
-	s := meanBounds.do(bound)(int64(len(samples)), alpha)()
-	for _, x := range samples {
-		s.add(x)
-	}
-	return s.lower()
 }
 
 // inUnit subtracts slack for rounding errors from a computed lower bound and clamps it to [0, 1].

@@ -3,13 +3,13 @@ package certify
 import "github.com/rscert/rscert/internal/binomial"
 
 // moutaouakil is the discrete method of Moutaouakil 2024, §4.2 and §4.3, as printed. It ranks outcomes by the plug-in
-// margin T, x1/n − x2/n or Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n). The bound is the largest L such that 1 − P_q(T ≤ T(x)) ≤ α for
-// all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
+// margin T, which is x1/n − x2/n or Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n). The bound is the largest L such that 1 − P_q(T ≤ T(x)) ≤
+// α for all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
 //
-// It is not sound. 1 − P(T ≤ T(x)) is P(T > T(x)), which leaves the observed outcome out of the outcomes at least as
-// extreme as itself. At x1 = n nothing is more extreme, the probability is 0 for every q, and the bound is the
+// It is not sound. 1 − P(T ≤ T(x)) is P(T > T(x)), which does not count the observed outcome among the outcomes at
+// least as extreme as itself. At x1 = n nothing is more extreme, the probability is 0 for every q, and the bound is the
 // largest possible margin: 1, or unbounded. This, not a better method, is the "∞ gain" of the paper's Table 1. The
-// method margin counts the observed outcome.
+// method "margin" counts it.
 //
 // To solve for L the paper replaces Φ⁻¹ by a Taylor polynomial and first tests q1 ≥ ½. The search along the frontier
 // needs neither, so Φ_M⁻¹ only ranks the outcomes (M = 7; the paper leaves it open).
@@ -25,8 +25,8 @@ func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	return marginBound{margin: s.margin(c.bonferroni(o).margin)}
 }
 
-// plugInOrder orders outcomes by the margin of the observed frequencies, with Φ_M⁻¹ for Φ⁻¹. Both x ↦ x − ½ and Φ_M⁻¹
-// are odd about ½.
+// plugInOrder orders outcomes by the margin of the observed frequencies, with Φ_M⁻¹ in place of Φ⁻¹. Both x ↦ x − ½ and
+// Φ_M⁻¹ are odd about ½.
 func plugInOrder(kind MarginKind, n int64) *order {
 	return &order{n: n, score: func(k int64) binomial.Span {
 		s := float64(k)/float64(n) - 0.5

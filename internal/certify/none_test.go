@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Votes for nobody are in n and n0, and their keys are there only if there are any.
+// The sums n and n0 include votes for nobody. The keys for these votes appear only if there are any.
 func TestNoneIsInTheSums(t *testing.T) {
 	v := Votes{Label: 1, N0: 4, Counts0: []int64{1, 2}, None0: 1, N: 10, Counts: []int64{4, 3}, None: 3}
 	if err := v.Validate(); err != nil {
@@ -45,7 +45,7 @@ func TestNoneIsInTheSums(t *testing.T) {
 	}
 }
 
-// None acts as one more class: the certificate equals the one from votes in which it is a class.
+// None acts as one more class: the certificate equals the certificate from votes in which None is a class.
 func TestNoneIsARival(t *testing.T) {
 	for _, row := range VoteMethods() {
 		for _, kind := range names(MarginKinds()) {
@@ -90,9 +90,8 @@ func TestNoneIsNeverCertified(t *testing.T) {
 	}
 }
 
-// Two classes and outputs that are no answer are three outcomes: p_B is not 1−p_A. For
-// every (p_A, p_B, p_none) of a grid, the probability of a margin above the true one,
-// summed over all counts, is at most α.
+// With two classes and outputs that are no answer there are three outcomes, so p_B is not 1−p_A. For every (p_A, p_B,
+// p_none) of a grid, the probability of a margin above the true one, summed over all counts, is at most α.
 func TestNoneWithTwoClasses(t *testing.T) {
 	const n, steps, alpha = 12, 20, 0.1
 	for _, method := range soundOnes(VoteMethods()) {
@@ -157,8 +156,8 @@ func TestSoftmaxOfNone(t *testing.T) {
 	}
 }
 
-// Mean scores sum to less than 1 where there are no answers, so that a class with the
-// largest mean score can have one below 1/m: no bound may use more than "at most 1".
+// Missing answers make the mean scores sum to less than 1, so the largest mean score may be below 1/m. A bound may use
+// only that the sum is at most 1.
 func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 	answers := func(k, n int) []float32 { // k of n answers {1, 0}, the rest none
 		rows := make([]float32, 2*n)

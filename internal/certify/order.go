@@ -8,9 +8,10 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2), where x1 counts the votes for the
-// class and x2 for the runner-up. s does not fall, so T does not fall in x1 and does not rise in x2. Every order used
-// here has this form, for s = lower(·, n, α/2) and for Q of it, because upper(x) = 1 − lower(n−x).
+// An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2). x1 counts the votes for the class,
+// and x2 the votes for the runner-up. s does not fall, so T does not fall as x1 grows and does not rise as x2 grows.
+// Every order used here has this form, with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because upper(x) = 1 −
+// lower(n−x).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -64,7 +65,7 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 type event struct {
 	order  *order
 	level  float64 // T of the observed outcome
-	strict bool    // leave out outcomes at this level
+	strict bool    // exclude outcomes at this level
 
 	known map[int64]*eventPage
 }
@@ -80,7 +81,7 @@ func newEvent(o *order, a, b int64) *event {
 func (e *event) holds(x1, x2 int64) bool {
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
-		// This needs no bound: scores that are equal up to rounding count as equal.
+		// No bound is needed here: scores that are equal up to rounding count as equal.
 		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}
@@ -105,7 +106,7 @@ func (e *event) threshold(x2, near int64) int64 {
 		return *cell - 1
 	}
 	top := e.order.n - x2 + 1
-	// lo is −1 or not in the event, hi is top or in the event.
+	// lo is −1 or not in the event; hi is top or in the event.
 	lo, hi := int64(-1), top
 	x := min(max(near, 0), top-1)
 	for step := int64(1); lo+1 < hi; step *= 2 {

@@ -3,16 +3,16 @@ package certify
 import "math"
 
 // prplEB is the predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024, Theorem 2, one side). At
-// level 1−α, for all t at once,
+// level 1−α, simultaneously for all t,
 //
 //	μ ≥ Σλ_iX_i/Σλ_i − [ln(1/α) + Σ v_iψ_E(λ_i)]/Σλ_i,
 //	v_i = 4(X_i−μ̂_{i−1})², ψ_E(λ) = (−ln(1−λ)−λ)/4,
 //	μ̂_t = (½+ΣX_i)/(t+1), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
 //	λ_t = min(√(2 ln(1/α)/(nσ̂²_{t−1})), ½), the choice for a fixed n.
 //
-// The bound is the best over t (running intersection), checked every prplBlock samples and at the end. λ_t and
-// μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, has μ̂_i for μ̂_{i−1}, a square root over the
-// whole half width and ψ_E without its minus; with any of these the proof fails.
+// The bound is the largest over t (running intersection). The code evaluates it every prplBlock samples and at the end.
+// λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints μ̂_i in place of μ̂_{i−1}, a
+// square root over the whole half width, and ψ_E without its minus sign. Each of these three changes breaks the proof.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)
@@ -53,8 +53,8 @@ func (b *prplEB) add(x float64) {
 }
 
 func (b *prplEB) lower() float64 {
-	// Each of n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤ 0.7),
-	// and the sums add a relative n·unit. Σλ ≥ n·λ_min, so compare errors with Σλ itself.
+	// Each of the n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤
+	// 0.7), and the sums add a relative n·unit. Σλ ≥ n·λ_min, so compare errors with Σλ itself.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

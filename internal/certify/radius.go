@@ -14,8 +14,8 @@ func theorem(l law.Law, m MarginKind) law.Theorem {
 	return l.Second()
 }
 
-// Radius returns the radius, in the law's norm, within which the class with this margin stays the prediction, rounded
-// down. It is 0 for a margin ≤ 0.
+// Radius returns the radius, in the law's norm, within which a class with this margin stays the prediction. The radius
+// is rounded down. It is 0 for a margin ≤ 0.
 func (t Target) Radius(margin float64) float64 {
 	if !(margin > 0) {
 		return 0
@@ -23,9 +23,10 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.about(margin)))
 }
 
-// about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of the
-// vector of smoothed probabilities, from the law's norm to L2, also gives margin/(√2·L) (Tsuzuku et al. 2018,
-// Proposition 1: e_A − e_j has length √2). Neither radius depends on a sample, so the larger one counts.
+// The method about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of
+// the vector of smoothed probabilities, from the law's norm to L2, also gives margin/(√2·L) (Tsuzuku et al. 2018,
+// Proposition 1: e_A − e_j has length √2). The choice between the two radii does not depend on the samples, so the
+// larger one is valid.
 func (t Target) about(margin float64) float64 {
 	radius := theorem(t.Law.Law(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
@@ -34,16 +35,16 @@ func (t Target) about(margin float64) float64 {
 	return radius
 }
 
-// shift returns the most that Q of a mean score can move within a radius: half of the second margin that the radius
-// requires.
+// shift returns the maximum by which Q of a mean score can move within a radius: half of the second margin that the
+// radius requires.
 func (t Target) shift(radius float64) float64 {
 	return t.Law.Law().Second().Margin(radius, t.Sigma) / 2
 }
 
-// LargestRadius returns a radius that no sound method exceeds with n samples, known before sampling. No lower bound
-// at level α on a probability is above α^{1/n} after n successes in n samples: any p below it would give P(n of n) =
-// pⁿ > α. For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first at most 2α^{1/n} − 1. For
-// more classes a bound covers more distributions, so it is no larger. Rounded up.
+// LargestRadius returns a radius, known before sampling, that no sound method exceeds with n samples. No lower bound at
+// level α on a probability is above α^{1/n} after n successes in n samples: any p below it would give P(n of n) = pⁿ >
+// α. For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. For
+// more classes a bound covers more distributions, so it is no larger. The radius is rounded up.
 func (t Target) LargestRadius(n int64) float64 {
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail
@@ -53,7 +54,7 @@ func (t Target) LargestRadius(n int64) float64 {
 	return t.about(margin) * (1 + 1e-9)
 }
 
-// nudgeDown returns a number under every value whose floating-point evaluation, with at most four roundings, is x > 0.
+// nudgeDown returns a number below every value whose floating-point evaluation, with at most four roundings, is x > 0.
 func nudgeDown(x float64) float64 { return x * (1 - 0x1p-50) }
 
 func roundDownFinite(x float64) float64 {

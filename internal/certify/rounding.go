@@ -6,7 +6,7 @@ import (
 )
 
 // roundDigits is the number of significant decimal digits of a certificate's figures. It hides the last digits of exp
-// and log, in which platforms differ, and still exceeds the accuracy of any bound.
+// and log, which differ between platforms, and is still finer than the accuracy of any bound.
 const roundDigits = 9
 
 // RoundDown returns the largest number of nine significant decimal digits that is at most x. Lower bounds, margins

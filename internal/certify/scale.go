@@ -6,11 +6,11 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64, in which errors below are stated.
+// unit is the unit round-off of float64. The errors below are stated in this unit.
 const unit = 0x1p-53
 
-// A scale is the Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹: the identity for the first margin, the law's quantile
-// function for the second.
+// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin Q is the identity, for the
+// second the law's quantile function.
 type scale interface {
 	// low and high enclose Q(p); near approximates it.
 	low(p float64) float64
@@ -23,9 +23,10 @@ type scale interface {
 	// widest approximates the largest margin, Q(1) − Q(0).
 	widest() float64
 
-	// The frontier of a margin L > 0 is q1 = F(L + Q(q2)), parametrised by y = √q2. q1 is concave in q2. end returns
-	// its end, where q1 + q2 = 1. point returns a point on it or just above (with a larger q1), and the slope
-	// dq1/dq2. reach returns a y such that q1 is at most the given value on the frontier up to y.
+	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On it, q1 is concave in
+	// q2. The method end returns the end of the frontier, where q1 + q2 = 1. The method point returns a point on the
+	// frontier or just above it (with a larger q1), and the slope dq1/dq2. The method reach returns a y such that q1 is
+	// at most the given value on the frontier up to y.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64
@@ -97,7 +98,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// point starts at its own Q(y²): keep well below z.
+	// point evaluates Q(y²) by itself, so keep well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// ScoreParams choose the classifier to certify from scores, and the methods. The classifier predicts the class with
-// the largest *mean score* under noise; the classifier certified from votes predicts the class with the most votes.
+// ScoreParams selects the classifier to certify from scores, and the methods. This classifier predicts the class with
+// the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
-// With Confidence.Radii, half of Alpha goes to the certificate and half to the intervals (with ConfidenceTangent, to
-// the interval at each radius by itself).
+// If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
+// ConfidenceTangent the interval at each radius has this half by itself.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// ClassByVotes lets a VoteCertifier for ClassTarget certify the class: the votes of the selection samples choose
+	// With ClassByVotes a VoteCertifier for ClassTarget certifies the class: the votes of the selection samples choose
 	// it, and the scores only bound its confidence. Bound and Combine are then unused.
 	ClassByVotes bool
 }
@@ -54,7 +54,7 @@ func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
 
-// ClassTarget is the Target of the certificates, with their part of α.
+// ClassTarget returns the Target of the certificates, with their part of α.
 func (p ScoreParams) ClassTarget() Target {
 	if len(p.Confidence.Radii) > 0 {
 		return p.Target.ClassOnly()
@@ -62,7 +62,7 @@ func (p ScoreParams) ClassTarget() Target {
 	return p.Target
 }
 
-// ClassOnly is the Target of the class when half of α bounds its confidence.
+// ClassOnly returns the Target of the class when the other half of α bounds its confidence.
 func (t Target) ClassOnly() Target {
 	t.Alpha /= 2
 	t.Level /= 2
@@ -73,12 +73,12 @@ func (t Target) ClassOnly() Target {
 // half of α.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
-// ConfidenceParams choose the bounds on confidence under attack.
+// ConfidenceParams selects the bounds on the confidence under attack.
 type ConfidenceParams struct {
-	Radii  []float64 // of the attack; empty: no bounds
+	Radii  []float64 // radii of the attack; empty: no bounds
 	Method ConfidenceMethod
-	Bound  MeanBound // of ConfidenceStandard and ConfidenceTangent
-	Band   Band      // of ConfidenceCDF
+	Bound  MeanBound // for ConfidenceStandard and ConfidenceTangent
+	Band   Band      // for ConfidenceCDF
 }
 
 func (p *ConfidenceParams) complete() error {
@@ -98,7 +98,7 @@ func (p *ConfidenceParams) complete() error {
 	return nil
 }
 
-// String names the method with its bound or band, as in standard+betting.
+// String names the method with its bound or band, for example standard+betting.
 func (p ConfidenceParams) String() string {
 	if p.Method == ConfidenceCDF {
 		return p.Method.String() + "+" + p.Band.String()
@@ -106,7 +106,7 @@ func (p ConfidenceParams) String() string {
 	return p.Method.String() + "+" + p.Bound.String()
 }
 
-// ConfidenceMethod bounds the confidence within a radius.
+// ConfidenceMethod is a way to bound the confidence within a radius.
 type ConfidenceMethod string
 
 const (
@@ -118,7 +118,7 @@ const (
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval starts the bounds on the mean score of a class, with α a side.
+// startInterval starts the bounds on the mean score of a class, with α for each side.
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
@@ -127,15 +127,15 @@ var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry
 	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
-// ConfidenceMethods describes all of them, the default first.
+// ConfidenceMethods describes all methods for the confidence, the default first.
 func ConfidenceMethods() []Row[ConfidenceMethod] { return confidenceMethods.rows() }
 
 func (m ConfidenceMethod) String() string { return string(m) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (m ConfidenceMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
-// UnmarshalText reads the name of a ConfidenceMethod.
+// UnmarshalText parses the name of a ConfidenceMethod.
 func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceMethods.parse(text, m) }
 
 // Band is a confidence band for the survival function of a score.
@@ -154,13 +154,13 @@ var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
 	{BandDKW, true, "one width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
 }}
 
-// Bands describes all of them, the default first.
+// Bands describes all confidence bands, the default first.
 func Bands() []Row[Band] { return bands.rows() }
 
 func (b Band) String() string { return string(b) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (b Band) MarshalText() ([]byte, error) { return []byte(b), nil }
 
-// UnmarshalText reads the name of a Band.
+// UnmarshalText parses the name of a Band.
 func (b *Band) UnmarshalText(text []byte) error { return bands.parse(text, b) }

@@ -17,7 +17,7 @@ type ScoreCertifier struct {
 	levels map[levelKey]func() lowerMean
 }
 
-// levelKey identifies a prepared bound on a mean, which examples share.
+// levelKey identifies a prepared bound on a mean. Examples share prepared bounds.
 type levelKey struct {
 	bound MeanBound
 	n     int64
@@ -44,7 +44,7 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 	return start()
 }
 
-// Agrees returns an error that names the condition in which cert differs from the certificates of c.
+// Agrees returns an error if cert differs from the certificates of c. The error names the condition that differs.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	t, m := c.params.ClassTarget(), c.params.method()
 	switch {
@@ -70,14 +70,14 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 type ScoreExample struct {
 	Index   int
 	Label   int // true class, or UnknownLabel
-	Classes int // m
+	Classes int // number of classes m
 	// N0 and N are the numbers of selection and of estimation samples, fixed before sampling.
 	N0, N int64
 	// Quantisation is the loss of radius from rounding the input to a lattice.
 	Quantisation float64
 }
 
-// ScoreAccumulator takes the scores of one example, a sample at a time, in memory that does not grow with N. Only one
+// ScoreAccumulator takes the scores of one example, one sample at a time, in memory that does not grow with N. Only one
 // goroutine may use it at a time.
 type ScoreAccumulator struct {
 	example   ScoreExample
@@ -90,22 +90,22 @@ type ScoreAccumulator struct {
 	class  int // A; −1 until the selection is over
 	rivals []rival
 	lower  lowerMean // for X^A, with BonferroniScores and Taylor
-	// intervals bound the mean score of A and, if it is another class, of the label.
+	// intervals bound the mean score of A and, if the label is another class, the mean score of the label.
 	intervals []classInterval
 }
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: every class except A and the rivals with a class
+	class  int // −1: every class except A and the rivals that are one class
 	weight float64
 	stream lowerMean
 	taylor lowerMean
 }
 
-// maxFirst is the number of selection samples kept whole, to choose weights from.
+// maxFirst is the number of selection samples kept whole. The weights are chosen from them.
 const maxFirst = 1024
 
-// Start starts an example. Class = Predicted needs selection samples.
+// Start starts an example. If Class is Predicted, the example needs selection samples.
 func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	switch {
 	case e.Classes < 2:
@@ -139,12 +139,12 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
 }
 
-// sumTolerance is the largest accepted deviation of a row's sum from 1: float16 models are off by 10⁻³.
+// sumTolerance is the largest accepted deviation of a row's sum from 1. The sums of float16 models are off by 10⁻³.
 const sumTolerance = 1e-2
 
-// rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above
-// 1. Then X^A + X^B ≤ 1, up to a unit, as Directed and Projected require. A row of zeros is a sample without an
-// answer (IsNone), so mean scores may sum to any number below 1. Nothing here needs more than ≤ 1.
+// rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
+// Then X^A + X^B ≤ 1, up to a unit, as Directed and Projected require. A row of zeros is a sample without an answer
+// (IsNone), so mean scores may sum to any number below 1. All methods here need only a sum ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
@@ -189,7 +189,7 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 }
 
 // Estimation takes the probabilities [k·m] of the next k estimation samples, after all selection samples and in an
-// order fixed beforehand. Splitting them over several calls makes no difference.
+// order fixed beforehand. It makes no difference how the samples are split over several calls.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
 		if err := a.chooseByScores(); err != nil {
@@ -212,7 +212,8 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection with ClassByVotes: the class elected by the votes of the selection samples, or the label.
+// Choose ends the selection when ClassByVotes is set. The class is the one elected by the votes of the selection
+// samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
 	case !a.certifier.params.ClassByVotes:
@@ -223,7 +224,7 @@ func (a *ScoreAccumulator) Choose(class int) error {
 	return a.settle(class)
 }
 
-// chooseByScores ends the selection with the class of the largest sum of scores, or with the label.
+// chooseByScores ends the selection. The class is the one with the largest sum of scores, or the label.
 func (a *ScoreAccumulator) chooseByScores() error {
 	class := a.example.Label
 	switch {
@@ -235,7 +236,7 @@ func (a *ScoreAccumulator) chooseByScores() error {
 	return a.settle(class)
 }
 
-// settle ends the selection: it fixes the class and its rivals.
+// The method settle ends the selection: it fixes the class and its rivals.
 func (a *ScoreAccumulator) settle(class int) error {
 	if a.seen0 != a.example.N0 {
 		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.example.N0)
@@ -282,8 +283,8 @@ func (a *ScoreAccumulator) chooseRivals() {
 	}
 }
 
-// bonferroniAlpha is the level of each of the two bounds of BonferroniScores, and of Taylor after its test has spent
-// half of α.
+// bonferroniAlpha is the level of each of the two bounds of BonferroniScores. It is also the level of Taylor after its
+// test has spent half of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	alpha := a.certifier.params.ClassTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {
@@ -292,7 +293,7 @@ func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	return alpha
 }
 
-// argMaxScore returns the class with the largest sum, excluding except. The lowest class wins a tie.
+// argMaxScore returns the class with the largest sum. It ignores the class except. The lowest class wins a tie.
 func argMaxScore(sums []float64, except int) int {
 	best := -1
 	for class, s := range sums {
@@ -350,7 +351,7 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 		xb := float64(float64(a.rivalScore(i, row)) * scale)
 		switch p.Combine {
 		case Directed, Projected:
-			// In [0,1] because both scores are; it rounds to at most 1.
+			// The sample is in [0,1] because both scores are; it rounds to at most 1.
 			r.stream.add((xa - float64(r.weight*xb) + r.weight) / (1 + r.weight))
 		case Taylor:
 			r.taylor.add(taylorSample(xa, xb))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// threePoint is a distribution on [0,1]: 0 with weight p, 1 with weight q, x else.
+// threePoint is a distribution on [0,1]: 0 with weight p, 1 with weight q, otherwise x.
 type threePoint struct{ p, q, x float64 }
 
 func (d threePoint) mean() float64 { return d.q + (1-d.p-d.q)*d.x }
@@ -51,8 +51,8 @@ func meanFailures(l prepared, d threePoint, trials int, seed uint64) int64 {
 	return failures
 }
 
-// For every bound, n and α the test searches random three-point distributions for the least favourable one, improves
-// it by steps, and tries it again with fresh samples: failures ≤ α by an exact test.
+// For every bound, n and α the test searches random three-point distributions for the least favourable one and improves
+// it in steps. It then tries the result again with fresh samples: an exact test checks failures ≤ α.
 func TestAuditMeanBoundSearch(t *testing.T) {
 	for i, bound := range names(MeanBounds()) {
 		for _, n := range []int64{3, 20, 200} {
@@ -84,7 +84,7 @@ func TestAuditMeanBoundSearch(t *testing.T) {
 	}
 }
 
-// randomScoreModel is a mixture of a few rows, some of them one-hot.
+// randomScoreModel returns a mixture of a few rows. Some of the rows are one-hot.
 func randomScoreModel(r *rand.Rand) scoreModel {
 	m, k := 2+r.IntN(3), 2+r.IntN(3)
 	rows := make([][]float32, k)
@@ -149,7 +149,7 @@ func TestAuditScoreSearch(t *testing.T) {
 	}
 }
 
-// randomStepModel is a nondecreasing step function with a few levels.
+// randomStepModel returns a nondecreasing step function with a few levels.
 func randomStepModel(r *rand.Rand) stepModel {
 	k := 1 + r.IntN(4)
 	s := stepModel{name: "random", levels: []float64{0.5 * r.Float64()}}
@@ -191,7 +191,7 @@ func TestAuditConfidenceSearch(t *testing.T) {
 			for step := range 60 {
 				s := randomStepModel(r)
 				if s.smoothed(-confidenceRadii[i], sigma) < 0.5 {
-					continue // below the floor for two classes
+					continue // below the least possible score for two classes
 				}
 				if k := count(s, 100, uint64(step)); k > most {
 					most, worst = k, s

@@ -19,7 +19,7 @@ type scoreModel struct {
 	draw func(r *rand.Rand, row []float32)
 }
 
-// mixture draws rows of a finite set: means, and so margins, are exact.
+// mixture draws rows from a finite set, so that the means, and therefore the margins, are exact.
 func mixture(name string, weights []float64, rows [][]float32) scoreModel {
 	mean := make([]float64, len(rows[0]))
 	for i, row := range rows {
@@ -38,15 +38,15 @@ func mixture(name string, weights []float64, rows [][]float32) scoreModel {
 	}}
 }
 
-// oneHot is the row of class k.
+// oneHot returns the row of class k.
 func oneHot(k, m int) []float32 {
 	row := make([]float32, m)
 	row[k] = 1
 	return row
 }
 
-// scoreModels: two points, atoms at 0 and 1, classes that move together, and margins
-// near 0, where a bound that is too large makes a false certificate.
+// scoreModels holds models with two points, with atoms at 0 and 1, with classes that move together, and with margins
+// near 0. Near 0, a bound that is too large makes a false certificate.
 var scoreModels = []scoreModel{
 	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
 	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
@@ -59,7 +59,7 @@ var scoreModels = []scoreModel{
 	mixture("skewed for Jensen", []float64{0.5, 0.5}, [][]float32{{0.5, 0.5}, {1, 0}}),
 }
 
-// margin is the true margin of class a.
+// margin returns the true margin of class a.
 func (s scoreModel) margin(kind MarginKind, a int) float64 {
 	best := 0.0
 	for j, p := range s.mean {
@@ -127,8 +127,8 @@ func certifyScoreModel(t testing.TB, c *ScoreCertifier, s scoreModel, r *rand.Ra
 	return a, cert
 }
 
-// Every sound combination, with every bound and both margins: the certified margin is
-// above the true one with probability ≤ α.
+// For every sound combination, every bound and both margins, the certified margin is above the true one with
+// probability ≤ α.
 func TestScoreCoverage(t *testing.T) {
 	trials, bounds := int64(300), names(MeanBounds())
 	if testing.Short() {
@@ -161,8 +161,8 @@ func TestScoreCoverage(t *testing.T) {
 	}
 }
 
-// The combination taylor certifies more than the truth nearly always, here, and its
-// certificates say that it is not sound.
+// Here the combination taylor nearly always certifies more than the truth, and its certificates say that it is not
+// sound.
 func TestTaylorIsNotSound(t *testing.T) {
 	s := scoreModels[len(scoreModels)-1]
 	if s.name != "skewed for Jensen" {
@@ -189,8 +189,8 @@ func TestTaylorIsNotSound(t *testing.T) {
 	}
 }
 
-// directedMargin against a search over the curve: it is below the least margin of all
-// pairs that agree with the bound, and near it.
+// The test compares directedMargin with a search over the curve. directedMargin is slightly below the least margin of
+// all pairs that agree with the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -198,7 +198,7 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// μ2 = Φ(z), z from −12 to 0, μ1 from the line, as far as μ1 + μ2 ≤ 1.
+				// z runs from −12 to 0: μ2 = Φ(z), and μ1 comes from the line, as long as μ1 + μ2 ≤ 1.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2
@@ -222,7 +222,7 @@ func TestDirectedMargin(t *testing.T) {
 	}
 }
 
-// How the samples are divided into calls changes nothing.
+// The division of the samples into calls changes nothing.
 func TestScoresInPieces(t *testing.T) {
 	s := scoreModels[3]
 	m := len(s.mean)
@@ -334,9 +334,8 @@ func TestScoreErrors(t *testing.T) {
 	}
 }
 
-// For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 =
-// Φ(wᵀx/σ‖w‖) and the true radius is wᵀx/‖w‖. No certificate may be above it, and with
-// 20,000 samples none far below.
+// For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 = Φ(wᵀx/σ‖w‖) and the true radius is
+// wᵀx/‖w‖. No certificate may be above this radius, and with 20,000 samples none may be far below it.
 func TestScoresLinearModel(t *testing.T) {
 	const sigma, alpha = 0.5, 0.001
 	r := rand.New(rand.NewPCG(8, 8))
@@ -356,8 +355,8 @@ func TestScoresLinearModel(t *testing.T) {
 	}
 }
 
-// Directed is never below Projected by much, and above it where the scores lost to
-// the rest are spread over many classes.
+// Directed is never far below Projected. It is above Projected where the scores lost to the rest are spread over many
+// classes.
 func TestDirectedAgainstProjected(t *testing.T) {
 	radius := func(combine Combine, s scoreModel) float64 {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Combine: combine})
@@ -398,7 +397,7 @@ func TestSoftmax(t *testing.T) {
 			t.Errorf("exp(%v) = %v, want %v", x, got, want)
 		}
 	}
-	for x := -700.0; x > -745; x -= 0.37 { // from −708.4 on subnormal
+	for x := -700.0; x > -745; x -= 0.37 { // eˣ is subnormal below −708.4
 		if got, want := expNegative(x), math.Exp(x); math.Abs(got-want) > 1e-15*want+0x1p-1074 {
 			t.Errorf("exp(%v) = %v, want %v", x, got, want)
 		}
@@ -406,7 +405,7 @@ func TestSoftmax(t *testing.T) {
 	if expNegative(math.Inf(-1)) != 0 {
 		t.Error("exp(−∞) is not 0")
 	}
-	// Golden bytes, from numpy: the same on every platform.
+	// The golden bytes come from numpy and are the same on every platform.
 	Softmax([]float32{0.1, -0.7, 2.3}, probs, 3, 0.7)
 	for i, want := range []uint32{0x3d274276, 0x3c555c5a, 0x3f723667} {
 		if got := math.Float32bits(probs[i]); got != want {
@@ -435,7 +434,7 @@ func TestRetemper(t *testing.T) {
 	}
 }
 
-// Estimation samples leave nothing behind: memory does not grow with n.
+// Estimation samples are not kept: memory does not grow with n.
 func TestScoreMemory(t *testing.T) {
 	s := scoreModels[3]
 	for _, p := range []ScoreParams{
@@ -455,7 +454,7 @@ func TestScoreMemory(t *testing.T) {
 		}
 		rows := s.rows(r, 64)
 		if err == nil {
-			err = a.Estimation(rows) // fixes the class and makes room
+			err = a.Estimation(rows) // fixes the class and allocates memory
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -466,8 +465,8 @@ func TestScoreMemory(t *testing.T) {
 	}
 }
 
-// The cost that score statistics add to sampling one image: the softmax, a certificate and the confidence at two
-// radii. Memory must not grow with n.
+// BenchmarkScoreSampling measures the cost that score statistics add to sampling one image: the softmax, a certificate
+// and the confidence at two radii. Memory must not grow with n.
 func BenchmarkScoreSampling(b *testing.B) {
 	for _, m := range []int{10, 1000} {
 		for _, confidence := range []ConfidenceParams{{}, {Radii: []float64{0.25, 0.5}}} {
@@ -512,7 +511,8 @@ func BenchmarkScoreSampling(b *testing.B) {
 	}
 }
 
-// The betting bound of one example and class pair at n = 100,000, from saved scores.
+// BenchmarkBettingExample measures the betting bound of one example and one pair of classes at n = 100,000, from saved
+// scores.
 func BenchmarkBettingExample(b *testing.B) {
 	const n = 100000
 	c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 0.5}})
@@ -540,8 +540,8 @@ func BenchmarkBettingExample(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
 
-// TestScoresAboveOne accepts scores that are some units above 1, as random forests return them, and normalises their
-// sum to 1.
+// TestScoresAboveOne checks that scores some units above 1, as random forests return them, are accepted, and that their
+// sum is normalised to 1.
 func TestScoresAboveOne(t *testing.T) {
 	for _, bound := range MeanBounds() {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}

@@ -2,12 +2,12 @@ package certify
 
 import "math"
 
-// Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for
-// a temperature T > 0. It subtracts the largest logit first, so nothing overflows. The logit −∞ masks a class. A row
+// Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a
+// temperature T > 0. It subtracts the largest logit first, so that nothing overflows. The logit −∞ masks a class. A row
 // without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the same.
 //
-// The package has its own exponential: math.Exp is assembly on some platforms, and scores must be the same bytes on
-// all.
+// The package has its own exponential, because math.Exp is assembly on some platforms and scores must have the same
+// bytes on all of them.
 func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64) {
 	var room [64]float64
 	e := room[:]
@@ -17,7 +17,7 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 	for ; len(logits) >= m; logits, probs = logits[m:], probs[m:] {
 		most := logits[0]
 		for _, z := range logits[1:m] {
-			most = max(most, z) // NaN if one is
+			most = max(most, z) // NaN if any z is
 		}
 		if z := float64(most); math.IsNaN(z) || math.IsInf(z, 0) {
 			clear(probs[:m])
@@ -39,12 +39,12 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 func IsNone(row []float32) bool {
 	most := row[0]
 	for _, z := range row[1:] {
-		most = max(most, z) // NaN if one is
+		most = max(most, z) // NaN if any z is
 	}
 	return most-most != 0
 }
 
-// ClearNone sets rows of probabilities [k·m] without an answer to zeros, as Softmax does with logits.
+// ClearNone sets rows of probabilities [k·m] without an answer to zeros, as Softmax does for logits.
 func ClearNone(probs []float32, m int) {
 	for ; len(probs) >= m; probs = probs[m:] {
 		if IsNone(probs[:m]) {
@@ -53,11 +53,11 @@ func ClearNone(probs []float32, m int) {
 	}
 }
 
-// expNegative is eˣ for x ≤ 0 to a relative 1e-15, where eˣ is a normal float64, and 0 below −745.
+// expNegative returns eˣ for x ≤ 0. Its relative error is 1e-15 where eˣ is a normal float64; below −745 it returns 0.
 //
-// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2, |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is
-// below 5e-18. ln 2 is split in two; the first part has trailing zeros so that k·ln2Hi is exact. The explicit
-// conversions keep compilers from fusing a product into a sum, which would change the last bit on some platforms.
+// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2, |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is below
+// 5e-18. ln 2 is split in two; the first part has trailing zeros so that k·ln2Hi is exact. The explicit conversions
+// keep compilers from fusing a product into a sum, which would change the last bit on some platforms.
 func expNegative(x float64) float64 {
 	if x < -745 {
 		return 0
@@ -65,7 +65,7 @@ func expNegative(x float64) float64 {
 	const ln2Hi, ln2Lo = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33 // their sum is ln 2 (FreeBSD e_exp.c)
 	k := math.Floor(float64(x*(1/math.Ln2)) + 0.5)
 	r := (x - float64(k*ln2Hi)) - float64(k*ln2Lo)
-	// Estrin's scheme, in pairs, fours and eights: the products need not wait for each other.
+	// This is Estrin's scheme, in pairs, fours and eights: the products need not wait for each other.
 	r2 := r * r
 	r4 := r2 * r2
 	pair := func(a, b float64) float64 { return a + float64(b*r) }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The bounds without selection samples equal those with the first samples declared as selection samples.
+// The bounds without selection samples are the same as the bounds for which the first samples are declared as selection
+// samples.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)
@@ -40,7 +41,8 @@ func TestTangentTakesTheFirstSamples(t *testing.T) {
 	}
 }
 
-// A twentieth of the samples, with at least one left over; none if there are selection samples or no tangent.
+// The number is a twentieth of the samples, and at least one sample remains. It is 0 if there are selection samples or
+// no tangent.
 func TestTangentSamples(t *testing.T) {
 	p := ConfidenceParams{Radii: []float64{0.1}, Method: ConfidenceTangent}
 	for n, want := range map[int64]int64{1: 0, 2: 1, 39: 1, 40: 2, 1000: 50, 20480: 1024, 100000: 1024} {
@@ -58,7 +60,7 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// tangent is narrower than standard without selection samples wherever it is with them.
+// Wherever tangent is narrower than standard with selection samples, it is narrower without them.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)
@@ -76,7 +78,7 @@ func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	}
 }
 
-// A stray sample: one cannot fix a tangent and be in its mean too.
+// One sample cannot both fix a tangent and enter its mean.
 func TestTangentOfOneSample(t *testing.T) {
 	c := mustConfidence(t, ConfidenceTangent)
 	for _, b := range stepModels[0].bounds(t, c, rand.New(rand.NewPCG(1, 1)), 0, 1) {

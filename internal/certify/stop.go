@@ -10,33 +10,32 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all of them.
+// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all samples.
 type StopRule struct {
 	kind  stopKind
 	value float64
 }
 
-// stopKind is a rule's text before its value.
+// stopKind is the text of a rule before its value.
 type stopKind string
 
 func (k stopKind) String() string { return string(k) }
 
 const (
-	// stopAtRadius: stop once the radius is known to be at least, or not to be, value.
+	// stopAtRadius: stop once the samples show that the radius is at least value, or that it is not.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision: stop once the certified radius is at least 1−value times the largest that more samples could
-	// give.
+	// stopAtPrecision: stop once the certified radius is at least 1−value times the largest radius that more samples
+	// could give.
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules are the kinds of rules as written; do reports whether a value is allowed.
+// stopRules holds the kinds of rules as they are written. The function do reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
 }}
 
-// ParseStop reads radius>=R, R > 0 in the units of the data, or precision=F,
-// 0 < F < 1.
+// ParseStop parses radius>=R, where R > 0 is in the units of the data, or precision=F, where 0 < F < 1.
 func ParseStop(s string) (StopRule, error) {
 	for _, e := range stopRules.entries {
 		text, ok := strings.CutPrefix(s, string(e.name))
@@ -55,7 +54,7 @@ func ParseStop(s string) (StopRule, error) {
 // Given reports whether r may stop before all samples.
 func (r StopRule) Given() bool { return r != StopRule{} }
 
-// String returns the text that ParseStop reads; empty for the zero rule.
+// String returns the text that ParseStop accepts, or empty text for the zero rule.
 func (r StopRule) String() string {
 	if !r.Given() {
 		return ""
@@ -63,10 +62,10 @@ func (r StopRule) String() string {
 	return string(r.kind) + strconv.FormatFloat(r.value, 'g', -1, 64)
 }
 
-// MarshalText returns String.
+// MarshalText returns the text of String.
 func (r StopRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a rule as ParseStop does; empty text is the zero rule.
+// UnmarshalText parses a rule as ParseStop does. Empty text is the zero rule.
 func (r *StopRule) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		*r = StopRule{}
@@ -82,12 +81,12 @@ type Checkpoint struct {
 	Share float64
 }
 
-// Stopping decides when sampling of an example ends. It depends only on the votes, and only at fixed numbers of
-// samples, the checkpoints. So the samples drawn do not depend on batches or parallelism.
+// Stopping decides when sampling of an example ends. It looks only at the votes, and only at fixed numbers of samples,
+// the checkpoints. So batches and parallelism do not affect which samples are drawn.
 //
-// At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1: with probability 1−α the
-// bounds of all checkpoints hold at once, including the one at which sampling ended, whatever the reason. (A mixture
-// martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for it; docs/votes.md
+// At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
+// bounds of all checkpoints hold simultaneously, including the bound at which sampling ended, for whatever reason. (A
+// mixture martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for this; docs/votes.md
 // compares them. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
@@ -96,17 +95,18 @@ type Stopping struct {
 }
 
 const (
-	// endShare goes to each end. One end is the budget, so that its certificates come close to those of a fixed n.
-	// The other is the first checkpoint that can certify the rule's radius, where the clearest inputs end.
+	// endShare goes to each of two checkpoints. One is the budget, so that its certificates come close to those of a
+	// fixed n. The other is the first checkpoint that can certify the rule's radius, where sampling of the clearest
+	// inputs ends.
 	endShare = 0.25
-	// scoutShare goes to the checkpoints before both, where hopeless inputs end.
+	// scoutShare goes to the checkpoints before those two, where sampling of hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of checkpoints. It overshoots the least sufficient n by a factor (ρ−1)/ln ρ on
-	// average, and needs ln(budget/first)/ln ρ checkpoints to share α.
+	// checkpointRatio is the ratio ρ of checkpoints. On average it overshoots the least sufficient n by a factor
+	// (ρ−1)/ln ρ, and needs ln(budget/first)/ln ρ checkpoints to share α.
 	checkpointRatio = 1.5
 	// scoutStart is the very first checkpoint.
 	scoutStart = 100
-	// hopeless is the level of the upper bounds that show more samples to be useless. An error costs samples or
+	// hopeless is the level of the upper bounds that tell when more samples are useless. An error costs samples or
 	// certificates, not validity.
 	hopeless = 0.001
 )
@@ -114,7 +114,7 @@ const (
 // ErrOutOfReach means that the budget cannot certify the rule's radius even if every vote is for the class.
 var ErrOutOfReach = errors.New("out of reach")
 
-// NewStopping returns the Stopping of rule for certificates with p, from at most budget samples.
+// NewStopping returns the Stopping for rule and for certificates with p, from at most budget samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
@@ -136,7 +136,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 			return nil, fmt.Errorf("%s is %w of %d samples", rule, ErrOutOfReach, budget)
 		}
 	}
-	// The last scout is well before the first checkpoint that can certify.
+	// The last scout comes well before the first checkpoint that can certify.
 	scouts := geometric(scoutStart, int64(float64(first)/checkpointRatio))
 	between := geometric(first, budget)
 	spread := 1.0
@@ -181,7 +181,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1 - scoutShare // for a single checkpoint, after the scouts
+		share = 1 - scoutShare // share of a single checkpoint, after the scouts
 		if enough(budget) {
 			return budget
 		}
@@ -202,8 +202,8 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 // Checkpoints returns the numbers of samples at which sampling may end, ascending. The last is the budget.
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
-// Next returns the total number of samples to draw for an example with the votes v, or v.N if these are enough. Call
-// it first with v.N = 0, then each time its number is reached.
+// Next returns the total number of samples to draw for an example with the votes v, or v.N if these are enough. Call it
+// first with v.N = 0, then each time that this number of samples is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if v.N == 0 {
 		return s.checkpoints[0].N, nil
@@ -252,8 +252,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// enough reports whether sampling ends with this certificate. Ending claims nothing: the certificate holds wherever
-// sampling ends.
+// The method enough reports whether sampling ends with this certificate. The end of sampling claims nothing: the
+// certificate holds wherever sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
@@ -266,8 +266,8 @@ func (s *Stopping) enough(cert Certificate, o observation) bool {
 	return lower >= (1-s.rule.value)*upper
 }
 
-// largest approximates the largest radius that sampling up to the budget could certify: the smaller of an upper
-// confidence bound on the radius and the radius certified if all remaining votes are for the class.
+// largest approximates the largest radius that sampling up to the budget could certify: the smaller of two radii. One
+// is an upper confidence bound on the radius; the other would be certified if all remaining votes were for the class.
 func (s *Stopping) largest(o observation) float64 {
 	p, q := s.certifier.params, s.certifier.scale
 	last := s.checkpoints[len(s.checkpoints)-1]

@@ -61,8 +61,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// All votes for the class end the sampling at the first checkpoint that can certify
-// the radius; few of them at the first of all.
+// If all votes are for the class, sampling ends at the first checkpoint that can certify the radius. If few votes are
+// for the class, sampling ends at the very first checkpoint.
 func TestStopAtFirstCheckpoint(t *testing.T) {
 	for _, method := range soundOnes(VoteMethods()) {
 		s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: method}, "radius>=0.5", 100000)
@@ -70,7 +70,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Before the first checkpoint with a fourth of α are those that only give up.
+		// The checkpoints before the first one that has a fourth of α can only give up.
 		for i, c := range s.Checkpoints() {
 			next, err := s.Next(Votes{N: c.N, Counts: []int64{c.N, 0, 0}})
 			if c.Share < endShare {
@@ -112,12 +112,11 @@ func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
 	}
 }
 
-// failureOfStopping is the exact probability that the certificate of a two-class
-// example with p_A = p is wrong: votes are followed from checkpoint to checkpoint
-// as a distribution over the count, with the decisions of Next.
+// failureOfStopping returns the exact probability that the certificate of a two-class example with p_A = p is wrong. It
+// follows the distribution of the count from checkpoint to checkpoint, with the decisions of Next.
 func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float64) {
 	t.Helper()
-	alive := []float64{1} // over the votes for the class
+	alive := []float64{1} // distribution of the votes for the class
 	n := int64(0)
 	for {
 		var next int64
@@ -175,9 +174,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 	}
 }
 
-// Exact: the certificate is wrong with probability ≤ α wherever sampling ends,
-// and not by far too little at the worst p, where the true radius is just below
-// the rule's.
+// By exact computation, the certificate is wrong with probability ≤ α wherever sampling ends. This probability is not
+// far below α at the worst p, where the true radius is just below the rule's radius.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {
@@ -197,7 +195,7 @@ func TestStoppingCoverage(t *testing.T) {
 	}
 }
 
-// The samples that the rule needs on average, for votes like a good classifier's.
+// The test measures how many samples the rule needs on average for votes like those of a good classifier.
 func TestStoppingSaves(t *testing.T) {
 	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.25", 100000)
 	rng := rand.New(rand.NewPCG(1, 1))

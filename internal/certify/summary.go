@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ChooseFirst warns that certificates of several methods from the same samples do not hold together.
+// ChooseFirst warns that certificates by several methods from the same samples do not hold simultaneously.
 const ChooseFirst = "sound is each method by itself: choose one before the votes or scores are seen; the best of several,\n" +
 	"picked by what they certify here, can be wrong with more than probability alpha"
 
@@ -16,13 +16,13 @@ const ChooseFirst = "sound is each method by itself: choose one before the votes
 type Summary struct {
 	Method string `json:"method"`
 	Sound  bool   `json:"sound"`
-	// Arithmetic is Exact only if all certificates are.
+	// Arithmetic is Exact only if all certificates are exact.
 	Arithmetic Arithmetic `json:"arithmetic"`
 	Precision  string     `json:"precision,omitempty"`
 	Alpha      float64    `json:"alpha"`
-	Law        law.Name   `json:"law,omitempty"` // of the noise
+	Law        law.Name   `json:"law,omitempty"` // law of the noise
 	Sigma      float64    `json:"sigma"`
-	Norm       law.Norm   `json:"norm"` // of the radii
+	Norm       law.Norm   `json:"norm"` // norm of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
 	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the
@@ -32,11 +32,12 @@ type Summary struct {
 	// count as 0. It averages the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
-	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Set only if Sound.
+	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Both are set only if
+	// Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
-	// Sampled is the number of examples that Failures covers, if more were sampled than are here (Among); otherwise
-	// 0.
+	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds
+	// (Among); otherwise 0.
 	Sampled int `json:"sampled,omitempty"`
 	// Quantisation is the largest loss of radius from rounding an input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
@@ -56,8 +57,8 @@ type ClassSummary struct {
 }
 
 // SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
-// leaves out examples without a label. It states no confidence for a class: all of Summary.Failures may fall into
-// one.
+// ignores examples without a label. It gives no bound on the failures in a single class, because all of
+// Summary.Failures may fall into one class.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	return tally(certs).Classes(radii)
 }
@@ -78,13 +79,13 @@ type CertifiedAccuracy struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// summaryDelta is the failure probability of a statement about all certificates at once.
+// summaryDelta is the failure probability of a statement about all certificates together.
 const summaryDelta = 0.05
 
 // Summarize summarizes certificates of one method and α at the given radii.
 func Summarize(certs []Certificate, radii []float64) Summary { return tally(certs).Summary(radii) }
 
-// allowFailures sets the number of wrong certificates to allow for among the given number of examples.
+// allowFailures sets the number of wrong certificates that may be among the given number of examples.
 func (s *Summary) allowFailures(examples int) {
 	if !s.Sound {
 		return
@@ -94,8 +95,8 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary when at least the given number of examples were sampled and only some are here. Whoever
-// left out the others may have seen them, so all failures may be among the examples here.
+// Among returns the summary for the case that at least the given number of examples were sampled but only some are
+// here. Whoever removed the others may have seen them, so all failures may be among the examples here.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled

@@ -59,8 +59,9 @@ func TestAverageRadiusIsExact(t *testing.T) {
 	}
 }
 
-// A part of a run may hold all failures of the whole: 5 of 100 certificates, where P(Bin(100, 0.02) > 5) = 0.015 and
-// P(Bin(100, 0.02) > 4) = 0.051; 1 of the 10 here alone, P(Bin(10, 0.02) > 1) = 0.016.
+// A part of a run may hold all failures of the whole run. 100 certificates may hold 5, because P(Bin(100, 0.02) > 5) =
+// 0.015 and P(Bin(100, 0.02) > 4) = 0.051. The 10 certificates here, by themselves, may hold 1, because P(Bin(10, 0.02)
+// > 1) = 0.016.
 func TestAmong(t *testing.T) {
 	certs := make([]Certificate, 10)
 	for i := range certs {
@@ -100,7 +101,8 @@ func TestSummaryRadii(t *testing.T) {
 	}
 }
 
-// The classes together are the whole: of every count the sum, of every share the mean weighted by the examples.
+// The classes together give the whole: counts are summed, and shares are averaged with the numbers of examples as
+// weights.
 func TestSummarizeClasses(t *testing.T) {
 	certs := []Certificate{
 		{Label: 3, Prediction: 3, Correct: true, Radius: 0.5},

@@ -14,21 +14,21 @@ import (
 //	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) F(Q(S̲(s_j)) − R/σ)
 //	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1.
 //
-// For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j); for s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each is the mean of an
-// indicator, which an attack moves as it moves any score. Atoms at a threshold count as "≥" in both. Emde's upper sum
-// starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
+// For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j); for s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
+// mean of an indicator, which an attack moves as it moves any score. Atoms at a threshold count as "≥" in both sums.
+// Emde's upper sum starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
 	params ScoreParams
 	points boundSurvival
-	alpha  float64 // of each side
+	alpha  float64 // α of each side
 	n      int64
 	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
 	band   []bandPoint
 }
 
-// thresholds are s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13]. They are denser toward 0 and 1, where Q
+// thresholds holds s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13]. They are denser toward 0 and 1, where Q
 // magnifies and confident models have their scores.
 var thresholds = func() []float64 {
 	const k = 255
@@ -61,14 +61,14 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds cost width by ln K; fewer lose
-// detail between two.
+// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds widen the band through ln K; fewer
+// thresholds lose the detail between neighbours.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
 type bandPoint struct{ s, low, miss float64 }
 
-// boundSurvival returns the band, from the smallest threshold up.
+// boundSurvival returns the points of the band, from the smallest threshold up.
 type boundSurvival func(*survivalBand) []bandPoint
 
 // binomialPoints returns the exact bounds at level 1−α/K for S and for 1−S, where α is the level of one side.
@@ -85,7 +85,7 @@ func (b *survivalBand) binomialPoints() []bandPoint {
 	return points
 }
 
-// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n), one side at level α, α ≤ ½ (Massart 1990, Theorem 1).
+// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n). Each side is at level α ≤ ½ (Massart 1990, Theorem 1).
 func (b *survivalBand) dkwPoints() []bandPoint {
 	n := float64(b.n)
 	width := math.Sqrt(math.Log(1/b.alpha)/(2*n)) + 4*unit
@@ -114,7 +114,7 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 		above += (next - p.s) * shiftDown(l, max(p.miss, 0), shift)
 		before = p.s
 	}
-	// Sums of fewer than 2⁹ numbers whose total is ≤ 1.
+	// The slack covers sums of fewer than 2⁹ numbers whose total is ≤ 1.
 	const slack = 0x1p10 * unit
 	return max(lower-slack, 0), min(1-above+slack, 1)
 }

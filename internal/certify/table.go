@@ -7,21 +7,22 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// A Row tells a user what is needed to choose a method.
+// A Row tells users what they need to choose a method.
 type Row[M ~string] struct {
 	Name M
-	// Sound: the failure probability of its statements is at most α for every classifier. Unsound methods are kept to
-	// reproduce a paper.
+	// Sound means that the failure probability of the method's statements is at most α for every classifier. Unsound
+	// methods are kept to reproduce a paper.
 	Sound bool
 	What  string // what it does, in one line
-	// Papers are the keys of its sources in docs/references.md, separated by spaces.
+	// Papers holds the keys of the method's sources in docs/references.md, separated by spaces.
 	Papers string
 }
 
-// A table lists all methods of one kind, the default first. Parsing, help, soundness and test lists come from it: a
-// new method is one file and one entry here.
+// A table lists all methods of one kind, the default first. Parsing, help, soundness and the lists of tests come from
+// the table: a new method is one file and one entry here.
 //
-// The zero value of a method means "not given": "" as text, and the default where a method is required.
+// The zero value of a method means "not given". Its text is "", and where a method is required it stands for the
+// default.
 type table[M named, F any] struct {
 	kind    string // name of the kind in errors
 	entries []entry[M, F]
@@ -33,7 +34,7 @@ type named interface {
 	fmt.Stringer
 }
 
-// entry is a Row and, where the kind has one, the function that implements the method.
+// entry is a Row and, if the kind has one, the function that implements the method.
 type entry[M named, F any] struct {
 	name   M
 	sound  bool
@@ -53,7 +54,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
-// do returns the function of a checked name.
+// The method do returns the function for a checked name.
 func (t *table[M, F]) do(name M) F {
 	e, err := t.find(name)
 	if err != nil {
@@ -71,10 +72,10 @@ func (t *table[M, F]) list() choice.List[M] {
 	return choice.Of(t.kind, known...).Optional()
 }
 
-// parse reads a name; empty text means "not given".
+// parse parses a name. Empty text means "not given".
 func (t *table[M, F]) parse(text []byte, to *M) error { return t.list().Unmarshal(text, to) }
 
-// complete replaces a name that is not given by the default, and checks one that is.
+// complete replaces an absent name by the default, and checks a given name.
 func (t *table[M, F]) complete(name *M) error {
 	e, err := t.find(*name)
 	if err == nil {
@@ -83,7 +84,7 @@ func (t *table[M, F]) complete(name *M) error {
 	return err
 }
 
-// sound reports whether name is known and sound.
+// The method sound reports whether name is known and sound.
 func (t *table[M, F]) sound(name M) bool {
 	e, err := t.find(name)
 	return err == nil && e.sound

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// names are all methods of a table.
+// names returns all methods of a table.
 func names[M ~string](rows []Row[M]) []M {
 	var out []M
 	for _, r := range rows {
@@ -19,7 +19,7 @@ func names[M ~string](rows []Row[M]) []M {
 	return out
 }
 
-// soundOnes are the names of the methods that are sound.
+// soundOnes returns the names of the sound methods.
 func soundOnes[M ~string](rows []Row[M]) []M {
 	var out []M
 	for _, r := range rows {
@@ -30,7 +30,7 @@ func soundOnes[M ~string](rows []Row[M]) []M {
 	return out
 }
 
-// checkText reads and writes each name of a table, as text and as JSON.
+// checkText parses and formats each name of a table, as text and as JSON.
 func checkText[M interface {
 	~string
 	encoding.TextMarshaler
@@ -158,8 +158,8 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	}
 }
 
-// Exact noise comes from finite words, which use a part of α. If they use all of it, nothing can be certified;
-// formerly a level of 0 meant all of α here too.
+// Exact noise comes from finite words, which use a part of α. If they use all of it, nothing can be certified.
+// (Formerly a level of 0 meant all of α for exact noise too.)
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
 	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
@@ -168,7 +168,7 @@ func TestExactNeedsALevel(t *testing.T) {
 	if _, err := NewScoreCertifier(ScoreParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {
 		t.Errorf("scores: error %v", err)
 	}
-	// Every bound equals that of an idealised target with this level as α.
+	// Every bound equals the bound of an idealised target whose α is this level.
 	target.Level = 0.002
 	ideal := Target{Class: Label, Alpha: 0.002, Sigma: 0.5}
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}

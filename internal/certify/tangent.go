@@ -6,30 +6,30 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// tangent bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A ≥ s) without
-// attack; then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent at any p_0.
-// For any function S_0(s) in (0,1) that is fixed before the estimation samples,
+// tangent is a method that bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A
+// ≥ s) without attack; then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
+// at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
-// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level: there is no band, and no thresholds share α.
-// For S_0 = S the bound is ∫ g(S) ds itself, the best possible from S; otherwise the loss is of second order. The
-// upper side is the same with the concave g₊(p) = F(Q(p) + R/σ).
+// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level: there is no band, and α is not divided among
+// thresholds. For S_0 = S the bound is ∫ g(S) ds itself, the best possible from S; otherwise the loss is of second
+// order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
 //
-// S_0 is the survival function of the selection samples' scores, with κ more samples on either side of every
-// threshold so that 0 < S_0 < 1. κ is the one of kappas with the best predicted bound. A larger κ narrows the range
-// of slopes, which suits few estimation samples. Fewer selection samples make the bound wider, never wrong. Domain: R
-// ≥ 0, σ > 0.
+// S_0 is the survival function of the selection samples' scores, with κ more samples on either side of every threshold
+// so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the range of
+// slopes, which suits few estimation samples. Fewer selection samples make the bound wider, never wrong. Domain: R ≥ 0,
+// σ > 0.
 //
 // g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. It grows with p because f is log-concave.
 //
-// splitTangent is the form without selection samples.
+// splitTangent implements the bound without selection samples.
 type tangent struct {
 	radii []tangentAt
 }
 
-// tangentAt is the pair of bounds at one radius.
+// tangentAt holds both bounds at one radius.
 type tangentAt struct {
 	low, high tangentSide
 }
@@ -54,7 +54,7 @@ func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {
 	return newTangent(a.attackParams(), a.selectionScores(class), a.example.N, alpha, start)
 }
 
-// newTangent fixes S_0 from selection scores. start starts a bound on the mean of n samples at level 1−α.
+// newTangent fixes S_0 from selection scores. The function start starts a bound on the mean of n samples at level 1−α.
 func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, start func() lowerMean) *tangent {
 	counts := make([]float64, len(thresholds)+1)
 	for _, x := range selection {
@@ -95,8 +95,8 @@ func survivalGuess(counts []float64, n, kappa float64) []float64 {
 	return s0
 }
 
-// guess predicts the lower bound that betting gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1), if the estimation
-// samples are like the selection samples (see weight).
+// guess predicts the lower bound that betting gives on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1), if the estimation samples
+// are like the selection samples (see the function weight).
 func (t *tangentSide) guess(counts []float64, complement bool, log float64) float64 {
 	var n, sum, squares float64
 	for j, c := range counts {
@@ -138,7 +138,7 @@ func newTangentSide(l law.Law, s0 []float64, shift float64) tangentSide {
 	for j, p := range s0 {
 		width := upperEdge(j) - lowerEdge(j)
 		z := l.Quantile(p)
-		p, _ = l.CDF(z) // the tangent at F(z), which is near p
+		p, _ = l.CDF(z) // the tangent touches at F(z), which is near p
 		slope := l.Slope(z, shift)
 		g, _ := l.CDF(z + shift)
 		t.slope = append(t.slope, slope)
@@ -149,8 +149,8 @@ func newTangentSide(l law.Law, s0 []float64, shift float64) tangentSide {
 	return t
 }
 
-// flat is the ψ(1) below which ψ is treated as 0: it has underflowed or is far below tangentSlack. This happens at
-// radii of tens of σ.
+// flat is a threshold: if ψ(1) is below it, ψ is treated as 0. Then ψ has underflowed or is far below tangentSlack,
+// which happens at radii of tens of σ.
 const flat = 1e-200
 
 func (t *tangentSide) value(j int, x float64) float64 {
@@ -169,8 +169,8 @@ func (t *tangent) add(x float64) {
 	}
 }
 
-// tangentSlack covers rounding, relative to ψ(1) + 1: sums of 2⁸ cells whose terms, Φ and exp of |z| < 40, are within
-// 2¹⁴·unit of the exact values.
+// tangentSlack covers rounding, relative to ψ(1) + 1. The sums have 2⁸ cells, and their terms, Φ and exp of |z| < 40,
+// are within 2¹⁴·unit of the exact values.
 const tangentSlack = 0x1p24 * unit
 
 func (t *tangent) bounds(i int) (lower, upper float64) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A Target says what to certify and at which level, from votes or from scores.
+// A Target says what to certify and at which level. It serves votes and scores.
 type Target struct {
 	Law    law.Name // law of the noise; empty: Gaussian
 	Margin MarginKind
@@ -19,13 +19,13 @@ type Target struct {
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use when noise is drawn from words of finite length
-	// (smoothing.Deflate). 0 means all of it, as for idealised noise.
+	// (smoothing.Deflate). 0 means all of Alpha, as for idealised noise.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
 	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote
 	// probabilities or mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
-	Arithmetic Arithmetic // of the noise
+	Arithmetic Arithmetic // arithmetic of the noise
 	// Precision names the number format in which the model was computed, which is part of the model; empty if
 	// unknown.
 	Precision string
@@ -56,7 +56,7 @@ func (t *Target) complete() error {
 	return nil
 }
 
-// needGaussian rejects other noise for a paper's method that replaces Φ⁻¹ by a polynomial.
+// needGaussian rejects other noise for a method whose paper replaces Φ⁻¹ by a polynomial.
 func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	if t.Law.Law() != law.Gaussian {
 		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)
@@ -72,7 +72,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method describes in a certificate how its margin was bounded.
+// A method states in a certificate how its margin was bounded.
 type method struct {
 	name  string
 	sound bool
@@ -82,7 +82,7 @@ type method struct {
 type marginBound struct {
 	margin    float64            // ≤ 0: nothing is certified
 	unbounded bool               // the margin is +∞
-	bounds    map[string]float64 // the bounds it was computed from
+	bounds    map[string]float64 // the bounds behind the margin
 }
 
 // certificate returns the certificate of class a with the bound b from n samples, for an input moved by quantisation
@@ -98,7 +98,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	}
 	cert.Prediction = a
 	cert.Correct = a == label
-	if b.unbounded { // only with the second margin
+	if b.unbounded { // happens only with the second margin
 		cert.Margin, cert.Radius, cert.Unbounded = math.MaxFloat64, math.MaxFloat64, true
 		return cert
 	}
@@ -107,8 +107,8 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	return cert
 }
 
-// lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a
-// perturbation, rounded down.
+// lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a perturbation.
+// It rounds the result down.
 func lessQuantisation(radius, quantisation float64) float64 {
 	if quantisation == 0 {
 		return radius
@@ -116,8 +116,7 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class chooses the class A to certify. It is fixed before the estimation samples are seen and is never their arg
-// max.
+// Class chooses the class A to certify. A is fixed before the estimation samples are seen and is never their arg max.
 type Class string
 
 const (
@@ -132,15 +131,15 @@ var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
 	{name: Label, sound: true, what: "the true label"},
 }}
 
-// Classes describes all of them, the default first.
+// Classes describes both choices, the default first.
 func Classes() []Row[Class] { return classes.rows() }
 
 func (c Class) String() string { return string(c) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c), nil }
 
-// UnmarshalText reads the name of a Class.
+// UnmarshalText parses the name of a Class.
 func (c *Class) UnmarshalText(text []byte) error { return classes.parse(text, c) }
 
 // MarginKind is a distance between the probabilities of the class and the runner-up.
@@ -158,7 +157,7 @@ var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, stru
 	{name: FirstMargin, sound: true, what: ", or margin/(√2·L) where that is larger"},
 }}
 
-// MarginKinds describes all of them, the default first, with the radius theorem of each law.
+// MarginKinds describes both margins, the default first, with the radius theorem of each law.
 func MarginKinds() []Row[MarginKind] {
 	rows := marginKinds.rows()
 	for i, r := range rows {
@@ -169,10 +168,10 @@ func MarginKinds() []Row[MarginKind] {
 
 func (k MarginKind) String() string { return string(k) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (k MarginKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
-// UnmarshalText reads the name of a MarginKind.
+// UnmarshalText parses the name of a MarginKind.
 func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse(text, k) }
 
 // Arithmetic names the noise for which a certificate holds (docs/results.md).
@@ -192,5 +191,5 @@ func (a Arithmetic) String() string { return [...]string{Idealised: "idealised",
 // MarshalText returns the name.
 func (a Arithmetic) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads the name of an Arithmetic.
+// UnmarshalText parses the name of an Arithmetic.
 func (a *Arithmetic) UnmarshalText(text []byte) error { return arithmetics.Unmarshal(text, a) }

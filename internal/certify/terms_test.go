@@ -11,15 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Slack hides a wrong constant from simulations of coverage. So these tests compute each
-// bound again from its printed formula, with other code: gonum's quantiles, plain sums.
+// Slack hides a wrong constant from simulations of coverage. So these tests compute each bound again from its printed
+// formula, with other code: gonum's quantiles and plain sums.
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// near reports whether got is want to a relative 1e-6.
+// The function near reports whether got is within a relative 1e-6 of want.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
-// clopperPearsonLow is BetaInv(α; x, n−x+1).
+// clopperPearsonLow returns BetaInv(α; x, n−x+1).
 func clopperPearsonLow(x, n int64, alpha float64) float64 {
 	if x == 0 {
 		return 0
@@ -27,7 +27,7 @@ func clopperPearsonLow(x, n int64, alpha float64) float64 {
 	return mathext.InvRegIncBeta(float64(x), float64(n-x+1), alpha)
 }
 
-// scoreSamples are rows of two classes with f_A near 0.9.
+// scoreSamples returns rows of two classes with f_A near 0.9.
 func scoreSamples(n int) (rows []float32, x []float64) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range n {
@@ -46,7 +46,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The intervals take half of α, each side a half of that; the certificate has the other.
+// The intervals take half of α, and each side takes half of this half. The certificate has the other half of α.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)
@@ -74,14 +74,14 @@ func TestConfidenceTerms(t *testing.T) {
 	lower, upper, cert := bounds(ConfidenceParams{Method: ConfidenceStandard, Bound: Hoeffding})
 	check("standard, lower", lower, phi(phiInv(hoeffding(mean(x), side))-radius/sigma))
 	check("standard, upper", upper, phi(phiInv(1-hoeffding(1-mean(x), side))+radius/sigma))
-	// Class and rival at α/2 each of the certificate's α/2.
+	// The class and the rival each get half of the certificate's α/2.
 	check("p_A", cert.Bounds["p_a"], hoeffding(mean(x), alpha/4))
 	check("p_B", cert.Bounds["p_b"], 1-hoeffding(mean(x), alpha/4))
 	if cert.Alpha != alpha/2 {
 		t.Errorf("the certificate's α is %v", cert.Alpha)
 	}
 
-	// cdf: sums over the thresholds of a band for S(s) = P(f_A ≥ s).
+	// For cdf, the sums run over the thresholds of a band for S(s) = P(f_A ≥ s).
 	atLeast := func(s float64) (k int64) {
 		for _, v := range x {
 			if v >= s {
@@ -121,7 +121,7 @@ func TestConfidenceTerms(t *testing.T) {
 	check("binomial, lower", lower, wantLower)
 	check("binomial, upper", upper, wantUpper)
 
-	// tangent: C + ψ(1)·(the bound of the mean of ψ/ψ(1)), for the S_0 that it chose.
+	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that it chose.
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)
@@ -137,9 +137,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// g(p) ≥ its tangents, so ψ is an integral of slopes g′(S_0) and C one of g(S_0)−S_0·g′(S_0):
-// recomputed by finite differences of g. With S_0 off by any amount the tangent stays
-// below g.
+// g is not below its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0). The
+// test recomputes them by finite differences of g. For any error in S_0 the tangent stays below g.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
 	g := func(p float64) float64 { return phi(phiInv(p) - shift) }
@@ -166,8 +165,8 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// prplFormula is the bound as printed: every sum on its own, from samples before t only,
-// and the best of the t at which the code looks.
+// prplFormula computes the bound as printed. It forms every sum by itself, from samples before t only, and takes the
+// largest over the values of t at which the code looks.
 func prplFormula(x []float64, alpha float64) float64 {
 	n := float64(len(x))
 	best := 0.0
@@ -212,7 +211,7 @@ func TestPrPlEBTerms(t *testing.T) {
 				x[i] = 1 - r.Float64()*r.Float64()
 			}
 			for _, alpha := range []float64{0.3, 0.01} {
-				if got, want := LowerMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
+				if got, want := boundMean(PrPlEB, x, alpha), prplFormula(x, alpha); !near(got, want) {
 					t.Errorf("n = %d, α = %v: %v, by its formula %v", n, alpha, got, want)
 				}
 			}
@@ -220,7 +219,7 @@ func TestPrPlEBTerms(t *testing.T) {
 	}
 }
 
-// Hoeffding and Bernstein by their formulas.
+// The test computes the bounds of Hoeffding and Bernstein from their formulas.
 func TestMeanBoundTerms(t *testing.T) {
 	_, x := scoreSamples(300)
 	m, n := mean(x), 300.0
@@ -229,17 +228,17 @@ func TestMeanBoundTerms(t *testing.T) {
 		v += (s - m) * (s - m) / (n - 1)
 	}
 	const alpha = 0.01
-	if got, want := LowerMean(Hoeffding, x, alpha), m-math.Sqrt(math.Log(1/alpha)/(2*n)); !near(got, want) {
+	if got, want := boundMean(Hoeffding, x, alpha), m-math.Sqrt(math.Log(1/alpha)/(2*n)); !near(got, want) {
 		t.Errorf("hoeffding %v, want %v", got, want)
 	}
 	l := math.Log(2 / alpha)
-	if got, want := LowerMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
+	if got, want := boundMean(Bernstein, x, alpha), m-math.Sqrt(2*v*l/n)-7*l/(3*(n-1)); !near(got, want) {
 		t.Errorf("bernstein %v, want %v", got, want)
 	}
 }
 
-// The bounds of votes by gonum's beta quantile: class and runner-up at α/2 each, the
-// class alone at α.
+// The test computes the bounds from votes with gonum's beta quantile: class and runner-up at α/2 each, and the class
+// alone at α.
 func TestVoteTerms(t *testing.T) {
 	const n, a, b, alpha = 500, 420, 50, 0.01
 	v := Votes{Label: 0, N: n, Counts: []int64{a, b, n - a - b}}
@@ -261,8 +260,8 @@ func TestVoteTerms(t *testing.T) {
 	}
 }
 
-// The selection can have another runner-up than the estimation: the certificate is of the
-// margin against the worse of both.
+// The selection samples may have another runner-up than the estimation samples. The certificate then concerns the
+// smaller of the margins against these two rivals.
 func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 	repeat := func(row []float32, k int) (rows []float32) {
 		for range k {
@@ -300,7 +299,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The edge over the same q2.
+						// This is the edge over the same q2.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -309,7 +308,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// The tangents themselves.
+					// These are the tangents themselves.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}

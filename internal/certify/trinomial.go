@@ -6,21 +6,20 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// probability returns an upper bound on P_q(x1 ≥ t(x2)) for counts (x1, x2, x3) ~
-// Multinomial(n, (q1, q2, 1−q1−q2)):
+// probability returns an upper bound on P_q(x1 ≥ t(x2)) for counts (x1, x2, x3) ~ Multinomial(n, (q1, q2, 1−q1−q2)):
 //
 //	Σ_x2 Bin(x2; n, q2) · S(x2),  S(x2) = P(Bin(n−x2, r) ≥ t(x2)),  r = q1/(1−q2).
 //
-// The sum runs from large x2 to small. In this order S rises, and every term is positive:
+// The sum runs from large x2 to small x2. In this order S rises, and every term is positive:
 //
 //	P(Bin(N+1, r) ≥ t) = P(Bin(N, r) ≥ t) + r·P(Bin(N, r) = t−1)
 //	P(Bin(N, r) ≥ t−1) = P(Bin(N, r) ≥ t) + P(Bin(N, r) = t−1)
 //
-// Each term is its neighbour times a factor, so K steps leave a relative error of 10K·unit. Two bounds cover the x2
-// outside the range of summation. Above it, S is at most its value at the upper end. Below it, S is at most 1, and
-// the masses of x2 fall at least geometrically.
+// Each term is the previous term times a factor, so K steps leave a relative error of 10K·unit. Two bounds cover the x2
+// outside the range of summation. Above this range, S is at most its value at the upper end. Below this range, S is at
+// most 1, and the masses of x2 fall at least geometrically.
 //
-// Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. The result falls in q2 and rises in q1.
+// Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. The result decreases in q2 and increases in q1.
 func (e *event) probability(q1, q2 float64) float64 {
 	n := e.order.n
 	if q2 <= 0 {
@@ -34,7 +33,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	top := e.last(q2)
 	start, t, logp, errTerm := e.first(top, int64(N*q1), r)
 	if start < 0 {
-		// S(0), the largest of them, is at most a few terms below e⁻⁶⁰⁰.
+		// S(0), the largest value of S, is at most a few terms below e⁻⁶⁰⁰.
 		return math.Exp(tooSmall) * N
 	}
 	tail := binomial.Tail(n-start, t, r)
@@ -98,10 +97,10 @@ func (e *event) probability(q1, q2 float64) float64 {
 	return math.Min(1, sum*(1+2*rel))
 }
 
-// tooSmall is the log below which terms are bounded instead of computed.
+// tooSmall is the logarithm below which terms are bounded instead of computed.
 const tooSmall = -600
 
-// last returns the largest x2 of the summation.
+// The method last returns the largest x2 of the summation.
 func (e *event) last(q2 float64) int64 {
 	n := e.order.n
 	mean := float64(n) * q2
@@ -114,9 +113,9 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// first returns the largest x2 up to top whose term of S at t(x2) does not underflow, with t(x2), the log of this
-// term and its error. x2 is −1 if there is none. All larger x2 underflow or have t(x2) > n−x2, because t rises. near
-// is a guess of t.
+// The method first returns the largest x2 up to top whose term of S at t(x2) does not underflow, together with t(x2),
+// the log of this term and the error of that log. x2 is −1 if there is none. All larger x2 underflow or have t(x2) >
+// n−x2, because t rises. The parameter near is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -152,11 +151,11 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
 	case start < top:
-		return math.Exp(tooSmall) * float64(n) // the whole sum above start
+		return math.Exp(tooSmall) * float64(n) // bounds the whole sum above start
 	case start == n:
 		return 0
 	}
-	// This bounds P(X2 > start)·S(start): the masses of X2 fall by ratios < 1, and sum to at most 1.
+	// This bounds P(X2 > start)·S(start): the masses of X2 fall by ratios < 1 and sum to at most 1.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))
@@ -167,12 +166,12 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 // lowerTail returns an upper bound on P(X2 ≤ k).
 func (e *event) lowerTail(k int64, q2 float64) float64 {
 	n := e.order.n
-	// P(X2 ≤ k) falls in q2, so rounding 1−q2 must not raise q2.
+	// P(X2 ≤ k) decreases in q2, so the rounding of 1−q2 must not raise q2.
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 
-// withoutRest is probability for q1 = 1−q2. Then x1 = n−x2, and the event is that x2 is at most the last value with
-// t(x2) ≤ n−x2.
+// withoutRest returns the probability for q1 = 1−q2. Then x1 = n−x2, and the event is that x2 is at most the last value
+// with t(x2) ≤ n−x2.
 func (e *event) withoutRest(q2 float64) float64 {
 	n := e.order.n
 	lo, hi := int64(-1), n+1

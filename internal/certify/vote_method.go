@@ -1,14 +1,14 @@
 package certify
 
-// VoteMethod bounds the margin of an example from its votes.
+// VoteMethod is a way to bound the margin of an example from its votes.
 type VoteMethod string
 
 const (
 	// ExactMargin is the exact margin search: Buehler's bound for the bonferroni order (margin.go).
 	ExactMargin VoteMethod = "margin"
-	// Bonferroni is a Clopper–Pearson bound for class and runner-up, at α/2 each (bonferroni.go).
+	// Bonferroni uses Clopper–Pearson bounds for the class and for the runner-up, at α/2 each (bonferroni.go).
 	Bonferroni VoteMethod = "bonferroni"
-	// ClopperPearson bounds the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
+	// ClopperPearson uses a bound on the class alone, as in Cohen et al. 2019 (clopper_pearson.go).
 	ClopperPearson VoteMethod = "clopper-pearson"
 	// Moutaouakil is the method of Moutaouakil 2024 as printed; it is not sound (moutaouakil.go).
 	Moutaouakil VoteMethod = "moutaouakil"
@@ -24,7 +24,7 @@ var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, bo
 	{Moutaouakil, false, "as printed in Moutaouakil 2024; not sound, to reproduce its tables", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 
-// VoteMethods describes all of them, the default first.
+// VoteMethods describes all methods for votes, the default first.
 func VoteMethods() []Row[VoteMethod] { return voteMethods.rows() }
 
 func (m VoteMethod) String() string { return string(m) }
@@ -32,13 +32,13 @@ func (m VoteMethod) String() string { return string(m) }
 // Sound reports whether the failure probability of m is at most α for every classifier.
 func (m VoteMethod) Sound() bool { return voteMethods.sound(m) }
 
-// MarshalText returns the name; empty if not given.
+// MarshalText returns the name, or empty text if no name is set.
 func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
-// UnmarshalText reads the name of a VoteMethod.
+// UnmarshalText parses the name of a VoteMethod.
 func (m *VoteMethod) UnmarshalText(text []byte) error { return voteMethods.parse(text, m) }
 
-// VoteParams choose the target and the method for certificates from votes.
+// VoteParams selects the target and the method for certificates from votes.
 type VoteParams struct {
 	Target
 	Method VoteMethod

@@ -7,14 +7,15 @@ import (
 	"sync"
 )
 
-// UnknownLabel is the label of an example without one; only its predicted class can be certified.
+// UnknownLabel is the label of an example without a true class. Only the predicted class of such an example can be
+// certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example: float64 holds the counts exactly, and products of two
-// exactly enough.
+// MaxVotes is the largest number of samples of an example. Up to it float64 holds the counts exactly, and products of
+// two counts exactly enough.
 const MaxVotes = 1 << 40
 
-// Validate returns an error that names the invalid key of votes.jsonl.
+// Validate returns an error if v is invalid. The error names the invalid key of votes.jsonl.
 func (v Votes) Validate() error {
 	m := len(v.Counts)
 	switch {
@@ -151,8 +152,8 @@ type VoteCertifier struct {
 
 // An observation holds the inputs of a bound, besides the method and the kind of margin.
 type observation struct {
-	n, a, b int64 // samples, votes of the class, of the runner-up
-	two     bool  // there are two classes
+	n, a, b int64 // samples, votes for the class, votes for the runner-up
+	two     bool  // the model has two classes
 	alpha   float64
 }
 

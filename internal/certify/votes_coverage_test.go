@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// trueMargin is the margin of class 0 of p.
+// trueMargin returns the margin of class 0 under p.
 func trueMargin(kind MarginKind, p []float64) float64 {
 	b := 0.0
 	for _, q := range p[1:] {
@@ -24,11 +24,11 @@ type world int
 
 const (
 	oneMore world = iota // a single third class
-	endless              // enough classes that none gets two votes
+	endless              // so many classes that none gets two votes
 	nWorlds
 )
 
-// bound is the bound that the outcome o of n samples gives.
+// bound returns the bound that the outcome o of n samples gives.
 func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	other := o.x3
 	if w == endless {
@@ -37,9 +37,8 @@ func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	return c.bound(observation{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
 }
 
-// failure is the probability, summed over all outcomes of n samples, that the
-// certificate claims a margin above the true one. The summation's own error is far
-// below the 1e-9 allowed for it.
+// failure returns the probability, summed over all outcomes of n samples, that the certificate claims a margin above
+// the true one. The summation's own error is far below the allowed 1e-9.
 func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (fail float64) {
 	truth := trueMargin(c.params.Margin, p)
 	if w == endless {
@@ -53,9 +52,9 @@ func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (f
 	return fail
 }
 
-// leastFavourable searches the (p_A, p_B, p_C) at which a method fails most often:
-// for every margin that it can report, distributions whose true margin lies just
-// below it, where all outcomes with that margin or a larger one are failures.
+// leastFavourable searches for the (p_A, p_B, p_C) at which a method fails most often. For every margin that the method
+// can report, it tries distributions whose true margin is just below this margin, so that all outcomes with this margin
+// or a larger one are failures.
 func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels int) (worst float64, at []float64) {
 	seen := map[float64]bool{}
 	var margins []float64
@@ -90,8 +89,8 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 	return worst, at
 }
 
-// Exact failure probabilities, by summation, on a grid and at the least favourable distributions: at most α for sound
-// methods, above it for moutaouakil.
+// The exact failure probabilities come from summation, on a grid and at the least favourable distributions. They are at
+// most α for sound methods and above α for moutaouakil.
 func TestVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{5, 14, 24}, []float64{0.001, 0.05}, 40)
 }
@@ -135,8 +134,8 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	}
 }
 
-// Simulated failures at n too large for summation, tested against α by the exact
-// binomial test at level 1e-6 a case.
+// For an n too large for summation, failures are simulated. The exact binomial test compares their number with α at
+// level 1e-6 per case.
 func TestVoteCoverageSimulated(t *testing.T) { simulateCoverage(t, 400, []int64{1000}) }
 
 func simulateCoverage(t *testing.T, runs int64, ns []int64) {
@@ -214,13 +213,12 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 	return mode
 }
 
-// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) against the
-// votes of the same network on the same images by Jia et al.: other noise, so the
-// radii differ by sampling error. Where both certify, the two estimates of p_A
-// have to agree: the logged radius r gives p̲ = Φ(r/σ) and by it the number of votes
-// that Cohen saw, within the rounding of the log's three digits. The two-sample test
-// of equal probabilities (normal approximation) is at level 0.05 for all 500 images
-// together, z = 4.06 two-sided; 3 votes allow for the approximation near p = 1.
+// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) is compared with votes of the same network on the
+// same images by Jia et al. Their noise differs, so the radii differ by sampling error. Where both certify, the two
+// estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ) and, from it, the number of votes that Cohen et
+// al. saw, up to the rounding of the log's three digits. The two-sample test of equal probabilities (normal
+// approximation) is at level 0.05 for all 500 images together, z = 4.06 two-sided. An allowance of 3 votes covers the
+// approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")
@@ -262,7 +260,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 			continue
 		}
 		compared++
-		// The votes whose Clopper–Pearson bound is Φ(r/σ): z of α above it, nearly.
+		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). It lies z standard
+		// deviations above n·Φ(r/σ), where z belongs to α.
 		estimate := func(r float64) float64 {
 			p := 0.5 * math.Erfc(-r/sigma/math.Sqrt2)
 			z := -quantileNear(alpha)
@@ -286,8 +285,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// Images change sides only if the true radius is within sampling error of r: a few of 500. At 0 the class
-		// differs too: the paper predicts from n0 = 100 samples, so it abstains or errs more often near p_A = ½.
+		// Images change sides only if the true radius is within sampling error of r: a few of 500. At r = 0 the classes
+		// may differ too: the paper predicts from n0 = 100 samples, so it abstains or errs more often near p_A = ½.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

@@ -82,8 +82,8 @@ func TestPredictedClass(t *testing.T) {
 	}
 }
 
-// Cohen et al.: n = 100,000, all votes for the class, α = 0.001 gives R = 3.8115σ
-// (their Section 3.2.2: "about 4σ" is the most n = 10⁵ can certify).
+// Cohen et al. certify R = 3.8115σ from n = 100,000 votes, all for the class, at α = 0.001. (Their Section 3.2.2 says
+// that n = 10⁵ can certify at most "about 4σ".)
 func TestClopperPearsonRadius(t *testing.T) {
 	v := Votes{N: 100000, Counts: []int64{100000, 0, 0}}
 	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Sigma: 0.5}, Method: ClopperPearson}).Certify(v)
@@ -102,7 +102,7 @@ func TestRadii(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{second(3, 0.5), 0.75},
 		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		// The better of the two constants, both sides of L = 1/(σ√π).
+		// The larger of both radii counts; the cases lie on both sides of L = 1/(σ√π).
 		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
 		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
@@ -162,12 +162,12 @@ func scan(t testing.TB, s string, to any) {
 	}
 }
 
-// mostSearched is the largest n for which the fuzzer searches for margins. A
-// search's time grows like the votes for other classes: at n = 200000 the four
-// take 25 s, and the fuzzing engine gives one input 10 s, instrumented.
+// mostSearched is the largest n for which the fuzzer searches for margins. The time of a search grows with the votes
+// for other classes. At n = 200000 the four searches of an input take 25 s, but the fuzzing engine, which runs
+// instrumented code, gives each input 10 s.
 const mostSearched = 5000
 
-// A line of votes.jsonl is refused or certified by every method, finitely.
+// Every method either refuses or certifies a line of votes.jsonl, and its numbers are finite.
 func FuzzVotes(f *testing.F) {
 	f.Add(`{"index":0,"label":7,"n0":10,"counts0":[0,10,0],"n":100,"counts":[1,95,4]}`, 0.001)
 	f.Add(`{"label":0,"n":3,"counts":[3,0]}`, 0.9)
@@ -204,7 +204,7 @@ func checkCertificates(t *testing.T, v Votes, method VoteMethod, alpha float64) 
 	}
 }
 
-// At α = 10⁻⁵⁰ the search meets probabilities that are no normal numbers.
+// At α = 10⁻⁵⁰ the search meets probabilities that are subnormal or 0.
 func TestCertificatesOfManyVotesAtTinyAlpha(t *testing.T) {
 	v := Votes{N: 100000, Counts: []int64{49328, 36952, 13720}, N0: 1, Counts0: []int64{1, 0, 0}}
 	for _, method := range []VoteMethod{ExactMargin, Moutaouakil} {

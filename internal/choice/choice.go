@@ -1,4 +1,4 @@
-// Package choice holds lists of values that a user chooses by name: the parser, the help of a flag, shell completion
+// Package choice holds lists of values that a user chooses by name. The parser, the help of a flag, shell completion
 // and the lists in tests all use one List.
 package choice
 
@@ -9,24 +9,25 @@ import (
 
 // List holds the values of one kind, in the order of help.
 type List[T fmt.Stringer] struct {
-	kind     string // in errors about files
+	kind     string // name of the kind in errors about files
 	values   []T
 	what     func(T) string
 	optional bool
 }
 
-// Of lists values by their String. kind, such as "precision", names them in errors.
+// Of returns a List of values. The method String of a value gives its name. The argument kind, for example "precision",
+// names them in errors.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
 
-// Describe returns l with a line of help for each value, what(value).
+// Describe returns l with a line of help for each value v, which is what(v).
 func (l List[T]) Describe(what func(T) string) List[T] {
 	l.what = what
 	return l
 }
 
-// Optional returns l with "" as a name of the zero value.
+// Optional returns l with "" as an additional name, for the zero value.
 func (l List[T]) Optional() List[T] {
 	l.optional = true
 	return l
@@ -44,7 +45,7 @@ func (l List[T]) Names() []string {
 	return names
 }
 
-// What returns the line of help for v, or "".
+// What returns the line of help for v, or "" if there is none.
 func (l List[T]) What(v T) string {
 	if l.what == nil {
 		return ""
@@ -52,10 +53,10 @@ func (l List[T]) What(v T) string {
 	return l.what(v)
 }
 
-// String returns the names as in a sentence: "a, b or c".
+// String returns the names as a phrase: "a, b or c".
 func (l List[T]) String() string { return Or(l.Names()) }
 
-// Described is String with each value's help in brackets.
+// Described returns the text of String with the help of each value in brackets.
 func (l List[T]) Described() string {
 	names := l.Names()
 	for i, v := range l.values {
@@ -66,7 +67,7 @@ func (l List[T]) Described() string {
 	return Or(names)
 }
 
-// Or joins names to "a, b or c".
+// Or joins names into the form "a, b or c".
 func Or(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -75,7 +76,7 @@ func Or(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// Parse returns the value with a name. Its error lists the valid names.
+// Parse returns the value with this name. Its error lists the valid names.
 func (l List[T]) Parse(name string) (T, error) {
 	var none T
 	if name == "" && l.optional {
@@ -89,8 +90,8 @@ func (l List[T]) Parse(name string) (T, error) {
 	return none, fmt.Errorf("%.40q: want %s", name, l)
 }
 
-// Unmarshal is Parse in the form of encoding.TextUnmarshaler, for files. Its error names the kind. If the name is
-// unknown, *to keeps its value.
+// Unmarshal does the same as Parse in the form of encoding.TextUnmarshaler, for files. Its error names the kind. If the
+// name is unknown, *to keeps its value.
 func (l List[T]) Unmarshal(text []byte, to *T) error {
 	v, err := l.Parse(string(text))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile makes an archive of members, given as names and contents in turn.
+// tarFile makes an archive. The arguments members are names and contents in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -78,7 +78,7 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// hfRow is a row with an image in the form of Hugging Face's datasets.
+// hfRow is a row with an image, in the form that Hugging Face's datasets use.
 type hfRow struct {
 	Image struct {
 		Bytes []byte  `parquet:"bytes,optional"`
@@ -128,7 +128,8 @@ func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	return slices.Concat(file[:4], changed, file[4+reader.BytesRead():])
 }
 
-// TestParquetPromises refuses small files whose first page states a huge size, before it reserves memory.
+// TestParquetPromises checks that small files whose first page states a huge size are refused before memory is
+// reserved.
 func TestParquetPromises(t *testing.T) {
 	png, err := os.ReadFile("testdata/images/bee/b.png")
 	if err != nil {
@@ -166,7 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs refuses pages that unpack to far more than their headers state, and keeps none of it.
+// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that nothing of
+// them is kept.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -200,8 +202,8 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// A file with any byte of its pages damaged is refused or read, and takes little memory. Without a check the Parquet
-// library would grow its buffer for ever for a damaged LZ4 block.
+// A file with any one byte of its pages damaged is either refused or parsed, and takes little memory. Without a check,
+// the Parquet library would grow its buffer for ever for a damaged LZ4 block.
 func TestParquetDamagedLZ4(t *testing.T) {
 	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
 	end := len(whole) - 8
@@ -228,7 +230,7 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// The library unpacks all row groups by the first one's codec, and does not know the LZ4 of Hadoop.
+// The library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{
 		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},
@@ -241,7 +243,7 @@ func TestParquetCodecs(t *testing.T) {
 	}
 }
 
-// withCodecs returns a file of two row groups, packed by Zstandard, whose footer names these codecs.
+// withCodecs returns a file of two row groups that are packed by Zstandard. Its footer names the given codecs.
 func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	t.Helper()
 	png := testFile(t, "images/bee/b.png")
@@ -264,7 +266,7 @@ func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	return append(data, "PAR1"...)
 }
 
-// TestParquet reads files like those of Hugging Face's datasets, with any number of row groups.
+// TestParquet opens files like those of Hugging Face's datasets, with any number of row groups.
 func TestParquet(t *testing.T) {
 	images := [][]byte{testFile(t, "images/bee/b.png"), testFile(t, "images/ant/b.png"), testFile(t, "images/bee/b.png")}
 	folder, _ := rows(t, mustOpen(t, "testdata/images"))
@@ -325,7 +327,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestShards reads the files of the test split, in order, and refuses folders that may hold several splits.
+// TestShards opens the files of the test split, in order, and checks that folders which may hold several splits are
+// refused.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()
 	image := testFile(t, "images/bee/b.png")

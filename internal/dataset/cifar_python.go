@@ -17,8 +17,8 @@ import (
 )
 
 // pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page), with the number of
-// classes and the key of the class names in the file beside the batches. Without Options.LabelColumn the first key that
-// a batch has counts.
+// classes and with the key of the class names, which are in a file beside the batches. Without Options.LabelColumn, the
+// first of these keys that a batch has is used.
 var pickledLabels = []struct {
 	key, format string
 	classes     int
@@ -29,15 +29,15 @@ var pickledLabels = []struct {
 	{"coarse_labels", "CIFAR-100", 20, "coarse_label_names"},
 }
 
-// pickledNames are the names of the files that hold class names, beside batches.
+// pickledNames lists the names of the files beside batches that hold class names.
 var pickledNames = []string{"batches.meta", "meta"}
 
 const notPickle = `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`
 
-// pickleMagic begins pickles of protocol 2 and later.
+// Pickles of protocol 2 and later begin with pickleMagic.
 const pickleMagic = "\x80"
 
-// isPickle reports whether a file begins like a pickle of protocol 2 to 5. Older pickles are not read.
+// isPickle reports whether a file begins like a pickle of protocol 2 to 5. Older pickles are not supported.
 func isPickle(path string) bool {
 	f, _, err := openRegular(path)
 	if err != nil {
@@ -49,9 +49,9 @@ func isPickle(path string) bool {
 	return err == nil && head[0] == pickleMagic[0] && head[1] >= 2 && head[1] <= 5
 }
 
-// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100: a dictionary of data, uint8 [N,3072], the
-// rows [3,32,32], and a list of N labels. The images stay in the file, except images in Fortran order and images that
-// Python 3 wrote by protocol 2: these are held in memory.
+// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100: a dictionary with data, uint8 [N,3072] whose
+// rows are [3,32,32], and with a list of N labels. The images stay in the file, with two exceptions that are held in
+// memory: images in Fortran order, and images that Python 3 wrote by protocol 2.
 func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func (b *batch) noImages() error {
 	return fmt.Errorf("%s: not read by rscert: %s (it has no array called data, as a batch of CIFAR has)", b.path, notPickle)
 }
 
-// array returns an array whose elements can be read in any order.
+// array returns an array whose elements can be accessed in any order.
 func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array, error) {
 	a := &array{name: b.path, Header: &p.Header, data: b.file}
 	n, ok := a.Len()
@@ -154,7 +154,7 @@ func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array,
 	return a, nil
 }
 
-// latin1 reads a UTF-8 text and yields a byte for each character, U+0000 to U+00FF.
+// latin1 decodes UTF-8 text to one byte for each character, U+0000 to U+00FF.
 type latin1 struct{ text *bufio.Reader }
 
 func (l *latin1) Read(p []byte) (int, error) {
@@ -163,7 +163,7 @@ func (l *latin1) Read(p []byte) (int, error) {
 		if err != nil {
 			return i, err
 		}
-		if b >= utf8.RuneSelf { // U+0080 to U+00FF are c2 80 to c3 bf
+		if b >= utf8.RuneSelf { // U+0080 to U+00FF are encoded as c2 80 to c3 bf
 			next, err := l.text.ReadByte()
 			if err != nil {
 				return i, err
@@ -178,7 +178,7 @@ func (l *latin1) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// labels sets d's labels, format and labelAt from a batch.
+// labels sets the fields labels, format and labelAt of d from a batch.
 func (b *batch) labels(ctx context.Context, d *Dataset, opt Options) error {
 	var have []string
 	for _, l := range pickledLabels {
@@ -241,7 +241,7 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 	return cells, err
 }
 
-// namesBeside returns the class names in the file beside a batch. It returns nil if there is no such file or
+// namesBeside returns the class names in the file beside a batch. It returns nil if there is no such file, or if
 // Options.ClassNames does not give the model's order.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
@@ -262,7 +262,8 @@ func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, 
 	return nil, nil
 }
 
-// readPickledNames returns the names under a key of a file of class names; "" takes the first key of pickledLabels there.
+// readPickledNames returns the names under a key of a file of class names. For the key "" it takes the first key of
+// pickledLabels that the file has.
 func readPickledNames(ctx context.Context, path string, file contents, key string) (names []string, err error) {
 	d, err := readPickle(ctx, path, file)
 	if err != nil {
@@ -289,5 +290,5 @@ func readPickledNames(ctx context.Context, path string, file contents, key strin
 	return nil, fmt.Errorf("%s: has no list of the names of CIFAR's classes", path)
 }
 
-// maxPickledName is the longest name of a class, in bytes.
+// maxPickledName is the maximum length of a class name, in bytes.
 const maxPickledName = 256

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pickled returns a file of testdata/pickle, written by a real Python.
+// The function pickled returns a file of testdata/pickle, which a real Python wrote.
 func pickled(t testing.TB, name string) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(testFile(t, "pickle/"+name+".gz")))
@@ -26,7 +26,7 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons lists the versions that wrote testdata/pickle, each by several protocols.
+// pythons lists the names for the versions that wrote testdata/pickle. Each version wrote several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -56,7 +56,7 @@ func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	}
 }
 
-// TestPickles finds the same data in the files of Python 2 and 3, NumPy 1 and 2, protocols 2 to 5.
+// TestPickles finds the same data in the files of Python 2 and 3, NumPy 1 and 2, and protocols 2 to 5.
 func TestPickles(t *testing.T) {
 	record := func(label byte, i int) []byte {
 		b := []byte{label}
@@ -108,7 +108,7 @@ func TestPickleFolders(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string][]byte
 		open  string
-		want  string // the format, or a part of the error
+		want  string // the format, or part of the error
 	}{
 		"cifar-10":             {map[string][]byte{"d/data_batch_1": hundred, "d/test_batch": ten, "d/readme.html": nil}, "d", "CIFAR-10 pickle"},
 		"cifar-10 from above":  {map[string][]byte{"d/cifar-10-batches-py/test_batch": ten}, "d", "CIFAR-10 pickle"},
@@ -147,10 +147,10 @@ func TestPickleFolders(t *testing.T) {
 	}
 }
 
-// TestPickledNames orders classes by Options.ClassNames and the names in the file beside the batch, and accepts that file
-// as Options.ClassNames.
+// TestPickledNames orders classes by Options.ClassNames and by the names in the file beside the batch. It also passes
+// that file as Options.ClassNames.
 func TestPickledNames(t *testing.T) {
-	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's, backwards
+	const other = "truck\nship\nhorse\nfrog\ndog\ndeer\ncat\nbird\nautomobile\nairplane\n" // CIFAR's names, reversed
 	for _, name := range pythons(t, "meta10") {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestPickledNames(t *testing.T) {
 	}
 }
 
-// replaced replaces a part that must occur exactly once.
+// replaced replaces a part of data that must occur exactly once.
 func replaced(t testing.TB, data []byte, old, new string) []byte {
 	t.Helper()
 	if n := bytes.Count(data, []byte(old)); n != 1 {
@@ -232,10 +232,10 @@ func replaced(t testing.TB, data []byte, old, new string) []byte {
 	return bytes.Replace(data, []byte(old), []byte(new), 1)
 }
 
-// TestPickleErrors refuses batches that differ from CIFAR's.
+// TestPickleErrors checks that batches which differ from CIFAR's are refused.
 func TestPickleErrors(t *testing.T) {
 	c := pickled(t, "cifar10-c-python2-numpy1-protocol2")
-	three := pickled(t, "cifar10-python3-numpy2-protocol2") // data as text in UTF-8
+	three := pickled(t, "cifar10-python3-numpy2-protocol2") // holds data as text in UTF-8
 	hundred := pickled(t, "cifar100-c-python2-numpy1-protocol2")
 	arrays := pickled(t, "arrays-python2-numpy1-protocol2")
 	const other = "test_batch: not read by rscert: a pickle, which is a program"

@@ -18,13 +18,13 @@ import (
 
 // classNames holds the names of a model's classes in the model's order.
 type classNames struct {
-	source string // the source, for people
-	sum    string // SHA-256 of the file, in hex; "" for the dataset's own names
+	source string // the source of the names, for messages
+	sum    string // SHA-256 of the file, in hex; "" if the names come from the dataset itself
 	count  int
-	byName map[string]int // −1: several classes share the name
+	byName map[string]int // class of a name; −1: several classes share the name
 }
 
-// maxNames is the size limit of a file of names, in bytes.
+// maxNames is the maximum size of a file of names, in bytes.
 const maxNames = pieceSize
 
 // readClassNames reads a file of names. It returns nil for the path "".
@@ -42,8 +42,8 @@ func readClassNames(path string) (*classNames, error) {
 	return c, nil
 }
 
-// ReadClassNames reads a file of class names and returns one name for each class. If a class has several, it returns the
-// last one: in ImageNet's lists that is the readable one.
+// ReadClassNames reads a file of class names and returns one name for each class. If a class has several names, it
+// returns the last, which is the readable name in ImageNet's lists.
 func ReadClassNames(path string) ([]string, error) {
 	_, classes, err := readAliases(path)
 	var names []string
@@ -53,7 +53,7 @@ func ReadClassNames(path string) ([]string, error) {
 	return names, quote.Error(err)
 }
 
-// readAliases returns the text of a file of class names and, for every class, its names.
+// readAliases returns the text of a file of class names, and all names of every class.
 func readAliases(path string) (text []byte, classes [][]string, err error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -99,7 +99,8 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
-// label returns the class with this name. It is an error if several classes share the name, as "crane" in ImageNet.
+// label returns the class with this name. It returns an error if several classes share the name, for example "crane" in
+// ImageNet.
 func (c *classNames) label(name string) (int, error) {
 	switch label, ok := c.byName[strings.TrimSpace(name)]; {
 	case !ok:
@@ -111,11 +112,12 @@ func (c *classNames) label(name string) (int, error) {
 	}
 }
 
-// synset begins the lines of ImageNet's lists: "n01440764 tench, Tinca tinca".
+// synset matches the lines of ImageNet's lists: "n01440764 tench, Tinca tinca".
 var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
 
-// parseClassNames reads lines of one name, with or without synset number, or JSON: ImageNet's common class index
-// ({"0": ["n01440764", "tench"], …}), id2label of transformers, or a list. It returns every class's aliases.
+// parseClassNames parses either lines that hold one name each, with or without synset number, or JSON. The JSON is
+// ImageNet's common class index ({"0": ["n01440764", "tench"], …}), id2label of transformers, or a list. It returns the
+// aliases of every class.
 func parseClassNames(text []byte) ([][]string, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
@@ -179,7 +181,7 @@ func parseJSONNames(text []byte) ([][]string, error) {
 	return classes, nil
 }
 
-// checkDistinct refuses lists that give two classes the same name: one of the two must be a mistake.
+// checkDistinct refuses lists that give two classes the same name, because one of these names must be a mistake.
 func checkDistinct(classes [][]string) error {
 	if len(classes) < 2 {
 		return errors.New("fewer than 2 class names")

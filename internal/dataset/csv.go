@@ -17,11 +17,12 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// openCSV reads lines of a label and values, after an optional header. labelcolumn.go finds the column of labels.
+// openCSV reads lines that hold a label and values, after an optional header. labelcolumn.go finds the column of
+// labels.
 //
-// If all values of the file are integers from 0 to 255 and one is above 1, they count as bytes and are scaled to [0,1];
-// otherwise they stay as they are. (A file of zeros and ones may be a binary image in either unit, and stays as it is.)
-// Note reports the decision.
+// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are scaled
+// to [0,1]. Otherwise they stay as they are. (A file of zeros and ones may be a binary image in either unit, and stays
+// as it is.) Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
@@ -39,7 +40,7 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return t.dataset(ctx)
 }
 
-// openText opens a CSV file to read its rows as text.
+// openText opens a CSV file whose rows are read as text.
 func openText(ctx context.Context, path string) (io.Closer, *table.Records, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
@@ -56,9 +57,9 @@ func openText(ctx context.Context, path string) (io.Closer, *table.Records, erro
 type csvTable struct {
 	path  string
 	opt   Options
-	limit int64 // bytes that further rows may take
+	limit int64 // number of bytes that further rows may take
 
-	header  []string // nil: none
+	header  []string // nil if there is none
 	columns int
 	watched []int // columns that may hold the labels, ascending
 
@@ -79,7 +80,7 @@ func (t *csvTable) row(i int) []float32 { return t.values[i*t.columns : (i+1)*t.
 type cell struct {
 	text   string
 	number float64 // NaN if the text is not a number
-	column int     // byte of the line where the field begins, from 1; 0: unknown
+	column int     // byte of the line where the field begins, counted from 1; 0: unknown
 }
 
 // cells are the cells of a column. They take 20 bytes each and their texts.
@@ -157,7 +158,7 @@ func (t *csvTable) begin(line int, record []string) (header bool, err error) {
 	return header, nil
 }
 
-// add adds a row, which begins on the given line.
+// add adds a row that begins on the given line.
 func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
@@ -211,7 +212,7 @@ func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
 	}
-	v32, _ := strconv.ParseFloat(field, 32) // rounded once
+	v32, _ := strconv.ParseFloat(field, 32) // rounds only once
 	if math.IsNaN(v) {
 		v32 = v
 	}
@@ -230,7 +231,7 @@ func notFinite(r *csv.Reader, k int, record []string) error {
 	return err
 }
 
-// dataset builds the dataset from the rows read.
+// dataset builds the dataset from the rows.
 func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	d := &Dataset{format: "CSV", table: true}
 	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
@@ -284,7 +285,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	return d, nil
 }
 
-// valueColumns returns the columns that are not used otherwise, ascending.
+// valueColumns returns the columns that have no other use, ascending.
 func (t *csvTable) valueColumns(used []int) (columns []int) {
 	for k := range t.columns {
 		if !slices.Contains(used, k) {
@@ -294,8 +295,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and one is above 1. It also checks that watched columns that turned out to
-// hold values are finite.
+// The method scaled reports whether all values are bytes and at least one is above 1. It also checks that the values
+// are finite in watched columns that turned out to hold values.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

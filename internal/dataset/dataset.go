@@ -1,10 +1,10 @@
-// Package dataset reads labelled examples from the files people have: MNIST IDX, CIFAR batches, folders of images,
-// NumPy arrays, CSV, Parquet and WebDataset archives.
+// Package dataset reads labelled examples from common file formats: MNIST IDX, CIFAR batches, folders of images, NumPy
+// arrays, CSV, Parquet and WebDataset archives.
 //
-// Open finds the format, checks the whole dataset once and computes its digest; Example reads one example. Values are
-// float32 in the layout [C,H,W], or flat; bytes are scaled to [0,1]. Open refuses a file that is truncated, disagrees
-// with its header or labels, or holds a value that is not finite; the error names the file and the place. If a file
-// changes after Open, Example returns an error and never other data.
+// Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
+// float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open refuses a file that is truncated, that
+// disagrees with its header or labels, or that holds a value that is not finite. The error names the file and the
+// place. If a file changes after Open, Example returns an error, never other data.
 package dataset
 
 import (
@@ -28,42 +28,42 @@ type Example struct {
 	Index  int       // position in the dataset
 	Label  int       // true class
 	Values []float32 // [C·H·W] in that order, or [D]
-	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file; 0 for files of float32 or bytes.
+	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file. It is 0 for files of float32
+	// or bytes.
 	Rounding float64
 }
 
-// Dataset is an opened dataset. Its methods may be called from several
-// goroutines at once.
+// Dataset is an open dataset. Several goroutines may call its methods at the same time.
 type Dataset struct {
 	format string
 	note   string
 	shape  []int
 	labels []int
 	sum    string
-	bytes  bool // the values are bytes over 255
+	bytes  bool // the values are bytes divided by 255
 
-	table    bool        // has columns
+	table    bool        // the data are a table with columns
 	columns  []string    // names of the value columns, from the header
 	cropped  bool        // Resize and Crop are done
-	names    *classNames // of the model's classes; nil: not given
+	names    *classNames // names of the model's classes; nil: not given
 	byName   bool        // the labels are written as names
-	root     string      // the folder of the class folders
-	folders  int         // classes numbered in the order of their folders; 0: the data give the labels
+	root     string      // folder that contains the class folders
+	folders  int         // classes, if the order of their folders numbers them; 0: the data give the labels
 	warnings []param.Text
 	// values fills dst with example i. Its errors name the place.
 	values func(i int, dst []float32) error
-	// roundings fills dst with bounds on |number in the file − value| for example i, in any order, and reports whether
-	// every number is a usual spelling of its float32 (isNamed); nil: the file holds float32 or bytes.
+	// roundings fills dst with bounds on |number in the file − value| for example i, in any order. It reports whether
+	// every number is a usual spelling of its float32 (isNamed). roundings is nil if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
-	// labelAt returns the place of label i, for errors.
+	// labelAt returns the place of label i, for use in errors.
 	labelAt func(i int) string
 	closer  io.Closer
 }
 
-// Open opens the dataset at path, a file or a folder, and finds its format by names and first bytes. It reads the whole
-// dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and uncompressed .npz
-// files stay on the disk, and later reads are compared with digests of their parts. Compressed files, CSV and arrays in
-// Fortran order are held in memory, up to memory.Limit.
+// Open opens the dataset at path, which is a file or a folder. It finds the format by names and first bytes. It reads
+// the whole dataset once, to check it and to compute its digest. Images, plain IDX and CIFAR files, .npy and
+// uncompressed .npz files stay on the disk, and later reads are checked against digests of the parts of these files.
+// Compressed files, CSV and arrays in Fortran order are held in memory, up to memory.Limit.
 func Open(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	d, err := openChecking(ctx, path, opt)
 	return d, quote.Error(err)
@@ -95,9 +95,10 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return d, nil
 }
 
-// checkExample returns an error if one example, with its intermediate forms while it is read, does not fit in memory.
+// checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
+// memory.
 func checkExample(shape []int) error {
-	const bytes = 32 // a value: as read, as float64, its place, as float32
+	const bytes = 32 // per value: as in the file, as float64, its place, as float32
 	size := int64(1)
 	for _, n := range shape {
 		if n > 0 && size > math.MaxInt64/bytes/int64(n) {
@@ -108,7 +109,7 @@ func checkExample(shape []int) error {
 	return memory.Check(bytes * size)
 }
 
-// read reads all examples, so that errors show before the work starts, and sets the digest.
+// The method read reads all examples, so that errors appear before the work starts. It also sets the digest.
 func (d *Dataset) read(ctx context.Context) error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "rscert data 1\n%d %v\n", len(d.labels), d.shape)
@@ -158,25 +159,27 @@ func (d *Dataset) size() int {
 	return n
 }
 
-// Columns returns the names of an example's values, in their order; nil unless the data are a table with a header.
+// Columns returns the names of an example's values, in their order. It returns nil unless the data are a table with a
+// header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
 // Bytes reports whether the values are bytes that were scaled to [0,1].
 func (d *Dataset) Bytes() bool { return d.bytes }
 
-// Format returns the name of the format, for people.
+// Format returns the name of the format, for messages.
 func (d *Dataset) Format() string { return d.format }
 
-// Note returns a line for people on the decisions made while reading: the files taken, scaling, the range of values.
+// Note returns a line for messages about decisions that were made while the dataset was opened: the chosen files,
+// scaling, and the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
-// SHA256 returns the digest of the data, in hex. It does not depend on the files' names, places or compression. For all
-// formats but images it covers the number of examples, the shape, and each example's label (int64) and values (float32),
-// little-endian: the same data as IDX, .npz or CSV have the same digest. For images, which Open does not all decode, it
-// covers the labels and the images' files.
+// SHA256 returns the digest of the data, in hex. It does not depend on the names, places or compression of the files.
+// For all formats except images it covers the number of examples, the shape, and the label (int64) and values (float32)
+// of each example, little-endian. So the same data have the same digest, whether they are stored as IDX, .npz or CSV.
+// For images, which Open does not all decode, it covers the labels and the image files.
 func (d *Dataset) SHA256() string { return d.sum }
 
-// settle applies the options that all formats share.
+// The method settle applies the options that all formats share.
 func (d *Dataset) settle(opt Options) (err error) {
 	if opt.LabelColumn != "" && !d.table {
 		return param.Errorf("%s %s: %s data have no columns", param.LabelColumn, quote.Name(opt.LabelColumn), d.format)
@@ -215,7 +218,7 @@ func (d *Dataset) subtractFirst(first int) error {
 	return nil
 }
 
-// Classes returns the least number of classes of a model for these labels.
+// Classes returns the smallest number of classes that a model for these labels can have.
 func (d *Dataset) Classes() int {
 	classes := max(slices.Max(d.labels)+1, d.folders)
 	if d.names != nil {
@@ -225,8 +228,8 @@ func (d *Dataset) Classes() int {
 }
 
 // CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the place
-// of the first label that is too large. Labels from counted folders must have as many folders as the model has classes:
-// a missing folder would shift them.
+// of the first label that is too large. If labels are counted from folders, there must be as many folders as the model
+// has classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
@@ -248,11 +251,11 @@ func (d *Dataset) CheckLabels(classes int) error {
 	return nil
 }
 
-// Warnings returns lines on choices that the user may not have meant.
+// Warnings returns lines about choices that the user may not have intended.
 func (d *Dataset) Warnings() []param.Text { return slices.Clone(d.warnings) }
 
-// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex; both are empty if the
-// labels are numbers or follow from the order of folders.
+// ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if the
+// labels are numbers or follow from the order of the folders.
 func (d *Dataset) ClassNames() (source, sum string) {
 	if d.names == nil {
 		return "", ""
@@ -260,8 +263,8 @@ func (d *Dataset) ClassNames() (source, sum string) {
 	return d.names.source, d.names.sum
 }
 
-// SortedByLabel reports whether the examples stand class by class, in any order of the classes: the first n examples are
-// then no fair sample.
+// SortedByLabel reports whether the examples are grouped by class, in any order of the classes. If they are, the first
+// n examples are not a fair sample.
 func (d *Dataset) SortedByLabel() bool {
 	begun := map[int]bool{d.labels[0]: true}
 	for i, label := range d.labels[1:] {
@@ -273,7 +276,7 @@ func (d *Dataset) SortedByLabel() bool {
 	return len(begun) > 1
 }
 
-// Example reads example i, 0 ≤ i < Len. The caller owns the values. It returns an error if the file has changed since
+// Example returns example i, 0 ≤ i < Len. The caller owns the values. It returns an error if the file has changed since
 // SHA256 was computed.
 func (d *Dataset) Example(i int) (Example, error) {
 	e := Example{Index: i, Label: d.labels[i], Values: make([]float32, d.size())}

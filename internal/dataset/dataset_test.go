@@ -35,7 +35,7 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// openWanted opens a dataset. If refusal is not empty, it wants an error that contains it, and returns nil.
+// openWanted opens a dataset. If refusal is not empty, it wants an error that contains this text, and returns nil.
 func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
 	t.Helper()
 	d, err := Open(context.Background(), path, opt)
@@ -153,7 +153,7 @@ func golden(t *testing.T) (g map[string]struct {
 	return g
 }
 
-// Files of every kind that NumPy writes, and the values it reads from them.
+// The test opens files of every kind that NumPy writes, and compares with the values that NumPy reads.
 func TestNumPyFiles(t *testing.T) {
 	n := 0
 	for path, want := range golden(t) {
@@ -182,7 +182,7 @@ func TestNumPyFiles(t *testing.T) {
 	}
 }
 
-// Images of every kind that Pillow writes, and the values it reads from them.
+// The test opens images of every kind that Pillow writes, and compares with the values that Pillow reads.
 func TestImageFolder(t *testing.T) {
 	d := mustOpen(t, "testdata/images")
 	if got := d.Shape(); !slices.Equal(got, []int{3, 3, 4}) {
@@ -195,14 +195,14 @@ func TestImageFolder(t *testing.T) {
 	compareImages(t, d)
 }
 
-// Colour planes are enlarged as libjpeg does it: repeating their samples, as
-// image/jpeg does, is far outside the tolerance here.
+// Colour planes are enlarged in the same way as in libjpeg. The method of image/jpeg, which repeats samples, is far
+// outside the tolerance of this test.
 func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }
 
-// compareImages compares with the pixels of Pillow. PNG agrees exactly; the
-// inverse cosine transform of JPEG decoders may round differently.
+// compareImages compares the values with Pillow's pixels. PNG agrees exactly. The inverse cosine transform of JPEG
+// decoders may round differently.
 func compareImages(t *testing.T, d *Dataset) {
 	t.Helper()
 	want := golden(t)
@@ -281,7 +281,7 @@ func TestImageFolderClasses(t *testing.T) {
 	}
 }
 
-// The first 100 test images as ERAN gives them.
+// The test data are the first 100 test images in the form that ERAN gives them.
 func TestERAN(t *testing.T) {
 	for _, c := range []struct {
 		file        string
@@ -310,7 +310,7 @@ func TestERAN(t *testing.T) {
 }
 
 // The same data have the same digest in every format and place. A change of one byte of a value, a label or the shape
-// changes it.
+// changes the digest.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
@@ -359,7 +359,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		}
 	}
 
-	// Flat rows: CSV as [N,D].
+	// These are flat rows, as CSV stores them: [N,D].
 	flat := put("flat.npz", npz(t, zip.Store, "x", npyFile("|u1", "4, 30", px), "y", npyFile("|u1", "4,", labels)))
 	flatSum := mustOpen(t, flat).SHA256()
 	if flatSum == sum {
@@ -388,7 +388,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		}
 	}
 
-	// Image folders have another kind of digest, also independent of names.
+	// Image folders have another kind of digest, which does not depend on names either.
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
 	writePNG(t, filepath.Join(dir, "i1/a/1.png"), img)
 	writePNG(t, filepath.Join(dir, "i2/k/x.png"), img)
@@ -470,7 +470,7 @@ func TestErrors(t *testing.T) {
 	y2 := npyFile("<i8", "2,", []int64{0, 1})
 	whole := npz(t, zip.Store, "x", floats(1, 2, 3, 4), "y", y2)
 	damaged := slices.Clone(whole)
-	damaged[bytes.Index(damaged, []byte{0, 0, 128, 63})+3] ^= 1 // a byte of the first value
+	damaged[bytes.Index(damaged, []byte{0, 0, 128, 63})+3] ^= 1 // changes a byte of the first value
 	record := func(label byte) []byte { return append([]byte{label}, make([]byte, cifarPixels)...) }
 	nan := float32(math.NaN())
 	small := func(dx int) image.Image { return image.NewGray(image.Rect(0, 0, dx, 2)) }
@@ -481,7 +481,7 @@ func TestErrors(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	// The header of a PNG image of 65536×65536 pixels, with its checksum.
+	// The header, with its checksum, belongs to a PNG image of 65536×65536 pixels.
 	huge := pngBytes(small(3))[:33]
 	binary.BigEndian.PutUint32(huge[16:], 1<<16)
 	binary.BigEndian.PutUint32(huge[20:], 1<<16)
@@ -636,7 +636,7 @@ func TestOpenStops(t *testing.T) {
 	}
 }
 
-// Pieces read at any offset give the bytes that readPieces read.
+// ReadAt at any offset gives the bytes that readPieces read.
 func TestPieces(t *testing.T) {
 	want := pixels(pieceSize + 1000)
 	m, err := readPieces(bytes.NewReader(want), int64(len(want)))

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents gives random access to a file. Every byte is the same as at its first read, or an error.
+// contents gives random access to a file. Every byte is either the same as at its first read, or an error.
 type contents interface {
 	io.ReaderAt
 	io.Closer
@@ -27,7 +27,7 @@ type contents interface {
 // openRegular opens a file and returns its size. It refuses pipes and devices, which may never end and cannot be read
 // twice.
 func openRegular(path string) (*os.File, int64, error) {
-	// Stat first: opening a pipe would block.
+	// Stat comes first, because opening a pipe would block.
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, 0, fileError(err)
@@ -61,7 +61,7 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s: is a device, not a file", path)
 }
 
-// fileError writes a file error as "path: cause", without the system call.
+// fileError returns a file error in the form "path: cause", without the name of the system call.
 func fileError(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -70,8 +70,8 @@ func fileError(err error) error {
 	return err
 }
 
-// blockSize is the number of bytes that one digest covers: small enough that reading one example is quick, large enough
-// that the digests of 100 GB take 13 MB.
+// blockSize is the number of bytes that one digest covers. It is so small that reading one example is quick, and so
+// large that the digests of 100 GB take only 13 MB.
 const blockSize = 1 << 18
 
 var errChanged = errors.New("the file has changed since it was opened")
@@ -85,8 +85,8 @@ type checkedFile struct {
 	mu    sync.Mutex
 	sums  [][sha256.Size]byte
 	known []bool
-	in    int64  // the block in data, kept because neighbouring examples share it; -1: none
-	data  []byte // at most blockSize
+	in    int64  // index of the block in data, which is kept because neighbouring examples share it; -1: none
+	data  []byte // at most blockSize bytes
 }
 
 func openChecked(path string) (*checkedFile, error) {
@@ -107,7 +107,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore: an archive places a member before its own first byte.
+// errBefore means that an archive places a member before its own first byte.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -130,7 +130,7 @@ func (c *checkedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// load reads block k into data.
+// The method load reads block k into data.
 func (c *checkedFile) load(k int64) error {
 	if c.in == k {
 		return nil
@@ -155,8 +155,9 @@ func (c *checkedFile) load(k int64) error {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// openContents opens a file and unpacks it into memory if its first bytes are gzip's. promise reads the unpacked header
-// and returns the length that it states, or -1 if it states none; a longer file is refused.
+// openContents opens a file. If its first bytes are those of gzip, it unpacks the file into memory. The function
+// promise reads the unpacked header and returns the length that it states, or -1 if it states none. A longer file is
+// refused.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {
@@ -196,7 +197,7 @@ func unpack(packed io.Reader, promise func(io.Reader) (int64, error)) (pieces, e
 	return unpacked, nil
 }
 
-// contextReader stops reading when the context ends.
+// contextReader stops when the context ends.
 type contextReader struct {
 	ctx context.Context
 	io.Reader
@@ -209,13 +210,13 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces holds a file in memory, in pieces: they grow with the bytes read, not with the length in a header, and never
-// need copying.
+// pieces holds a file in memory, in pieces. The pieces grow with the bytes that were read, not with the length in a
+// header, and they never need copying.
 type pieces [][]byte
 
 const pieceSize = 1 << 24
 
-// readPieces reads r to its end, where gzip and zip compare checksums, and refuses more than length bytes.
+// readPieces reads r to its end, where gzip and zip compare checksums. It refuses more than length bytes.
 func readPieces(r io.Reader, length int64) (pieces, error) {
 	var m pieces
 	for left := length; left > 0; left -= pieceSize {
@@ -237,7 +238,7 @@ func readPieces(r io.Reader, length int64) (pieces, error) {
 			return m, err
 		}
 	}
-	// One further byte shows that r is too long.
+	// One more byte shows that r is too long.
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 {
 		return m, errors.New("more data than its header promises or memory holds")
 	} else if err != io.EOF {

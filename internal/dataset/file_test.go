@@ -22,12 +22,13 @@ import (
 	"unicode"
 )
 
-// source is a small dataset in some format: its files, the path to open, and the file with the inputs.
+// source is a small dataset in some format. It holds the dataset's files, the path to open, and the file with the
+// inputs.
 type source struct {
 	files  map[string][]byte
 	open   string
 	inputs string
-	// held: Open holds the whole dataset in memory.
+	// held means that Open holds the whole dataset in memory.
 	held bool
 }
 
@@ -86,7 +87,7 @@ func (s source) write(t *testing.T) (open, inputs string) {
 	return filepath.Join(dir, s.open), filepath.Join(dir, s.inputs)
 }
 
-// examples reads all examples, and returns the errors of those that cannot be read.
+// The function examples reads all examples. It also returns the errors of the examples that cannot be read.
 func examples(d *Dataset) (values [][]float32, errs []error) {
 	for i := range d.Len() {
 		e, err := d.Example(i)
@@ -95,7 +96,8 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// For every format and every change of the file after Open, an example has the values that were hashed, or is an error.
+// For every format and every change of the file after Open, an example either has the values that were hashed or is an
+// error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)
@@ -162,7 +164,8 @@ func TestChangedAfterOpen(t *testing.T) {
 						}
 					}
 				}
-				// An open file that was replaced or removed keeps its content; an image is opened each time.
+				// If the open file was replaced or removed, the descriptor keeps the content. An image is opened each
+				// time.
 				kept := s.held || format != "images" && (change == "replaced" || change == "removed")
 				if kept != (failed == 0) {
 					t.Errorf("%d examples failed", failed)
@@ -183,7 +186,7 @@ func (f *idxFile) forget() {
 	}
 }
 
-// A swap of an image for another of the same size and length is an error.
+// If an image is replaced by another image of the same size and length, the result is an error.
 func TestSwappedImages(t *testing.T) {
 	s := sources(t)["images"]
 	open, _ := s.write(t)
@@ -198,7 +201,7 @@ func TestSwappedImages(t *testing.T) {
 	}
 }
 
-// Every changed block is refused, and no other.
+// Every changed block is refused, and no other block is refused.
 func TestBlocks(t *testing.T) {
 	const n, blocks = 40, 5
 	values := make([]float32, n*blocks*blockSize/4/n)
@@ -215,7 +218,7 @@ func TestBlocks(t *testing.T) {
 	}
 	defer f.Close()
 	size := len(values) / n * 4
-	for block := range blocks + 1 { // the last holds the bytes that the header moved
+	for block := range blocks + 1 { // the last block holds the bytes that the header moved
 		at := int64(block*blockSize + 200)
 		if block == blocks {
 			at -= 100
@@ -240,7 +243,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// An archive can say that a member begins before the file does: an error, not a crash.
+// An archive may state that a member begins before the file does. This is an error, not a crash.
 func TestReadBeforeTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("0123456789"), 0o644); err != nil {
@@ -293,7 +296,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses head and n zero bytes, about 1000 to 1.
+// The function zeros compresses head and n zero bytes. The ratio is about 1000 to 1.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -333,8 +336,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Small files that unpack to large ones, or claim to, are refused before they take memory: with GOMEMLIMIT at 64 MiB, the
-// heap stays below 48 MiB for files of 96 MiB.
+// Small files that unpack to large files, or claim to do so, are refused before they take memory: with GOMEMLIMIT at 64
+// MiB, the heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
@@ -379,7 +382,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			})
 			t.Logf("%d kB of file, %d MiB at most", len(c.data)>>10, peak>>20)
-			// A line is gathered in a slice that doubles as it grows.
+			// A line is collected in a slice that doubles as it grows.
 			most := uint64(48 << 20)
 			if strings.Contains(c.want, "a line") {
 				most = 400 << 20
@@ -391,7 +394,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// textBatch makes a batch of white images in the form of Python 3 and protocol 2: bytes as text.
+// textBatch makes a batch of white images in the form that Python 3 writes with protocol 2: bytes as text.
 func textBatch(images int) []byte {
 	n := images * cifarPixels
 	number := func(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
@@ -404,7 +407,7 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns the sampled peak of the heap during do, above the heap before it.
+// peakOf returns how far the heap rises above its initial size while the function do runs. It samples the size.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -458,7 +461,7 @@ func TestLyingArchive(t *testing.T) {
 	}
 }
 
-// Names of files and arrays, and fields, are printed on one line, without control characters.
+// Names of files, names of arrays and fields are printed on one line, without control characters.
 func TestErrorsArePrintable(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb")
 	long := strings.Repeat("\x1b]0;x\a", 5000)
@@ -492,7 +495,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// The picture's header states another size than its pixels.
+// The picture's header states a size that differs from its pixels.
 func TestImageTooLongForItsPixels(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")
@@ -505,7 +508,7 @@ func TestImageTooLongForItsPixels(t *testing.T) {
 	}
 }
 
-// FuzzChanged: after any change of an open file, an example is unchanged or an error.
+// FuzzChanged checks that after any change of an open file, an example is unchanged or an error.
 func FuzzChanged(f *testing.F) {
 	const n, size = 3, 4
 	values := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}

@@ -18,10 +18,10 @@ import (
 type format struct {
 	suffixes  []string
 	open      func(ctx context.Context, path string, opt Options) (*Dataset, error)
-	ownLabels bool // the files hold their labels: Options.Labels is refused
+	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// formats returns the formats recognised by name. Any other file is tried as a pickle and as IDX.
+// formats returns the formats that are recognised by name. Any other file is tried as a pickle and then as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},
@@ -33,10 +33,10 @@ func formats() []format {
 	}
 }
 
-// remedy tells the user how to convert a format that is not read.
+// A remedy tells the user how to convert a format that is not supported.
 type remedy struct {
 	suffixes []string
-	magic    string // first bytes of the file; "": not looked at
+	magic    string // first bytes of the file; "": not checked
 	text     param.Text
 }
 
@@ -100,7 +100,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels returns the error for Options.Labels beside a file that holds its labels.
+// ownLabels returns the error for a file that holds its labels when Options.Labels is also given.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -130,7 +130,7 @@ func remedyByMagic(path string) *remedy {
 	return nil
 }
 
-// openFolder finds the data in a folder, also in the subfolders of torchvision and of the published archives.
+// openFolder finds the data in a folder, and also in the subfolders of torchvision and of the published archives.
 func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
 		dir := filepath.Join(path, filepath.FromSlash(sub))
@@ -164,7 +164,7 @@ func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error)
 	return d, err
 }
 
-// openArchives opens the Parquet files or tar archives in a folder; nil if it has none.
+// openArchives opens the Parquet files or tar archives in a folder. It returns nil if there are none.
 func openArchives(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, suffix := range []string{".parquet", ".tar"} {
 		files, err := splitIn(path, suffix)
@@ -183,8 +183,8 @@ func openArchives(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return nil, nil
 }
 
-// cifarIn returns the path of CIFAR's test batch in a folder, binary or Python version, also in torchvision's
-// subfolders; "" if there is none.
+// cifarIn returns the path of CIFAR's test batch in a folder or in torchvision's subfolders, in the binary or the
+// Python version. It returns "" if there is none.
 func cifarIn(path string) (string, error) {
 	for _, sub := range []string{"", "cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python"} {
 		for _, name := range []string{"test_batch.bin", "test.bin", "test_batch", "test"} {
@@ -202,7 +202,7 @@ func cifarIn(path string) (string, error) {
 	return "", nil
 }
 
-// remedyInFolder returns the remedy for the first file in a folder that needs one; nil if none does.
+// remedyInFolder returns the remedy for the first file in a folder that needs one. It returns nil if no file needs one.
 func remedyInFolder(dir string) *remedy {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -210,11 +210,11 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON lies beside data of any format
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside data of any format
 			continue
 		}
 		for _, r := range remedies {
-			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are read
+			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are supported
 				return &r
 			}
 		}
@@ -225,8 +225,9 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder or its subfolder data: test, else validation, else the only split.
-// The name of a file begins with its split, up to "-", "_" or ".": test-00000-of-00003.parquet (Hugging Face).
+// splitIn returns the files of one split in a folder or in its subfolder data: test, otherwise validation, otherwise
+// the only split. The name of a file begins with its split, up to "-", "_" or ".": test-00000-of-00003.parquet (Hugging
+// Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

@@ -13,7 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// fuzz opens arbitrary bytes under a name. Open refuses them with one line that names the file, or every example is sound.
+// fuzz opens arbitrary bytes under a name. Either Open refuses them with one line that names the file, or every example
+// is valid.
 func fuzz(f *testing.F, name string, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -58,7 +59,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		for i := range d.Len() {
 			e, err := d.Example(i)
 			if err != nil {
-				if !d.cropped { // images are decoded only now and may fail
+				if !d.cropped { // images are only decoded now, and may fail
 					t.Error(err)
 				}
 				continue
@@ -144,7 +145,7 @@ func FuzzImageLabels(f *testing.F) {
 	fuzz(f, "labels.csv", []byte("filename,label\na.png,3\n"), []byte("a.png;2\n"), []byte("4\n"), []byte("image\tclass\na\tn01440764 1 2\n"))
 }
 
-// FuzzSize checks that sizes read back, and that resizing ends within its limits.
+// FuzzSize checks that sizes survive a round trip through text, and that resizing ends within its limits.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"256", "8x5", "0", "-1x2", "8192x8192", "1x"} {
 		f.Add(s, uint8(7), uint8(9))

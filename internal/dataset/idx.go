@@ -15,12 +15,13 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// An IDX file (Y. LeCun's MNIST page) has two zero bytes, the type (8 = unsigned byte), the number of dimensions, each
-// dimension as a big-endian uint32, and the data.
+// An IDX file (Y. LeCun's MNIST page) consists of two zero bytes, the type (8 = unsigned byte), the number of
+// dimensions, each dimension as a big-endian uint32, and the data.
 
 var idxImagesName = regexp.MustCompile(`^(.*)images([-.])idx\d-ubyte(\.gz)?$`)
 
-// idxImagesIn returns the path of the IDX images in a folder, test images before training images; "" if there are none.
+// idxImagesIn returns the path of the IDX images in a folder. It prefers test images to training images, and returns ""
+// if there are none.
 func idxImagesIn(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -29,7 +30,7 @@ func idxImagesIn(dir string) (string, error) {
 	if err != nil {
 		return "", fileError(err)
 	}
-	found := map[string]string{} // by prefix; uncompressed files come first in the folder
+	found := map[string]string{} // path by prefix; uncompressed files come first in the folder
 	var prefixes []string
 	for _, e := range entries {
 		if m := idxImagesName.FindStringSubmatch(e.Name()); m != nil && found[m[1]] == "" {
@@ -125,7 +126,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	return d, nil
 }
 
-// readLabels reads a file of labels. The function returned gives the place of label i, for errors.
+// readLabels reads a file of labels. The returned function gives the place of label i, for use in errors.
 func readLabels(ctx context.Context, path string) ([]int, func(i int) string, error) {
 	if strings.HasSuffix(strings.ToLower(path), ".npy") {
 		return readLabelsNPY(ctx, path)
@@ -138,7 +139,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	if len(f.dims) != 1 {
 		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
 	}
-	const bytes = 9 // a label: as read and as int
+	const bytes = 9 // per label: as in the file, and as int
 	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -179,7 +180,7 @@ func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
 	return &idxFile{data, h, path}, nil
 }
 
-// read reads len(dst) bytes of the data from offset on; offset 0 is the first byte after the header.
+// The method read reads len(dst) bytes of the data, beginning at offset. Offset 0 is the first byte after the header.
 func (f *idxFile) read(dst []byte, offset int64) error {
 	if _, err := f.ReadAt(dst, f.header+offset); err != nil {
 		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+offset, err)
@@ -187,13 +188,13 @@ func (f *idxFile) read(dst []byte, offset int64) error {
 	return nil
 }
 
-// idxHeader holds the header's length in bytes and the dimensions, none of them 0.
+// idxHeader holds the header's length in bytes and the dimensions. No dimension is 0.
 type idxHeader struct {
 	header int64
 	dims   []int
 }
 
-// readIDXHeader reads the header at the beginning of r and no byte more.
+// readIDXHeader reads the header at the beginning of r, and not one byte more.
 func readIDXHeader(r io.Reader) (h idxHeader, err error) {
 	var start [4]byte
 	if n, err := io.ReadFull(r, start[:]); err != nil {
@@ -227,7 +228,7 @@ func endsWithinIDX(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// end returns the length of the whole file according to the header; math.MaxInt64 if it overflows.
+// The method end returns the length of the whole file according to the header, or math.MaxInt64 if that overflows.
 func (h idxHeader) end() int64 {
 	n := int64(1)
 	for _, d := range h.dims {

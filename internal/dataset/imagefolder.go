@@ -17,9 +17,10 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// openImages reads a folder with a subfolder of images for every class, or a folder of images and a file of labels.
+// openImages reads either a folder with one subfolder of images for every class, or a folder of images and a file of
+// labels.
 //
-// Options.ClassNames numbers the classes. Without it, folders that are all named by numbers have these labels; other
+// Options.ClassNames numbers the classes. Without it, the labels are the folder names if all of them are numbers. Other
 // folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" {
@@ -74,7 +75,8 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	return d, nil
 }
 
-// numbering lists the classes with their numbers, for people: all of up to ten, else the first three and the last.
+// numbering lists the classes with their numbers, for messages. It lists up to ten classes completely, and of more
+// classes the first three and the last.
 func numbering(folders []string) string {
 	var list []string
 	for k, name := range folders {
@@ -115,7 +117,7 @@ func classFolders(root string) (folders []string, err error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		// Stat, not e.IsDir: a class may be a link to a folder.
+		// Use Stat, not e.IsDir, because a class may be a link to a folder.
 		if info, err := os.Stat(filepath.Join(root, e.Name())); err != nil {
 			return nil, fileError(err)
 		} else if info.IsDir() {
@@ -147,8 +149,8 @@ func imagesIn(dir string) (files []string, err error) {
 
 // classOrder numbers the class folders.
 type classOrder struct {
-	labels  []int // of each folder
-	counted int   // folders numbered in order; 0: names give the labels
+	labels  []int // label of each folder
+	counted int   // number of folders numbered in order; 0: names give the labels
 	warning *param.Text
 }
 
@@ -187,7 +189,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	return o, nil
 }
 
-// unnatural returns the first neighbours that people would order the other way: class10, class2; "" if there are none.
+// unnatural returns the first two neighbours that people would order the other way, for example class10, class2. It
+// returns "" if there are none.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")
@@ -207,8 +210,8 @@ func unnatural(folders []string) (a, b string) {
 	return "", ""
 }
 
-// openFlatImages reads a folder of images with a file of labels. The file is a table of file names and labels, or has one
-// label on each line for the images in the order of their names, like ImageNet's validation labels.
+// openFlatImages reads a folder of images with a file of labels. The file is either a table of file names and labels,
+// or has one label on each line for the images in the order of their names, like ImageNet's validation labels.
 func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	files, err := imagesIn(root)
 	if err != nil {
@@ -254,7 +257,7 @@ func openFlatImages(ctx context.Context, root string, opt Options) (*Dataset, er
 // imageLabels holds the labels of a flat folder.
 type imageLabels struct {
 	path  string
-	names []string // of the files; nil: labels in the order of the files
+	names []string // file names; nil: the labels are in the order of the files
 	cells []cell
 	lines []int
 }
@@ -271,7 +274,7 @@ func (l imageLabels) devkit() bool {
 // fileColumns lists the usual names of a column of file names.
 var fileColumns = []string{"file", "filename", "file_name", "image", "image_id", "imageid", "path", "name", "id", "img", "image_path"}
 
-// readImageLabels reads a table with the columns of file names and labels, or lines of one label each.
+// readImageLabels reads a table with columns of file names and labels, or lines that hold one label each.
 func readImageLabels(ctx context.Context, path, column string) (imageLabels, error) {
 	l := imageLabels{path: path}
 	file, records, err := openText(ctx, path)
@@ -312,7 +315,8 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell returns a label as written. It cuts Kaggle's "n03995372 85 1 499 272", a synset and a box, to the synset.
+// textCell returns a label as it is written. Kaggle writes a synset and a box, "n03995372 85 1 499 272"; textCell
+// returns only the synset.
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {
@@ -326,8 +330,8 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns finds the columns of file names and labels in the first line of a labels file; file is −1 if the line is
-// one label.
+// imageColumns finds the columns of file names and labels in the first line of a labels file. The result file is −1 if
+// the line is one label.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil
@@ -366,7 +370,7 @@ func twoColumns(file int, record []string, chosen string) error {
 	return nil
 }
 
-// match returns the images that a table names, with or without suffix, in the table's order.
+// The method match returns the images that a table names, with or without suffix, in the order of the table.
 func (l imageLabels) match(root string, files []string) ([]encoded, error) {
 	byName := map[string]string{}
 	for _, path := range files {

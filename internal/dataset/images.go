@@ -23,27 +23,28 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// encoded is an image in its file's format, with the facts that its header gives.
+// encoded is an image in the format of its file, with the facts that its header gives.
 type encoded struct {
 	name  string
 	label int
-	// open opens the image's bytes; size is their number.
+	// open opens the bytes of the image. The result size is their number.
 	open func() (r io.ReadCloser, size int64, err error)
 
 	width, height int
-	grey, deep    bool              // deep: more than 8 bits a channel
-	size          int64             // of the file
-	digest        [sha256.Size]byte // of the file
+	grey, deep    bool              // deep: more than 8 bits per channel
+	size          int64             // size of the file
+	digest        [sha256.Size]byte // digest of the file
 }
 
-// Limits on an image, so that a damaged header cannot claim all memory. An encoder writes at most 8 bytes for a pixel and
-// a little more.
+// These limits on an image prevent a damaged header from claiming all memory. An encoder writes at most 8 bytes for a
+// pixel and a little more.
 const (
 	maxPixels    = 1 << 26
 	maxImageFile = 8*maxPixels + 1<<20
 )
 
-// imageSuffixes lists the suffixes of the formats that are decoded, unreadSuffixes common ones that are not.
+// imageSuffixes lists the suffixes of the formats that are decoded. unreadSuffixes lists common suffixes of formats
+// that are not decoded.
 var (
 	imageSuffixes  = []string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 	unreadSuffixes = []string{".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".jp2", ".jxl", ".npy", ".tga"}
@@ -61,11 +62,11 @@ func isImage(name string) (bool, error) {
 	return hasSuffix(lower, imageSuffixes), nil
 }
 
-// assemble makes a dataset of images: one channel if all are grey, else three. Like Pillow's convert("RGB") it repeats
-// grey and drops transparency. Values are divided by 255, in 16-bit images by 65,535.
+// assemble makes a dataset of images. It has one channel if all images are grey, otherwise three. Like Pillow's
+// convert("RGB") it repeats grey and drops transparency. Values are divided by 255, or by 65,535 in 16-bit images.
 //
-// It reads the files once, to check their sizes and for the digest. An image is decoded at each request, from bytes of
-// the same digest.
+// It reads the files once, to check their sizes and to compute the digest. Each request decodes an image from bytes
+// with the same digest.
 func assemble(ctx context.Context, format string, images []encoded, opt Options) (*Dataset, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -186,7 +187,7 @@ func (f *encoded) inspect() error {
 	return nil
 }
 
-// read returns the image's bytes, or errChanged if they differ from the bytes that inspect read.
+// The method read returns the image's bytes, or errChanged if they differ from the bytes that inspect read.
 func (f *encoded) read() ([]byte, error) {
 	r, size, err := f.open()
 	if err != nil {
@@ -277,7 +278,7 @@ func rgb(img image.Image, x, y int) (r, g, b float32) {
 	case color.CMYK:
 		r, g, b := color.CMYKToRGB(c.C, c.M, c.Y, c.K)
 		return unit[r], unit[g], unit[b]
-	default: // opaque: RGBA64
+	default: // opaque, such as RGBA64
 		r, g, b, _ := c.RGBA()
 		return float32(r) / 65535, float32(g) / 65535, float32(b) / 65535
 	}

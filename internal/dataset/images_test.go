@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// pillow holds the pixels that Pillow reads from testdata/formats, and its resized testdata/resize.
+// pillow holds Pillow's pixels: of the images in testdata/formats, and of the images in testdata/resize after Pillow
+// resized them.
 type pillow struct {
 	Formats map[string][]int
 	Resize  []struct {
@@ -37,7 +38,7 @@ func readPillow(t *testing.T) (p pillow) {
 	return p
 }
 
-// compareLevels checks that values are levels/255, exactly.
+// compareLevels checks that values are exactly levels/255.
 func compareLevels(t *testing.T, what string, values []float32, levels []int) {
 	t.Helper()
 	if len(values) != len(levels) {
@@ -117,7 +118,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestChannels checks grey for three channels, and Pillow's convert("L") for one: L of (10, 200, 50) is 126.
+// TestChannels checks the conversion of grey to three channels, and Pillow's convert("L") to one channel: L of (10,
+// 200, 50) is 126.
 func TestChannels(t *testing.T) {
 	dir := t.TempDir()
 	m := image.NewNRGBA(image.Rect(0, 0, 1, 2))
@@ -148,7 +150,7 @@ func TestChannels(t *testing.T) {
 	compareLevels(t, "colours", e.Values, []int{0, 9, 0, 9, 0, 9})
 }
 
-// TestDeepImages checks that Bytes is false for images of 16 bits a channel.
+// TestDeepImages checks that Bytes is false for images of 16 bits per channel.
 func TestDeepImages(t *testing.T) {
 	dir := t.TempDir()
 	m := image.NewGray16(image.Rect(0, 0, 2, 1))
@@ -160,8 +162,8 @@ func TestDeepImages(t *testing.T) {
 	}
 }
 
-// TestPhotographs compares with Pillow on photographs if RSCERT_PILLOW names a folder of them, with Pillow's results beside
-// each: NAME.png and NAME.SIZE.INTERPOLATION.png.
+// TestPhotographs compares with Pillow on photographs, if RSCERT_PILLOW names a folder of them. Pillow's results must
+// be beside each photograph: NAME.png and NAME.SIZE.INTERPOLATION.png.
 func TestPhotographs(t *testing.T) {
 	dir := os.Getenv("RSCERT_PILLOW")
 	if dir == "" {

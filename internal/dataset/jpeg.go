@@ -2,9 +2,10 @@ package dataset
 
 import "image"
 
-// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG leaves the enlargement of colour planes of
-// half the resolution to the decoder: image/jpeg repeats each sample, libjpeg interpolates ("fancy upsampling", a triangle
-// filter in integers). The two differ by tens of levels at edges between colours. rscert follows libjpeg.
+// Models are trained on images that Pillow or OpenCV decoded by libjpeg. JPEG images may have colour planes of half the
+// resolution, and the format leaves the enlargement of these planes to the decoder. image/jpeg repeats each sample;
+// libjpeg interpolates ("fancy upsampling", a triangle filter in integers). At edges between colours, these methods
+// differ by tens of levels. rscert follows libjpeg.
 
 // jpegRGB fills dst, [3,H,W], with the colours of a decoded JPEG image.
 func jpegRGB(dst []float32, img *image.YCbCr) {
@@ -14,7 +15,7 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 		for x := range w {
 			p := y*w + x
 			l, b, r := int(img.Y[y*img.YStride+x]), int(cb[p])-128, int(cr[p])-128
-			// JFIF 1.02, p. 4, in units of 2⁻¹⁶ and rounded as libjpeg does.
+			// The formula is from JFIF 1.02, p. 4, in units of 2⁻¹⁶, and is rounded as in libjpeg.
 			dst[p] = unit[clamp(l+(91881*r+1<<15)>>16)]
 			dst[p+w*h] = unit[clamp(l+(-22554*b-46802*r+1<<15)>>16)]
 			dst[p+2*w*h] = unit[clamp(l+(116130*b+1<<15)>>16)]
@@ -25,12 +26,12 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
 // enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
-// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg it alternates the rounding
-// and repeats samples in the narrowest images and for rarer ratios.
+// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg it alternates the direction
+// of rounding. Like libjpeg it repeats samples in the narrowest images and for rarer ratios.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)
-	half := (w + 1) / 2 // samples a line
+	half := (w + 1) / 2 // samples per line
 	ratio := img.SubsampleRatio
 	if half <= 2 || ratio != image.YCbCrSubsampleRatio420 && ratio != image.YCbCrSubsampleRatio422 {
 		for y := range h {
@@ -40,7 +41,7 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 		}
 		return out
 	}
-	column := make([]int, half) // samples times 4 in 4:2:0, times 1 in 4:2:2
+	column := make([]int, half) // samples multiplied by 4 in 4:2:0, by 1 in 4:2:2
 	for y := range h {
 		scale, down, up := enlargeColumn(column, img, plane, y)
 		for x := range w {
@@ -55,8 +56,8 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	return out
 }
 
-// enlargeColumn fills column with the samples of line y. It returns log₂ of the result's weight, and the terms that round
-// odd (down) and even (up) pixels.
+// enlargeColumn fills column with the samples of line y. It returns log₂ of the weight of the result, and the terms
+// that round odd pixels (down) and even pixels (up).
 func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
 	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
 		for i := range column {

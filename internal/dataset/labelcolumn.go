@@ -14,21 +14,23 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn tells the column of labels. Without either it is the first column, provided that it
-// looks like labels and the last does not. Other tables are refused, because nothing would reveal a wrong guess.
+// The header or Options.LabelColumn determines the column of labels. Without either, it is the first column, provided
+// that this column looks like labels and the last column does not. Other tables are refused, because nothing would
+// reveal a wrong guess.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
 
-// indexNames lists the names that pandas and people give to a column that counts the rows.
+// indexNames lists the usual names of a column that counts the rows, for example in pandas.
 var indexNames = []string{"", "unnamed: 0", "index", "idx", "id"}
 
 func named(header string, names []string) bool {
 	return slices.Contains(names, strings.ToLower(header))
 }
 
-// isHeader reports whether the first line names the columns. In a header no field is a number, or the numbers count the
-// columns, as pandas writes them. So an example with a damaged label, or a name as label, is no header.
+// isHeader reports whether the first line names the columns. In a header either no field is a number, or the numbers
+// count the columns, as pandas writes them. So an example with a damaged label, or with a name as its label, is not
+// taken for a header.
 func isHeader(record []string) (bool, error) {
 	names, numbers := 0, 0
 	counting := true
@@ -49,7 +51,7 @@ func isHeader(record []string) (bool, error) {
 	}
 	first := next - numbers
 	counting = counting && (first == 0 || first == 1)
-	const clear = 8 // at least 8 values 0, 1, 2, … are a header, not an example
+	const clear = 8 // this number of values 0, 1, 2, … makes a header, not an example
 	switch {
 	case numbers == 0:
 		return true, nil
@@ -112,7 +114,7 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
-// oneHot returns the columns label_0, label_1, … (or class, target, y), as pandas.get_dummies writes labels.
+// oneHot returns the columns label_0, label_1, … (or class, target, y), which pandas.get_dummies writes for labels.
 func oneHot(header []string) (columns []int) {
 	for k, name := range header {
 		at := strings.LastIndexByte(name, '_')
@@ -177,7 +179,7 @@ func (t *csvTable) columnName(k int) string {
 	return name
 }
 
-// takeOtherLabels reads the labels from the file Options.Labels.
+// takeOtherLabels takes the labels from the file Options.Labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	labels, labelAt, err := readLabels(ctx, t.opt.Labels)
 	if err == nil && len(labels) != t.rows() {
@@ -188,8 +190,8 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns the first column if it counts the rows, as pandas writes it, else −1. It refuses a first column
-// with an index's name that does not count: reading it as a value would be wrong.
+// indexColumn returns the first column if it counts the rows, as pandas writes it, and otherwise −1. It refuses a first
+// column that has the name of an index but does not count, because the column would be wrong as a value.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -201,7 +203,7 @@ func (t *csvTable) indexColumn() (int, error) {
 		t.path, t.lines[0], quote.Field(t.header[0]))
 }
 
-// counts reports whether column k is 0, 1, 2, … or 1, 2, 3, ….
+// counts reports whether the values of column k are 0, 1, 2, … or 1, 2, 3, ….
 func (t *csvTable) counts(k int) bool {
 	first := t.row(0)[k]
 	for i := range t.rows() {
@@ -212,11 +214,11 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// fewRows: a table of at most this many rows may hold one example of each class, labelled 0, 1, 2, … in order.
+// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order.
 const fewRows = 10
 
-// guess returns the position in t.watched, the first and the last column, of the labels. index is the column that counts
-// the rows, or −1.
+// guess returns which column holds the labels, as a position in t.watched, which holds the first and the last column.
+// The argument index is the column that counts the rows, or −1.
 func (t *csvTable) guess(index int) (int, error) {
 	settle := param.Textf("; say which by %s first, last, NAME or INDEX", param.LabelColumn)
 	first, last := t.candidate(0), t.candidate(1)
@@ -231,7 +233,7 @@ func (t *csvTable) guess(index int) (int, error) {
 		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
 			t.path, t.lines[first.row], first.damaged, param.LabelColumn)
 	case first.named:
-		return 0, nil // labelsOf reads names
+		return 0, nil // labelsOf handles names
 	case last.named:
 		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
 	case t.header == nil && t.rows() > fewRows && t.counts(0):
@@ -244,17 +246,18 @@ func (t *csvTable) guess(index int) (int, error) {
 
 // candidate describes the cells of a watched column.
 type candidate struct {
-	named    bool  // not numbers
-	whole    bool  // whole numbers from 0 up
-	damaged  error // the first cell that is not a whole number
-	row      int   // of damaged
-	dense    bool  // at least two values occur, and all from 0 or 1 to top
+	named    bool  // the cells are not numbers
+	whole    bool  // all cells are whole numbers from 0 up
+	damaged  error // error for the first cell that is not a whole number
+	row      int   // row of damaged
+	dense    bool  // at least two values occur, and every value from 0 or 1 to top
 	top      int
 	distinct int
 }
 
-// rivals reports whether the last column looks as much like labels as the first. With enough rows labels are dense, and
-// they have far fewer values than a pixel's bytes, which the last column of an image may all take.
+// rivals reports whether the last column looks like labels as much as the first column does. If there are enough rows,
+// labels are dense and have far fewer values than the bytes of a pixel. The last column of an image may take all values
+// of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has about 20 times as many values as 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -297,7 +300,7 @@ func (t *csvTable) candidate(w int) candidate {
 
 func (c cell) String() string { return quote.Field(c.text) }
 
-// label returns the field as a class number. It accepts 7 and numpy.savetxt's 7.0e+00.
+// label returns the field as a class number. It accepts 7, and numpy.savetxt's spelling 7.0e+00.
 func (c cell) label() (int, error) {
 	if math.IsNaN(c.number) {
 		return 0, fmt.Errorf("%s is not a number", c)
@@ -369,7 +372,7 @@ func (d *Dataset) setLabelsBy(labels written, names *classNames) error {
 	return nil
 }
 
-// oneHotLabels returns, for every row, the position of the 1 among the columns.
+// oneHotLabels returns, for every row, which of the columns holds the 1.
 func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	labels := make([]int, t.rows())
 	for i := range labels {
@@ -382,7 +385,8 @@ func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	return labels, nil
 }
 
-// hot returns the position of the only 1 among n values. It returns an error unless all others are 0.
+// The function hot returns the position of the only 1 among n values. It returns an error unless all other values are
+// 0.
 func hot(n int, value func(int) float64) (int, error) {
 	one := -1
 	for j := range n {

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// TestLabelColumn finds the labels in the tables that people have, or refuses unclear ones.
+// TestLabelColumn finds the labels in common kinds of tables, and checks that unclear tables are refused.
 func TestLabelColumn(t *testing.T) {
 	names := "cat\ndog\n"
 	for name, c := range map[string]struct {
@@ -20,7 +20,7 @@ func TestLabelColumn(t *testing.T) {
 		opt        Options
 		labels     []int
 		first      []float32 // values of the first row
-		want       string    // error
+		want       string    // part of the error
 	}{
 		"named last":         {text: "p0,p1,label\n0,255,7\n0,3,1\n", labels: []int{7, 1}, first: []float32{0, 1}},
 		"named between":      {text: "a,Target,b\n0.5,7,2\n0.5,1,3\n", labels: []int{7, 1}, first: []float32{.5, 2}},
@@ -84,7 +84,7 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestColumns: Columns names the values, not labels and indices.
+// TestColumns checks that Columns names the values, but not labels and indices.
 func TestColumns(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a,Target, b \n0.5,7,2\n0.5,1,3\n":             {"a", "b"},
@@ -106,7 +106,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestLabelsApart reads the labels of a table from another file.
+// TestLabelsApart takes the labels of a table from another file.
 func TestLabelsApart(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "d.csv"), []byte("0.5,1\n0.25,2\n"))
@@ -129,8 +129,8 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne: the error for labels from 1 to the number of classes names the parameter, as the front end spells it.
-// Labels that only may count from 1 give a warning.
+// TestLabelsFromOne checks the error for labels from 1 to the number of classes: it names the parameter as the front
+// end spells it. If labels only may count from 1, there is a warning.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestLabelsFromOne(t *testing.T) {
 	}
 }
 
-// TestClassNames reads the common forms of lists of names.
+// TestClassNames parses the common forms of lists of names.
 func TestClassNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
@@ -187,7 +187,8 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-// TestClassFolders numbers folders by the model's names, and refuses fewer folders than the model has classes.
+// TestClassFolders numbers folders by the model's names, and checks that fewer folders than classes of the model are
+// refused.
 func TestClassFolders(t *testing.T) {
 	dir := t.TempDir()
 	png := testFile(t, "images/ant/b.png")
@@ -227,7 +228,7 @@ func TestClassFolders(t *testing.T) {
 	}
 }
 
-// TestFlatFolder reads images with labels in a table or in lines, ImageNet's validation layout included.
+// TestFlatFolder opens images with labels in a table or in lines, including ImageNet's validation layout.
 func TestFlatFolder(t *testing.T) {
 	png := testFile(t, "images/ant/b.png")
 	names := "n01440764 tench\nn01443537 goldfish\n"
@@ -269,7 +270,7 @@ func TestFlatFolder(t *testing.T) {
 	}
 }
 
-// TestRemedies: errors on unknown formats say how to convert the file.
+// TestRemedies checks that errors on unknown formats say how to convert the file.
 func TestRemedies(t *testing.T) {
 	for name, want := range map[string]string{
 		"data.pt": "numpy.savez", "data.h5": "h5py", "test.tar.gz": "unpack", "data.arrow": "to_parquet", "data.mat": "loadmat",

@@ -11,10 +11,10 @@ import (
 	"github.com/x448/float16"
 )
 
-// LatticeKind names a lattice Step·k, k an integer.
+// LatticeKind names a kind of lattice Step·k, where k is an integer.
 type LatticeKind uint8
 
-// The kinds of lattices.
+// These are the kinds of lattices.
 const (
 	NoLattice     LatticeKind = iota // any floats
 	ByteLattice                      // k/255, k = 0 … 255
@@ -22,24 +22,25 @@ const (
 	BinaryLattice                    // k/2ᵉ
 )
 
-// Lattice describes the values of a dataset.
+// Lattice describes the lattice on which the values of a dataset lie.
 //
-// For k/255 and k/65535 the file's values are roundings of the lattice points and determine k. The certificate is about
-// the real vector k/255 and its neighbours k′/255, that is images of bytes, and the model receives values computed from
-// k, never the file's. So the rounding in the file costs nothing. To read a certificate as a statement on the distance
-// between the float32 vectors of two such files, subtract FileRounding from the radius: it bounds both roundings.
+// For k/255 and k/65535 the values in the file are rounded lattice points, and they determine k. The certificate
+// concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model receives values
+// computed from k, never the values in the file. So the rounding in the file costs nothing. A certificate can also be
+// stated for the distance between the float32 vectors of two such files. Then subtract FileRounding, which bounds the
+// rounding of both files, from the radius.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
-	Low, High float32  // least and greatest value
-	exponent  int      // of BinaryLattice: Step = 2^exponent
+	Low, High float32  // smallest and largest value
+	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
-	// Rounded: the file holds float64 numbers that are not float32. They are on k/255 or k/65535 if their float32 are,
-	// since k is known; on k/2ᵉ only if all are usual spellings of their float32 (isNamed).
+	// Rounded means that the file holds float64 numbers that are not float32. They are on k/255 or k/65535 if their
+	// float32 are, because k is known. They are on k/2ᵉ only if all are usual spellings of their float32 (isNamed).
 	Rounded bool
 }
 
-// String describes the lattice in a few words, for people.
+// String describes the lattice in a few words, for messages.
 func (l Lattice) String() string {
 	switch l.Kind {
 	case ByteLattice:
@@ -67,8 +68,9 @@ func (l Lattice) Index(x float32) int {
 	}
 }
 
-// FileRounding bounds ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file, and their lattice
-// points p, p′: 2√n times the rounding of a value, rounded up. It is 0 if the file's values are the points.
+// FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file,
+// and their lattice points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the
+// file are the lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -76,8 +78,8 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding bounds the L2 distance between n float64 numbers in the file and their nearest float32 between Low and
-// High: √n·2⁻²⁴·max(|Low|, |High|), rounded up; 0 if the file holds float32.
+// ReadingRounding returns an upper bound on the L2 distance between n float64 numbers in the file and their nearest
+// float32 between Low and High. It is √n·2⁻²⁴·max(|Low|, |High|), rounded up, or 0 if the file holds float32.
 func (l Lattice) ReadingRounding(n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -87,9 +89,10 @@ func (l Lattice) ReadingRounding(n int) float64 {
 }
 
 // Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the first
-// lattice that holds all values: k/255; k/65535, unless all are multiples of 2⁻¹⁵; the coarsest k/2ᵉ, if the values are
-// less than 2²⁰ steps from 0 and the file's numbers are float32 or usual spellings of float32. (Zeros and ones are on all
-// three; k/255 allows the strongest adversary, who sets any byte.) Float16 values from 2⁻⁵ up are on k/2¹⁵.
+// of these lattices that holds all values: k/255; k/65535, unless all values are multiples of 2⁻¹⁵; the coarsest k/2ᵉ,
+// if the values are less than 2²⁰ steps from 0 and the numbers in the file are float32 or usual spellings of float32.
+// (Zeros and ones are on all three lattices. k/255 allows the strongest adversary, who sets any byte.) Float16 values
+// from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	if d.bytes && ctx.Err() == nil {
 		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
@@ -120,13 +123,13 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	return r.lattice(), nil
 }
 
-// recogniser finds a lattice from values added one by one.
+// A recogniser finds a lattice from values that are added one by one.
 type recogniser struct {
 	seen, notZero      bool
 	low, high          float32
 	notBytes, notWords bool
-	rounding           float64 // largest rounding of bytes
-	exponent           int     // of the lowest bit set in any value
+	rounding           float64 // largest rounding of a byte
+	exponent           int     // exponent of the lowest bit set in any value
 	missed             float64 // largest |float64 in the file − value|
 	odd                bool    // a float64 in the file is not a usual spelling of its float32
 }
@@ -150,8 +153,8 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps bounds |k| on a binary lattice. All float32 are multiples of some power of two; with 2²³ steps or more
-// that lattice is only the grid of float32, and a lattice much finer than the noise is useless.
+// maxBinarySteps is a limit for |k| on a binary lattice. All float32 are multiples of some power of two. With 2²³ steps
+// or more, such a lattice is only the grid of float32, and a lattice much finer than the noise is useless.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
@@ -170,9 +173,9 @@ func (r *recogniser) lattice() Lattice {
 	return l
 }
 
-// byteRounding reports whether x is k/255, for a byte k, as programs compute it, and bounds |x − k/255|. They divide in
-// float32 (PyTorch, NumPy, rscert; error half a unit of float32 below 1), multiply by the float32 1/255 (JAX, TensorFlow;
-// that factor is off by at most 2⁻³²), or round the quotient to float16.
+// byteRounding reports whether x is k/255, for a byte k, in a form that programs compute, and bounds |x − k/255|. Some
+// programs divide in float32 (PyTorch, NumPy, rscert; the error is half a unit of float32 below 1). Some multiply by
+// the float32 1/255 (JAX, TensorFlow; that factor is off by at most 2⁻³²). Some round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {
@@ -190,7 +193,7 @@ func byteRounding(x float32) (rounding float64, ok bool) {
 	return 0, false
 }
 
-// isWord reports whether x is k/65535 divided in float32.
+// isWord reports whether x is k/65535, divided in float32.
 func isWord(x float32) bool {
 	k := float32(math.RoundToEven(65535 * float64(x)))
 	return 0 <= k && k <= 65535 && x == k/65535

@@ -17,7 +17,7 @@ func latticeOf(values ...float32) Lattice {
 	return r.lattice()
 }
 
-// Every way of writing k/255 gives back k, and errs by at most the stated rounding.
+// Every way of writing k/255 gives back k, and its error is at most the stated rounding.
 func TestBytesInFloats(t *testing.T) {
 	inverse := float32(1) / 255
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestBytesInFloats(t *testing.T) {
 			t.Errorf("%s: misses by %g, and %g is said", name, worst, l.rounding)
 		}
 	}
-	// 3.3e-6 for CIFAR, 2.3e-5 for ImageNet.
+	// The rounding is 3.3e-6 for CIFAR and 2.3e-5 for ImageNet.
 	l := latticeOf(float32(1) / 255)
 	if a, b := l.FileRounding(3072), l.FileRounding(150528); math.Abs(a-3.3e-6) > 1e-8 || math.Abs(b-2.3e-5) > 2e-7 {
 		t.Errorf("rounding in the file costs %g and %g", a, b)

@@ -19,18 +19,18 @@ import (
 
 // array is a NumPy array with random access to its data.
 type array struct {
-	name string // file, or file: member
+	name string // "file" or "file: member"
 	*npy.Header
 	data io.ReaderAt
 }
 
-// elementAt returns the place of element e, counted in the order of the file, for errors.
+// elementAt returns the place of element e, for use in errors. Elements are counted in the order of the file.
 func (a *array) elementAt(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
-// parseNPY reads the header of a .npy file at the beginning of r. The data must fill the rest of the length, which counts
-// the whole file.
+// parseNPY parses the header of a .npy file at the beginning of r. The argument length is the length of the whole file,
+// and the data must fill all of it after the header.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -42,7 +42,7 @@ func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	return &array{name: name, Header: h}, nil
 }
 
-// readAt fills dst with elements from e on, as bytes.
+// readAt fills dst with the bytes of the elements from e on.
 func (a *array) readAt(dst []byte, e int) error {
 	n, err := a.data.ReadAt(dst, a.Offset+int64(e)*int64(a.Width))
 	if n == len(dst) {
@@ -51,7 +51,7 @@ func (a *array) readAt(dst []byte, e int) error {
 	return fmt.Errorf("%s: %w", a.elementAt(e), err)
 }
 
-// labels reads the array as labels: class numbers [N] or [N,1], or one-hot rows [N,C].
+// labels returns the labels that the array holds: class numbers [N] or [N,1], or one-hot rows [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
 	if len(a.Shape) == 2 {
@@ -60,7 +60,7 @@ func (a *array) labels() ([]int, error) {
 	if n := len(a.Shape); n != 1 && n != 2 || a.Fortran && columns > 1 {
 		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
 	}
-	const bytes = 8 // a label
+	const bytes = 8 // of a label
 	if a.Shape[0] > math.MaxInt32 || columns > math.MaxInt32/(a.Width+8) {
 		return nil, fmt.Errorf("%s: %w", a.name, memory.Check(-1))
 	}
@@ -87,7 +87,7 @@ func (a *array) labels() ([]int, error) {
 	return labels, nil
 }
 
-// labelAt returns the place of label i, for errors.
+// labelAt returns the place of label i, for use in errors.
 func (a *array) labelAt(i int) string {
 	if len(a.Shape) == 2 {
 		i *= a.Shape[1]
@@ -95,7 +95,7 @@ func (a *array) labelAt(i int) string {
 	return a.elementAt(i)
 }
 
-// dataset joins inputs x and labels. labelAt returns the place of label i.
+// dataset joins the inputs x and the labels. labelAt returns the place of label i.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
 	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
@@ -130,10 +130,10 @@ func (x *array) dataset(format string, labels []int, labelAt func(int) string) (
 // arrayExamples reads examples from an array and returns their values in the order [C,H,W].
 type arrayExamples struct {
 	*array
-	shape    []int // of an example
-	stride   int   // elements of the file from one example to the next
-	places   []int // offset of each value from the example's first, in elements of the file
-	permuted bool  // an example's elements are contiguous, but in another order
+	shape    []int // shape of an example
+	stride   int   // number of elements in the file from one example to the next
+	places   []int // offset of each value from the example's first value, in elements of the file
+	permuted bool  // the elements of an example are contiguous, but in another order
 }
 
 func (x *array) examples() (e *arrayExamples, channelsLast bool) {
@@ -168,7 +168,7 @@ func (x *array) examples() (e *arrayExamples, channelsLast bool) {
 	return e, channelsLast
 }
 
-// values fills dst with example i.
+// The method values fills dst with example i.
 func (e *arrayExamples) values(i int, dst []float32) error {
 	data, err := e.example(i)
 	if err != nil {
@@ -177,8 +177,8 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the file. named
-// reports whether every x is a usual spelling of its float32 (isNamed).
+// The method roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
+// file. The result named reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
 	if err != nil {
@@ -194,8 +194,8 @@ func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) 
 	return named, nil
 }
 
-// example reads the bytes of example i's elements. They are contiguous, except in Fortran order, where they are spread
-// over the whole array, which is held in memory.
+// example returns the bytes of example i's elements. The elements are contiguous, except in Fortran order. There they
+// are spread over the whole array, which is held in memory.
 func (e *arrayExamples) example(i int) ([]byte, error) {
 	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
 	if !e.Fortran {
@@ -209,7 +209,7 @@ func (e *arrayExamples) example(i int) ([]byte, error) {
 	return data, nil
 }
 
-// convert turns an example's elements, read from element first on, into values.
+// convert turns the elements of an example into values. The example begins at the element first.
 func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 	elements := dst
 	if e.permuted {
@@ -237,8 +237,8 @@ func channels(n int) bool { return n == 1 || n == 3 }
 
 func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// readArray reads the header of a .npy file. The data stay in the file, unless they are in Fortran order, which spreads an
-// example over the whole file.
+// readArray reads the header of a .npy file. The data stay in the file unless they are in Fortran order, which spreads
+// an example over the whole file.
 func readArray(ctx context.Context, path string) (_ *array, _ contents, err error) {
 	f, err := openChecked(path)
 	if err != nil {
@@ -264,7 +264,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	return a, f, nil
 }
 
-// hold reads at most length bytes of r into memory.
+// The function hold reads at most length bytes of r into memory.
 func hold(r io.Reader, length int64) (pieces, error) {
 	if err := memory.Check(length); err != nil {
 		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)
@@ -282,7 +282,8 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy or a name of arrayNames.
+// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy, or beside a file whose name
+// is in arrayNames.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]
@@ -336,8 +337,8 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return d, nil
 }
 
-// arrayNames lists pairs of names of inputs and labels, in the order of search: rscert's own, then the names of Keras,
-// MedMNIST, scikit-learn, Hugging Face and people. Test data come first.
+// arrayNames lists pairs of names of inputs and labels, in the order of search: rscert's own names, then names in
+// Keras, MedMNIST, scikit-learn and Hugging Face, and other usual names. Test data come first.
 var arrayNames = [][2]string{
 	{"x", "y"}, {"x_test", "y_test"}, {"X_test", "y_test"}, {"test_images", "test_labels"}, {"test_data", "test_labels"},
 	{"images_test", "labels_test"}, {"X", "y"}, {"X", "Y"}, {"images", "labels"}, {"data", "target"}, {"data", "labels"}, {"data", "label"},
@@ -386,7 +387,8 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	return d, nil
 }
 
-// inputsAndLabels finds the arrays of an archive by arrayNames. y may be nil if the labels are in another file.
+// inputsAndLabels finds the arrays of an archive by arrayNames. The result y may be nil if the labels are in another
+// file.
 func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File, err error) {
 	archive, err := zip.NewReader(f, f.size())
 	if err != nil {
@@ -411,8 +413,8 @@ func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File,
 	return nil, nil, fmt.Errorf("%s: has no arrays x and y, but %s; numpy.savez(FILE, x=…, y=…) names them", path, quote.Name(strings.Join(names, ", ")))
 }
 
-// readMember reads an array of an archive. Data stored uncompressed and in C order stay in the file; others are held in
-// memory, in their own type.
+// readMember opens an array of an archive. Data that are uncompressed and in C order stay in the file. Other data are
+// held in memory, in their own type.
 func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File) (*array, error) {
 	name := path + ": " + m.Name
 	if err := npy.CheckMember(m); err != nil {
@@ -438,7 +440,7 @@ func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File)
 		a.data = held
 		return a, nil
 	}
-	// Reading the whole member compares its checksum.
+	// Reading the whole member checks its checksum.
 	if n, err := io.Copy(io.Discard, whole); err != nil {
 		return nil, fmt.Errorf("%s: byte %d: %w", name, n, err)
 	}

@@ -9,22 +9,23 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Options control how a dataset is read. The zero value reads it as it is. run.json records them under the names below.
+// Options control how a dataset is read. The zero value leaves the dataset as it is. run.json records the options under
+// the names below.
 type Options struct {
-	// Labels is the file of the labels, for formats that keep them apart (IDX, .npy, .npz without labels, a flat folder
-	// of images). Empty: Open looks for it beside the data.
+	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
+	// folder of images). If it is empty, Open looks for the file beside the data.
 	Labels string `json:"labels,omitzero"`
-	// LabelColumn is the column of a table that holds the labels: first, last, none (they are in Labels), a name or an
-	// index from 0. Empty: the header decides, and an unclear table is refused.
+	// LabelColumn is the column of a table that holds the labels: 'first', 'last', 'none' (they are in the file
+	// Labels), a name, or an index from 0. If it is empty, the header decides, and an unclear table is refused.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
-	// ClassNames is a file with the names of the model's classes in its order.
+	// ClassNames is a file with the names of the model's classes, in the order of the model.
 	ClassNames string `json:"class-names,omitzero"`
-	// Resize and Crop are applied to images of bytes, in this order, as by torchvision.
+	// Resize and Crop are applied to images of bytes, in this order, as in torchvision.
 	Resize        Size          `json:"resize,omitzero"`
 	Crop          Size          `json:"crop,omitzero"`
-	Interpolation Interpolation `json:"interpolation,omitzero"` // of Resize
+	Interpolation Interpolation `json:"interpolation,omitzero"` // filter of Resize
 }
 
 func (o Options) validate() error {
@@ -37,7 +38,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Size is the size of an image in pixels. If W is 0, H alone is given: the shorter side for Resize, both for Crop.
+// Size is the size of an image in pixels. If W is 0, only H is given: for Resize it is the shorter side, for Crop both
+// sides.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.
@@ -53,13 +55,13 @@ func (s Size) String() string {
 	return fmt.Sprintf("%dx%d", s.H, s.W)
 }
 
-// MarshalText writes 256 or 256x192.
+// MarshalText returns 256 or 256x192.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// maxSide is the greatest height or width accepted.
+// maxSide is the largest accepted height or width.
 const maxSide = 1 << 13
 
-// UnmarshalText reads 256 or 256x192, the height first.
+// UnmarshalText parses 256 or 256x192; the height comes first.
 func (s *Size) UnmarshalText(text []byte) error {
 	first, second, two := strings.Cut(string(text), "x")
 	h, err := strconv.Atoi(first)
@@ -77,10 +79,10 @@ func (s *Size) UnmarshalText(text []byte) error {
 // Interpolation is the filter of Resize.
 type Interpolation uint8
 
-// The interpolations that Resize knows.
+// These are the interpolations that Resize knows.
 const (
-	Bilinear Interpolation = iota // torchvision's default
-	Bicubic                       // timm's, mostly
+	Bilinear Interpolation = iota // the default of torchvision
+	Bicubic                       // the usual choice in timm
 )
 
 // Interpolations are the choices of Interpolation.
@@ -93,8 +95,8 @@ func (i Interpolation) String() string {
 	return "bilinear"
 }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (i Interpolation) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText reads a name.
+// UnmarshalText parses a name.
 func (i *Interpolation) UnmarshalText(text []byte) error { return Interpolations.Unmarshal(text, i) }

@@ -24,9 +24,9 @@ func openParquet(ctx context.Context, path string, opt Options) (*Dataset, error
 	return openParquets(ctx, []string{path}, opt)
 }
 
-// openParquets reads the Parquet files of a Hugging Face dataset: a column of images, as {bytes, path} or bytes, and a
-// column of labels, numbers or names. If the file names its classes (ClassLabel), Options.ClassNames orders them. The
-// images stay in the files.
+// openParquets reads the Parquet files of a Hugging Face dataset. They have a column of images, as {bytes, path} or
+// bytes, and a column of labels, as numbers or names. If a file names its classes (ClassLabel), Options.ClassNames
+// orders them. The images stay in the files.
 func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -74,7 +74,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	return d, nil
 }
 
-// noteBefore returns the note so far with a comma behind it, or "".
+// noteBefore returns the current note followed by a comma, or "" if there is no note.
 func (d *Dataset) noteBefore() string {
 	if d.note == "" {
 		return ""
@@ -82,7 +82,7 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels is setLabels for numbers whose class names own gives; own may be nil.
+// setNumberedLabels is setLabels for numbers. The argument own gives their class names; it may be nil.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {
@@ -107,11 +107,11 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // ends Open, not later reads
+	ctx  context.Context // cancels Open, but not later reads
 	file *table.Parquet
 
-	image, imagePath, label int      // leaf columns; imagePath may be −1
-	classes                 []string // of a ClassLabel
+	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none
+	classes                 []string // names of a ClassLabel
 
 	images []encoded
 	cells  []cell
@@ -136,7 +136,7 @@ func (t *parquetTable) open(f contents, opt Options) (err error) {
 	return t.read()
 }
 
-// imageColumnNames are tried in this order, before any column that is a struct with bytes.
+// imageColumnNames are tried in this order, before any column that is a struct with a field "bytes".
 var imageColumnNames = []string{"image", "img", "images", "pixels", "jpg", "png", "bytes", "image_bytes", "content"}
 
 func (t *parquetTable) chooseColumns(chosen string) error {
@@ -196,7 +196,8 @@ func (t *parquetTable) kind(column int) parquet.Kind {
 	return leaf.Node.Type().Kind()
 }
 
-// classLabel returns the class names that Hugging Face's metadata give for a column; nil without them.
+// classLabel returns the class names that Hugging Face's metadata give for a column. It returns nil without such
+// metadata.
 func (t *parquetTable) classLabel(column string) []string {
 	text, _ := t.file.Lookup("huggingface")
 	var description struct {
@@ -213,7 +214,7 @@ func (t *parquetTable) classLabel(column string) []string {
 	return feature.Names
 }
 
-// read reads all rows once.
+// The method read reads all rows once.
 func (t *parquetTable) read() error {
 	for g := range t.file.RowGroups() {
 		rows := len(t.images)
@@ -239,7 +240,7 @@ func (t *parquetTable) read() error {
 	return nil
 }
 
-// rowOverhead is about the memory of a row in bytes, without its label's text.
+// rowOverhead approximates the memory of a row in bytes, without the text of its label.
 const rowOverhead = 256
 
 func (t *parquetTable) addImage(group, row int, v parquet.Value) error {
@@ -272,7 +273,8 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
-// addPath opens image i by its path if it has no bytes. The path must lead beside or below the Parquet file.
+// addPath opens image i by its path if the image has no bytes. The path must lead to a file beside or below the Parquet
+// file.
 func (t *parquetTable) addPath(i int, v parquet.Value) error {
 	if i >= len(t.images) {
 		return fmt.Errorf("row %d: a path without a row", i)

@@ -9,12 +9,12 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Images are resized and cropped exactly as torchvision does it with images of Pillow, from bytes to bytes. So the
-// certified point is the image that the model was trained and tested on, and stays on the lattice of bytes.
+// Images are resized and cropped exactly as torchvision does it with Pillow images, from bytes to bytes. So the
+// certified point is the image that the model was trained and tested on, and it stays on the lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
-// resizing describes Resize and Crop, for people.
+// resizing describes Resize and Crop, for messages.
 func (o Options) resizing() string {
 	text := ""
 	if !o.Resize.IsZero() {
@@ -29,8 +29,8 @@ func (o Options) resizing() string {
 	return text
 }
 
-// resized returns the size after Resize: Resize itself or, if it is one number, that number for the shorter side and the
-// longer side in proportion, rounded down.
+// The method resized returns the size after Resize. If Resize is one number, this number is the shorter side, and the
+// longer side follows in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {
 	case r.IsZero():
@@ -117,7 +117,7 @@ func (d *Dataset) resize(opt Options) error {
 }
 
 // FitChannels converts images of bytes between one and three channels to fit the model. It repeats grey, and turns
-// colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted them.
+// colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
 func (d *Dataset) FitChannels(channels int) bool {
 	if len(d.shape) != 3 || d.shape[0] == channels || !d.bytes || !(d.shape[0] == 1 && channels == 3 || d.shape[0] == 3 && channels == 1) {
 		return false
@@ -152,8 +152,8 @@ func (d *Dataset) FitChannels(channels int) bool {
 }
 
 // resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). It
-// stretches the filter by the scale if the image shrinks, rounds its weights to 22 bits, and resizes lines, then columns,
-// rounding to bytes after each.
+// stretches the filter by the scale if the image shrinks, rounds its weights to 22 bits, and resizes first lines, then
+// columns. It rounds to bytes after each of these steps.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })
@@ -164,11 +164,11 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 	return in
 }
 
-// weightBits is the number of fractional bits of a weight: 32 less 8 for the byte and 2 for the overshoot of bicubic.
+// weightBits is the number of fractional bits of a weight: 32, minus 8 for the byte and 2 for the overshoot of bicubic.
 const weightBits = 32 - 8 - 2
 
-// resample computes each sample of each line from its tap. source and target map a line and a sample of it to an index
-// of the input and of the output.
+// resample computes each sample of each line from the sample's tap. The functions source and target map a line and a
+// sample of the line to an index of the input and of the output.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {
@@ -183,7 +183,7 @@ func resample(in []uint8, lines int, taps []tap, source, target func(line, at in
 	return out
 }
 
-// tap holds the weights of one output sample, for inputs from first on.
+// A tap holds the weights of one output sample, for the inputs from first on.
 type tap struct {
 	first   int
 	weights []int
@@ -203,7 +203,8 @@ func taps(in, out int, by Interpolation) []tap {
 		first, end := max(int(center-support+0.5), 0), min(int(center+support+0.5), in)
 		weights, total := make([]float64, end-first), 0.0
 		for k := range weights {
-			// The conversion keeps compilers from fusing the product with a sum: every machine has the same weights.
+			// The conversion keeps compilers from fusing the product with a sum, so that every machine has the same
+			// weights.
 			weights[k] = filter(float64((float64(k+first) - center + 0.5) * (1 / stretch)))
 			total += weights[k]
 		}

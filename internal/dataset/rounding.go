@@ -22,11 +22,13 @@ func (d *Dataset) rounding(i int) (float64, error) {
 	if sum == 0 && slices.Max(misses) == 0 {
 		return 0, nil
 	}
-	// The relative error of n products, n sums and one root is below (n+2)·2⁻⁵²; 2⁻⁵⁰⁰ covers squares that underflow.
+	// The relative error of n products, n sums and one root is below (n+2)·2⁻⁵². The term 2⁻⁵⁰⁰ covers squares that
+	// underflow.
 	return math.Sqrt(sum)*(1+float64(len(misses)+4)*0x1p-51) + 0x1p-500, nil
 }
 
-// isNamed reports whether x is a usual spelling of the float32 v: v itself, its shortest decimal or nine digits of it.
+// isNamed reports whether x is a usual spelling of the float32 v: v itself, its shortest decimal, or v with nine
+// digits.
 func isNamed(x float64, v float32) bool {
 	for _, digits := range []int{-1, 9} {
 		if name, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', digits, 32), 64); x == name {
@@ -38,7 +40,7 @@ func isNamed(x float64, v float32) bool {
 
 // miss32 returns a float32 that is at least |x − v|, for the float32 v nearest to x.
 func miss32(x float64, v float32) float32 {
-	miss := math.Abs(x - float64(v)) // exact, since x and v are close (Sterbenz)
+	miss := math.Abs(x - float64(v)) // exact, because x and v are close (Sterbenz)
 	m := float32(miss)
 	if float64(m) < miss {
 		m = math.Nextafter32(m, math.MaxFloat32)

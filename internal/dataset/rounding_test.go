@@ -47,7 +47,7 @@ func npzOf(t *testing.T, dtype string, rows ...[]float64) string {
 	return write(t, filepath.Join(t.TempDir(), "rows.npz"), npz(t, 0, "x", x, "y", y))
 }
 
-// distance is ‖x − float32(x)‖₂ in 200 bits.
+// distance returns ‖x − float32(x)‖₂, computed with 200 bits.
 func distance(row []float64) *big.Float {
 	sum := new(big.Float).SetPrec(200)
 	for _, v := range row {
@@ -57,7 +57,7 @@ func distance(row []float64) *big.Float {
 	return sum.Sqrt(sum)
 }
 
-// The inputs 1e6 ± 0.03 have one float32. They are on no lattice, and each states its rounding.
+// The inputs 1e6 ± 0.03 have the same float32. They are on no lattice, and each example states its rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}
@@ -107,7 +107,7 @@ func TestFloat64OnALattice(t *testing.T) {
 		name, path string
 		kind       LatticeKind
 		rounded    bool
-		rounding   float64 // of the file's values, at most
+		rounding   float64 // upper limit on the rounding of the file's values
 	}{
 		{"k/255 in float64", npzOf(t, "<f8", bytes), ByteLattice, true, 0x1p-24},
 		{"k/255 in float32", npzOf(t, "<f4", bytes), ByteLattice, false, 0x1p-25},

@@ -21,9 +21,9 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return openTars(ctx, []string{path}, opt)
 }
 
-// openTars reads the archives of a WebDataset. Members with the same name up to the first point make an example: the image
-// key.jpg, and its label in key.cls, a number or a name, or in key.json as "label" (or "class", "target", "cls"). The
-// images stay in the archives.
+// openTars reads the archives of a WebDataset. Members with the same name up to the first dot make an example. The
+// image is key.jpg. Its label is a number or a name in key.cls, or the value of "label" (or "class", "target", "cls")
+// in key.json. The images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {
@@ -62,10 +62,10 @@ func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err
 	return d, nil
 }
 
-// closers closes several files as one.
+// closers closes several files together.
 type closers []io.Closer
 
-// Close closes all of them.
+// Close closes all files.
 func (c closers) Close() error {
 	var errs []error
 	for _, f := range c {
@@ -74,23 +74,23 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// tarSamples holds the examples of archives; images[i] has the label cells[i].
+// tarSamples holds the examples of archives. cells[i] is the label of images[i].
 type tarSamples struct {
 	limit  int64
 	images []encoded
 	cells  []cell
 }
 
-// tarSample collects the members of an example; nil: not read yet.
+// A tarSample collects the members of an example. A member that has not been seen yet is nil.
 type tarSample struct {
 	image *encoded
 	label *cell
 }
 
-// maxLabelMember is the size limit of a member that holds a label, in bytes.
+// maxLabelMember is the maximum size of a member that holds a label, in bytes.
 const maxLabelMember = 1 << 20
 
-// read reads an archive and joins the members of each example.
+// The method read reads an archive and joins the members of each example.
 func (s *tarSamples) read(ctx context.Context, archive string, file contents) error {
 	section := io.NewSectionReader(file, 0, file.size())
 	r := tar.NewReader(struct {
@@ -134,7 +134,7 @@ func (s *tarSamples) read(ctx context.Context, archive string, file contents) er
 	return s.join(archive, keys, samples)
 }
 
-// join appends the complete examples and refuses an image or label without the other.
+// join appends the complete examples. It refuses an image without a label and a label without an image.
 func (s *tarSamples) join(archive string, keys []string, samples map[string]*tarSample) error {
 	for _, key := range keys {
 		switch sample := samples[key]; {
@@ -150,7 +150,7 @@ func (s *tarSamples) join(archive string, keys []string, samples map[string]*tar
 	return nil
 }
 
-// add adds a member to an example. at is the offset of its data in the archive.
+// add adds a member to an example. The argument at is the offset of the member's data in the archive.
 func (s *tarSample) add(archive string, header *tar.Header, at int64, suffix string, file contents, data io.Reader) error {
 	isImg, err := isImage(header.Name)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package decimal computes exactly with the decimals written in files of results, not with the floats nearest to them.
+// Package decimal computes exactly with the decimals that files of results contain, not with the floats nearest to
+// these decimals.
 package decimal
 
 import (
@@ -9,19 +10,20 @@ import (
 	"strconv"
 )
 
-// Of returns, exactly, the shortest decimal that reads back as x: the number in a file of results. x is finite.
+// Of returns, exactly, the shortest decimal that parses as x. This is the number in a file of results. x must be
+// finite.
 func Of(x float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString reads every output of FormatFloat
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString accepts every output of FormatFloat
 	return r
 }
 
-// Float is the float64 nearest to r, at most the largest float64, which stands for an infinite radius.
+// Float returns the float64 nearest to r, but at most the largest float64, which stands for an infinite radius.
 func Float(r *big.Rat) float64 {
 	x, _ := r.Float64()
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
 }
 
-// Down is the largest float64 whose decimal is at most r.
+// Down returns the largest float64 whose decimal is at most r.
 func Down(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) > 0 {
@@ -30,7 +32,7 @@ func Down(r *big.Rat) float64 {
 	return x
 }
 
-// Up is the smallest float64 whose decimal is at least r.
+// Up returns the smallest float64 whose decimal is at least r.
 func Up(r *big.Rat) float64 {
 	x := Float(r)
 	for Of(x).Cmp(r) < 0 && x < math.MaxFloat64 {
@@ -39,7 +41,7 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum is the exact sum of the decimals of xs, which are finite.
+// Sum returns the exact sum of the decimals of xs.
 func Sum(xs []float64) *big.Rat {
 	sums := map[power]*wide{} // of the digits, by the power of ten behind them
 	var text [32]byte

@@ -1,7 +1,7 @@
 // Package diffusion finds the timestep at which a diffusion model expects the noise of an input.
 //
 // A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly
-// 0. So a noisy input u + s·ε, scaled by √ᾱ_t, follows the model's distribution at the t with s = √((1−ᾱ_t)/ᾱ_t)
+// 0. So a noisy input u + s·ε, multiplied by √ᾱ_t, follows the model's distribution at the t where s = √((1−ᾱ_t)/ᾱ_t)
 // (Carlini et al. 2023, "(Certified!!) Adversarial Robustness for Free!", section 3).
 package diffusion
 
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Schedule is ᾱ_t for t = 0, 1, …: decreasing numbers in (0, 1).
+// Schedule holds ᾱ_t for t = 0, 1, …: decreasing numbers in (0, 1).
 type Schedule []float64
 
 // steps is the number of timesteps of the named schedules.
@@ -47,7 +47,7 @@ func fromBetas(beta func(t int) float64) Schedule {
 	return s
 }
 
-// Open returns the named schedule, linear or cosine, or reads a file with a line for each ᾱ_t.
+// Open returns the named schedule, linear or cosine. Any other name is a file with one line for each ᾱ_t.
 func Open(name string) (Schedule, error) {
 	switch name {
 	case "linear":
@@ -58,7 +58,7 @@ func Open(name string) (Schedule, error) {
 	return read(name)
 }
 
-// maxSteps exceeds the number of timesteps of any model.
+// maxSteps is larger than the number of timesteps of any model.
 const maxSteps = 1 << 20
 
 func read(path string) (s Schedule, err error) {
@@ -101,14 +101,15 @@ func read(path string) (s Schedule, err error) {
 	return s, nil
 }
 
-// Noise is √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
+// Noise returns √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
-// ErrBeyond: every timestep has less noise than the input, or every timestep has more. Timestep wraps it.
+// ErrBeyond means that every timestep has less noise than the input, or that every timestep has more. Timestep wraps
+// it.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t with Noise(t) nearest to noise, the input's standard deviation in the model's own range; the
-// smaller one of two equally near.
+// Timestep returns the t with Noise(t) nearest to noise, which is the input's standard deviation in the model's own
+// range. Of two equally near timesteps it returns the smaller.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

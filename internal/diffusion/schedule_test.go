@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSchedules compares with NumPy: cumprod(1 − linspace(1e-4, 0.02, 1000)) and betas_for_alpha_bar of guided-diffusion.
+// TestSchedules compares the schedules with NumPy: cumprod(1 − linspace(1e-4, 0.02, 1000)) and betas_for_alpha_bar of
+// guided-diffusion.
 func TestSchedules(t *testing.T) {
 	for name, c := range map[string]struct {
 		alpha map[int]float64
@@ -66,7 +67,7 @@ func TestFile(t *testing.T) {
 	if got := s.Noise(2); got != 2 {
 		t.Errorf("noise %v, want 2", got)
 	}
-	// 1.5 is equally near to 1 and 2.
+	// 1.5 is equally near to 1 and to 2.
 	for noise, want := range map[float64]int{1.4: 1, 1.5: 1, 1.6: 2} {
 		if got, err := s.Timestep(noise); got != want || err != nil {
 			t.Errorf("noise %v is of timestep %d, want %d (%v)", noise, got, want, err)

@@ -1,5 +1,5 @@
 // Package fixedpoint sums numbers in [0, 1] exactly. Floor and Ceil round a number to a multiple of 2⁻⁶³, down or up. A
-// Sum is a 128-bit integer: it has no rounding error, does not depend on the order of the terms, and is the same on
+// Sum is a 128-bit integer. It has no rounding error, does not depend on the order of the terms, and is the same on
 // every platform.
 package fixedpoint
 
@@ -13,20 +13,19 @@ import (
 // is worth 2⁻⁶³ or more.
 const One = 1 << 63
 
-// Floor returns x, 0 ≤ x ≤ 1, in units of 2⁻⁶³, rounded down. Scaling by a power
-// of two is exact.
+// Floor returns x rounded down, in units of 2⁻⁶³, for 0 ≤ x ≤ 1. Scaling by a power of two is exact.
 func Floor(x float64) uint64 { return uint64(x * One) }
 
-// Ceil returns x, 0 ≤ x ≤ 1, in units of 2⁻⁶³, rounded up.
+// Ceil returns x rounded up, in units of 2⁻⁶³, for 0 ≤ x ≤ 1.
 func Ceil(x float64) uint64 {
 	v := uint64(x * One)
-	if float64(v) < x*One { // v has 53 bits at most: float64(v) is exact
+	if float64(v) < x*One { // v has at most 53 bits, so float64(v) is exact
 		v++
 	}
 	return v
 }
 
-// SquareUp returns v² in units, rounded up, for v in [0, 1] in units.
+// SquareUp returns v² rounded up, for v in [0, 1]. Both are in units of 2⁻⁶³.
 func SquareUp(v uint64) uint64 {
 	hi, lo := bits.Mul64(v, v) // in units of 2⁻¹²⁶
 	square := hi<<1 | lo>>63
@@ -36,14 +35,14 @@ func SquareUp(v uint64) uint64 {
 	return square
 }
 
-// Sum is a signed integer of 128 bits, a multiple of 2⁻⁶³. The zero value is 0. It holds sums of up to 2⁶³ numbers in
-// [−1, 1].
+// Sum is a signed integer of 128 bits that counts units of 2⁻⁶³. The zero value is 0. A Sum can hold sums of up to 2⁶³
+// numbers in [−1, 1].
 type Sum struct {
 	hi int64
 	lo uint64
 }
 
-// Product returns n·v for a count n ≥ 0 and v in [0, 1] in units.
+// Product returns n·v for a count n ≥ 0 and for v in [0, 1], in units.
 func Product(n int, v uint64) Sum {
 	hi, lo := bits.Mul64(uint64(n), v)
 	return Sum{int64(hi), lo}
@@ -97,7 +96,8 @@ func (a Sum) MeanUp(n int) float64 { return a.mean(n, big.ToPositiveInf) }
 // MeanDown returns the largest float64 that is not above a/n, n > 0.
 func (a Sum) MeanDown(n int) float64 { return a.mean(n, big.ToNegativeInf) }
 
-// mean divides once, with the given rounding. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a normal float64.
+// The method mean divides once, with the given rounding. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a normal
+// float64.
 func (a Sum) mean(n int, mode big.RoundingMode) float64 {
 	total := new(big.Int).SetInt64(a.hi)
 	total.Lsh(total, 64).Add(total, new(big.Int).SetUint64(a.lo))

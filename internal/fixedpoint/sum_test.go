@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// rational returns a/2⁶³ as a fraction, by arithmetic independent of the package's.
+// rational returns a/2⁶³ as a fraction. Its arithmetic is independent of the package.
 func rational(a Sum) *big.Rat {
 	r := new(big.Rat).SetInt64(a.hi)
 	r.Mul(r, new(big.Rat).SetFloat64(0x1p64))
@@ -46,7 +46,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// The oracle is math/big's fractions.
+// The oracle is the type Rat of math/big.
 func TestArithmetic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {

@@ -16,6 +16,7 @@ import (
 // Intake says how a model's input takes values.
 type Intake int
 
+// Floats takes values as they are; the others round them.
 const (
 	Floats   Intake = iota
 	Integers        // values are rounded to the nearest integers, ½ up, and clamped to the type's range
@@ -54,7 +55,7 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
 	sortNodes(m.Graph) // on a cycle, ONNX Runtime reports the error
-	info, err := Describe(m)
+	info, err := describe(m)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 		return nil, err
 	}
 	declared := info.Outputs
-	if info, err = Describe(m); err != nil {
+	if info, err = describe(m); err != nil {
 		return nil, err
 	}
 	c, err := readContract(info, output)
@@ -92,6 +93,7 @@ func declaredOutput(outputs []TensorInfo, name string) string {
 	return outputs[k].String()
 }
 
+// Change records an edit of the model.
 func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
@@ -118,9 +120,9 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import
+// opsetOf returns the version of ONNX's own operators in the model. A model without such operators need not import
 // them; the edits then add the import.
-func Opset(m *onnxpb.ModelProto) int64 {
+func opsetOf(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {
 			return o.GetVersion()
@@ -136,6 +138,7 @@ func setType(v *onnxpb.ValueInfoProto, t ElemType) {
 	v.GetType().GetTensorType().ElemType = proto.Int32(int32(t))
 }
 
+// Note adds a note for the user.
 func (a *Adaptation) Note(format string, args ...any) {
 	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
 }

@@ -20,8 +20,8 @@ type Builder struct {
 	initializing bool
 }
 
-// NewBuilder returns a builder whose constants are nodes. name returns a new name at each call.
-func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
+// newBuilder returns a builder whose constants are nodes. name returns a new name at each call.
+func newBuilder(name func() string) *Builder { return &Builder{name: name} }
 
 // NewInitializing returns a builder whose constants are initializers.
 func NewInitializing(name func() string) *Builder { return &Builder{name: name, initializing: true} }
@@ -63,8 +63,8 @@ func (b *Builder) Ints(v ...int64) string {
 	return b.constant(Int64, nil, len(v), func(t *onnxpb.TensorProto) { t.Int64Data = v })
 }
 
-// Int32s adds an int32 vector.
-func (b *Builder) Int32s(v ...int32) string {
+// int32s adds an int32 vector.
+func (b *Builder) int32s(v ...int32) string {
 	return b.constant(Int32, nil, len(v), func(t *onnxpb.TensorProto) {
 		for _, x := range v {
 			t.RawData = binary.LittleEndian.AppendUint32(t.RawData, uint32(x))
@@ -72,8 +72,8 @@ func (b *Builder) Int32s(v ...int32) string {
 	})
 }
 
-// Uint64s adds a uint64 constant of the given shape (nil: a vector).
-func (b *Builder) Uint64s(shape []int64, v ...uint64) string {
+// uint64s adds a uint64 constant of the given shape (nil: a vector).
+func (b *Builder) uint64s(shape []int64, v ...uint64) string {
 	return b.constant(Uint64, shape, len(v), func(t *onnxpb.TensorProto) {
 		for _, x := range v {
 			t.RawData = binary.LittleEndian.AppendUint64(t.RawData, x)

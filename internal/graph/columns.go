@@ -49,7 +49,7 @@ func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, colu
 	for range order {
 		split.Output = append(split.Output, e.unused("column"))
 	}
-	if sizes := slices.Repeat([]int64{1}, len(order)); Opset(m) >= 13 {
+	if sizes := slices.Repeat([]int64{1}, len(order)); opsetOf(m) >= 13 {
 		split.Input = append(split.Input, e.Ints(sizes...))
 	} else {
 		split.Attribute = append(split.Attribute, IntsAttribute("split", sizes))
@@ -82,7 +82,7 @@ func (e *editor) feedColumn(column string, input TensorInfo) {
 	case intakeOf(input.Type) != Floats:
 		e.round(column, input.Name, input.Type)
 	case input.Type != Float32:
-		e.Add(Cast(column, input.Name, input.Type))
+		e.Add(castNode(column, input.Name, input.Type))
 	default:
 		e.Add(Node("Identity", []string{column}, input.Name))
 	}
@@ -151,6 +151,7 @@ func identifier(name string) string {
 	}), "_")
 }
 
+// IntsAttribute returns a node's attribute with a list of integers.
 func IntsAttribute(name string, v []int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }

@@ -70,7 +70,7 @@ type Denoiser struct {
 // and only the first half is used. Errors name the mismatch.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
-	into, err := Describe(back)
+	into, err := describe(back)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func imageLike(in TensorInfo) bool {
 
 // read finds the denoiser's inputs and its output, and checks them against the classifier's input.
 func (j *join) read(m *onnxpb.ModelProto) error {
-	info, err := Describe(m)
+	info, err := describe(m)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[
 // new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
-	EachName(classifier, func(name string) string {
+	eachName(classifier, func(name string) string {
 		for strings.HasPrefix(name, "denoiser"+dots) || strings.HasPrefix(name, "pair"+dots) {
 			dots += "."
 		}
@@ -227,14 +227,14 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	})
 	j.prefix, j.added = "denoiser"+dots, "pair"+dots
 	name := Numbered(j.added)
-	j.before, j.behind = NewBuilder(name), NewBuilder(name)
+	j.before, j.behind = newBuilder(name), newBuilder(name)
 	rename := func(name string) string {
 		if name == "" {
 			return "" // an omitted input
 		}
 		return j.prefix + name
 	}
-	EachName(front.Graph, rename)
+	eachName(front.Graph, rename)
 	local := localFunctions(front)
 	_ = eachNode(front, func(_ *scope, n *onnxpb.NodeProto) error {
 		if local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
@@ -251,8 +251,8 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// EachName replaces every name of a value or node, in the graph and its subgraphs, by the result of visit.
-func EachName(g *onnxpb.GraphProto, visit func(string) string) {
+// eachName replaces every name of a value or node, in the graph and its subgraphs, by the result of visit.
+func eachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {
 			*name = proto.String(visit(**name))
@@ -278,7 +278,7 @@ func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 		}
 		for _, a := range n.Attribute {
 			for _, sub := range subgraphs(a) {
-				EachName(sub, visit)
+				eachName(sub, visit)
 			}
 		}
 	}
@@ -296,7 +296,7 @@ func (j *join) bridge() error {
 	j.noisy = &onnxpb.ValueInfoProto{Name: proto.String(noisy), Type: j.noisyType()}
 	out := j.before
 	scaled := j.affine(out, noisy, signal*span, signal*j.Low)
-	out.Add(Cast(scaled, j.input.Name, j.input.Type))
+	out.Add(castNode(scaled, j.input.Name, j.input.Type))
 	if j.step != nil {
 		j.addStep(noisy)
 	}
@@ -319,7 +319,7 @@ func (j *join) bridge() error {
 	if err != nil {
 		return err
 	}
-	out.Add(Cast(value, j.image.Name, j.image.Type))
+	out.Add(castNode(value, j.image.Name, j.image.Type))
 	return nil
 }
 

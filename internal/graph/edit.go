@@ -49,7 +49,7 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	for _, v := range g.Input {
 		if t := v.GetType().GetTensorType(); v.GetName() == input && ElemType(t.GetElemType()) != Float32 {
 			in = e.unused("input")
-			e.Add(Cast(in, input, ElemType(t.GetElemType())))
+			e.Add(castNode(in, input, ElemType(t.GetElemType())))
 			v.Name, t.ElemType = proto.String(in), proto.Int32(int32(Float32))
 		}
 	}
@@ -57,17 +57,19 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	for _, v := range g.Output {
 		if t := v.GetType().GetTensorType(); v.GetName() == output && ElemType(t.GetElemType()) != Float32 {
 			out = e.unused("output")
-			g.Node = append(g.Node, Cast(output, out, Float32))
+			g.Node = append(g.Node, castNode(output, out, Float32))
 			v.Name, t.ElemType = proto.String(out), proto.Int32(int32(Float32))
 		}
 	}
 	return in, out
 }
 
-func Cast(from, to string, t ElemType) *onnxpb.NodeProto {
+// castNode returns a node that converts the value from into to, of type t.
+func castNode(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }
 
+// Node returns a node with one output and no name.
 func Node(op string, in []string, out string, attributes ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
@@ -88,7 +90,7 @@ type editor struct {
 
 func newEditor(g *onnxpb.GraphProto) *editor {
 	e := &editor{graph: g, constants: constantsOf(g.Initializer, g.Node), producers: make(map[string]*onnxpb.NodeProto)}
-	e.Builder = NewBuilder(func() string { return e.unused("value") })
+	e.Builder = newBuilder(func() string { return e.unused("value") })
 	for _, n := range g.Node {
 		for _, o := range n.Output {
 			e.producers[o] = n
@@ -145,10 +147,12 @@ func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	return v, true
 }
 
-func IntsTensor(v []int64) *onnxpb.TensorProto {
+// intsTensor returns v as a tensor of int64 [len(v)].
+func intsTensor(v []int64) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{DataType: proto.Int32(int32(onnxpb.TensorProto_INT64)), Dims: []int64{int64(len(v))}, Int64Data: v}
 }
 
+// IntAttribute returns a node's attribute with an integer.
 func IntAttribute(name string, v int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
 }

@@ -99,7 +99,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		embed(e.tensor, slices.Clone(f.block.bytes[e.offset:e.offset+e.size]))
 		return nil
 	}
-	w, err := newWeight(f.block, e.offset, e.size, int64(ElementBits[onnxpb.TensorProto_DataType(e.tensor.GetDataType())]/8))
+	w, err := newWeight(f.block, e.offset, e.size, int64(elementBits[onnxpb.TensorProto_DataType(e.tensor.GetDataType())]/8))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func wrongTensor(t *onnxpb.TensorProto, format string, args ...any) error {
 
 // externalTensors finds the external tensors in all parts of a model.
 func externalTensors(m *onnxpb.ModelProto) (external []externalTensor, err error) {
-	EachTensor(m, func(t *onnxpb.TensorProto) {
+	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL || err != nil {
 			return
 		}
@@ -207,8 +207,8 @@ func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
 
-// ElementBits gives the element size, in bits, of each type that an external tensor may have.
-var ElementBits = map[onnxpb.TensorProto_DataType]uint64{
+// elementBits gives the element size, in bits, of each type that an external tensor may have.
+var elementBits = map[onnxpb.TensorProto_DataType]uint64{
 	onnxpb.TensorProto_FLOAT: 32, onnxpb.TensorProto_UINT8: 8, onnxpb.TensorProto_INT8: 8, onnxpb.TensorProto_UINT16: 16,
 	onnxpb.TensorProto_INT16: 16, onnxpb.TensorProto_INT32: 32, onnxpb.TensorProto_INT64: 64, onnxpb.TensorProto_BOOL: 8,
 	onnxpb.TensorProto_FLOAT16: 16, onnxpb.TensorProto_DOUBLE: 64, onnxpb.TensorProto_UINT32: 32, onnxpb.TensorProto_UINT64: 64,
@@ -219,7 +219,7 @@ var ElementBits = map[onnxpb.TensorProto_DataType]uint64{
 
 // tensorSize returns the size of a tensor's data in bytes.
 func tensorSize(t *onnxpb.TensorProto) (int64, error) {
-	width, ok := ElementBits[onnxpb.TensorProto_DataType(t.GetDataType())]
+	width, ok := elementBits[onnxpb.TensorProto_DataType(t.GetDataType())]
 	if !ok {
 		return 0, fmt.Errorf("it is in another file, and of %s, which cannot be", ElemType(t.GetDataType()))
 	}

@@ -34,7 +34,7 @@ type File struct {
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.
-func (f *File) Info() (*Info, error) { return Describe(f.Model) }
+func (f *File) Info() (*Info, error) { return describe(f.Model) }
 
 // Learned reports whether the model has operators of ai.onnx.ml, such as scikit-learn's, which are fitted to raw
 // table columns.
@@ -84,7 +84,7 @@ var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights i
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error
-	if f.Model, err = ParseProto(model); err != nil {
+	if f.Model, err = parseProto(model); err != nil {
 		return nil, err
 	}
 	files, weights, err := readExternal(folder, f.Model)

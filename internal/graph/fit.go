@@ -11,6 +11,7 @@ import (
 // Layout is the order of the values of a flat image.
 type Layout int
 
+// CHW is the order of PyTorch, HWC the order of TensorFlow.
 const (
 	CHW Layout = iota // channel by channel
 	HWC               // pixel by pixel, with the channels of a pixel adjacent
@@ -72,29 +73,17 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 	}
 	switch {
 	case len(example) == 3:
-		from := layoutOf(example)
-		c, h, w := example[0], example[1], example[2]
-		if from == HWC {
-			h, w, c = example[0], example[1], example[2]
-		}
-		a.Channels = c
-		shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
-		for _, to := range []Layout{from, 1 - from} {
-			if sample, ok := fill(dims, shapes[to]); ok {
-				a.Layout, a.Perm = to, reorder(from, to, c, h*w)
-				return sample, a, true
-			}
+		if sample, ok := a.fitImage(dims, example); ok {
+			return sample, a, true
 		}
 		if flat {
-			a.Layout, a.Perm = layout, reorder(from, layout, c, h*w)
+			from, pixels := layoutOf(example), size/a.Channels
+			a.Layout, a.Perm = layout, reorder(from, layout, a.Channels, pixels)
 			return sizes, a, true
 		}
 	case len(example) == 1 && len(sizes) == 3 && !flat && Product(sizes) == size:
 		a.Layout = layoutOf(sizes)
-		a.Channels = sizes[0]
-		if a.Layout == HWC {
-			a.Channels = sizes[2]
-		}
+		a.Channels = channels(sizes, a.Layout)
 		a.Perm = reorder(layout, a.Layout, a.Channels, size/a.Channels)
 		return sizes, a, true
 	case len(example) == 1 && (flat || Product(sizes) == size):
@@ -111,6 +100,25 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 	return nil, a, false
 }
 
+// fitImage maps an image onto an image, in its own layout where the input allows it.
+func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
+	from := layoutOf(image)
+	c := channels(image, from)
+	h, w := image[1], image[2]
+	if from == HWC {
+		h, w = image[0], image[1]
+	}
+	a.Channels = c
+	shapes := [][]int{CHW: {c, h, w}, HWC: {h, w, c}}
+	for _, to := range []Layout{from, 1 - from} {
+		if sample, ok := fill(dims, shapes[to]); ok {
+			a.Layout, a.Perm = to, reorder(from, to, c, h*w)
+			return sample, true
+		}
+	}
+	return nil, false
+}
+
 // layoutOf derives the layout from an image's shape: [H,W,C] if only the last size is a number of colours (1, 3 or
 // 4), [C,H,W] otherwise.
 func layoutOf(sizes []int) Layout {
@@ -119,6 +127,14 @@ func layoutOf(sizes []int) Layout {
 		return HWC
 	}
 	return CHW
+}
+
+// channels returns the number of colour channels of an image.
+func channels(sizes []int, l Layout) int {
+	if l == HWC {
+		return sizes[2]
+	}
+	return sizes[0]
 }
 
 // reorder returns the permutation from one layout to the other for n pixels of c channels; nil: the order is the
@@ -164,6 +180,7 @@ func SizesOf(dims []Dim) []int {
 	return sizes
 }
 
+// WithoutOnes returns the sizes other than 1.
 func WithoutOnes(sizes []int) []int {
 	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
 }

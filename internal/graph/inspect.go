@@ -112,7 +112,8 @@ const maxPrintedDims = 8
 // maxDim limits the size of a dimension; a larger one means a damaged file.
 const maxDim = 1<<31 - 1
 
-func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
+// parseProto reads a model file. It refuses damaged files and files without a graph.
+func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > maxModel {
 		return nil, errTooLarge
 	}
@@ -129,7 +130,8 @@ func ParseProto(model []byte) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-func Describe(m *onnxpb.ModelProto) (*Info, error) {
+// describe lists the inputs and outputs of a model, and who wrote it.
+func describe(m *onnxpb.ModelProto) (*Info, error) {
 	info := &Info{Producer: quote.Name(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
 	for _, o := range m.OpsetImport {
 		if o.GetDomain() == "" || o.GetDomain() == "ai.onnx" {

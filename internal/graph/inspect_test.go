@@ -57,7 +57,7 @@ func inspect(model []byte) (*Info, error) {
 
 func TestInspectErrors(t *testing.T) {
 	whole := testModel(t, "nchw")
-	huge, err := ParseProto(whole)
+	huge, err := parseProto(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestInspectErrors(t *testing.T) {
 // TestContractErrors includes outputs that are not tensors, and weights in other files.
 func TestContractErrors(t *testing.T) {
 	edited := func(name string, edit func(*onnxpb.GraphProto)) []byte {
-		m, err := ParseProto(testModel(t, name))
+		m, err := parseProto(testModel(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestChooseOutputNames(t *testing.T) {
 func TestUnknownFieldsSurvive(t *testing.T) {
 	const docString = "\x32\x05hello" // field 6 of ModelProto
 	model := append(testModel(t, "nchw"), docString...)
-	parsed, err := ParseProto(model)
+	parsed, err := parseProto(model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +166,14 @@ func FuzzInspect(f *testing.F) {
 			}
 			return
 		}
-		parsed, err := ParseProto(model)
+		parsed, err := parseProto(model)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := adapt(parsed, info, nil); err != nil {
 			return
 		}
-		if info, err = Describe(parsed); err != nil {
+		if info, err = describe(parsed); err != nil {
 			t.Fatal(err)
 		}
 		c, err := readContract(info, "")

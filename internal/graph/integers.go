@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// IntegerRanges gives, for each integer type that an input may have, the least and the greatest float32 that the type
+// integerRanges gives, for each integer type that an input may have, the least and the greatest float32 that the type
 // can represent.
-var IntegerRanges = map[ElemType][2]float32{
+var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},
 	ElemType(onnxpb.TensorProto_INT8):   {math.MinInt8, math.MaxInt8},
 	ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16},
@@ -25,13 +25,13 @@ var IntegerRanges = map[ElemType][2]float32{
 
 // feedable reports whether rscert can feed an input of this type.
 func (t ElemType) feedable() bool {
-	_, integer := IntegerRanges[t]
+	_, integer := integerRanges[t]
 	return integer || t.IsFloat()
 }
 
 // intakeOf returns how an input of this type takes values.
 func intakeOf(t ElemType) Intake {
-	switch _, integer := IntegerRanges[t]; {
+	switch _, integer := integerRanges[t]; {
 	case t == ElemType(onnxpb.TensorProto_UINT8):
 		return Bytes
 	case integer:
@@ -61,20 +61,20 @@ func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 }
 
 func (a *Adaptation) rounded(input TensorInfo) {
-	r := IntegerRanges[input.Type]
+	r := integerRanges[input.Type]
 	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
 }
 
 // round adds nodes that round the float32 value from and clamp it to the type.
 func (e *editor) round(from, to string, t ElemType) {
 	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
-	r := IntegerRanges[t]
+	r := integerRanges[t]
 	e.Add(
 		Node("Add", []string{from, e.Floats(nil, .5)}, half),
 		Node("Floor", []string{half}, floor),
 		Node("Max", []string{floor, e.Floats(nil, r[0])}, atLeast),
 		Node("Min", []string{atLeast, e.Floats(nil, r[1])}, atMost),
-		Cast(atMost, to, t))
+		castNode(atMost, to, t))
 }
 
 // checkTokens refuses text models: an integer input that indexes a table holds token numbers, and noise would turn

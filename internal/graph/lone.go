@@ -18,7 +18,7 @@ func SplitLone(g *onnxpb.GraphProto, output string, kind OutputKind) (scores str
 	}
 	float, column, product, scores := e.unused("float"), e.unused("column"), e.unused("product"), e.unused("scores")
 	nodes := []*onnxpb.NodeProto{
-		Cast(output, float, Float32),
+		castNode(output, float, Float32),
 		Node("Reshape", []string{float, e.Ints(-1, 1)}, column),
 		Node("Mul", []string{column, e.Floats(nil, slope...)}, product),
 		Node("Add", []string{product, e.Floats(nil, offset...)}, scores),

@@ -59,7 +59,7 @@ type Around struct {
 
 // AroundModel describes the model's graph for inputs of D values, m classes and a free number of rows.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
-	version := Opset(m)
+	version := opsetOf(m)
 	switch {
 	case version < noiseOpset:
 		return Around{}, hint.Add(
@@ -82,9 +82,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 
 	columns := int64(len(draws.Next))
 	column := e.Cast(e.modulo(word, uint64(columns), a.opset), Int32)
-	next := e.Op("Gather", e.Uint64s([]int64{columns}, draws.Next...), column)
+	next := e.Op("Gather", e.uint64s([]int64{columns}, draws.Next...), column)
 	aliased := e.Cast(e.Cast(e.Op("Div", word, next), Bool), Int32) // 1 if w ≥ next
-	step := e.Op("Gather", e.Int32s(draws.Step...), column)
+	step := e.Op("Gather", e.int32s(draws.Step...), column)
 	label := e.Op("Add", column, e.Op("Mul", aliased, step))
 
 	place := e.Op("Gather", names.Places, names.Example)
@@ -109,11 +109,11 @@ func (e *editor) words(key, start string, d int) string {
 	for i := range coordinates {
 		coordinates[i] = uint64(i)
 	}
-	half := e.Uint64s(scalar, 1<<32)
+	half := e.uint64s(scalar, 1<<32)
 	rotated := func(x string) string { return e.Op("Add", e.Op("Mul", x, half), e.Op("Div", x, half)) }
 	square := func(x, plus string) string { return e.Op("Add", e.Op("Mul", x, x), plus) }
 
-	y := e.Op("Add", e.Op("Mul", key, e.Uint64s([]int64{1, int64(d)}, coordinates...)), start)
+	y := e.Op("Add", e.Op("Mul", key, e.uint64s([]int64{1, int64(d)}, coordinates...)), start)
 	z := e.Op("Add", y, key)
 	x := rotated(square(y, y))
 	x = rotated(square(x, z))
@@ -126,9 +126,9 @@ func (e *editor) words(key, start string, d int) string {
 // modulo computes x mod n. Operator sets before Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
-		return e.Op("Mod", x, e.Uint64s(scalar, n))
+		return e.Op("Mod", x, e.uint64s(scalar, n))
 	}
-	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.Uint64s(scalar, n)), e.Uint64s(scalar, -n)))
+	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.uint64s(scalar, n)), e.uint64s(scalar, -n)))
 }
 
 // AddVotes adds nodes behind the graph that turn its float32 output, m scores per row, into votes as smoothing.Vote

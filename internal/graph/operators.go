@@ -20,33 +20,34 @@ import (
 // opKey names an operator.
 type opKey struct{ domain, op string }
 
-const Microsoft = "com.microsoft"
+// microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
+const microsoft = "com.microsoft"
 
 // draws are the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
-	{"", "Multinomial"}, {"", "Bernoulli"}, {Microsoft, "Sampling"},
+	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
 // drops maps operators that draw random numbers only in training to the position of their training input. Without
 // that input they run in inference mode.
 var drops = map[opKey]int{
-	{"", "Dropout"}: 2, {Microsoft, "BitmaskDropout"}: 2, {Microsoft, "BiasDropout"}: 4, {Microsoft, "BitmaskBiasDropout"}: 4,
+	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }
 
 // foreign lists operators of ONNX Runtime that keep a state, change weights in place, or run code or a compiled graph
 // from outside the model's nodes.
 var foreign = []opKey{
-	{"org.pytorch.aten", "ATen"}, {Microsoft, "ATen"}, {Microsoft, "PythonOp"}, {Microsoft, "PythonOpGrad"}, {Microsoft, "EPContext"},
-	{Microsoft, "Snpe"}, {Microsoft, "YieldOp"}, {Microsoft, "Send"}, {Microsoft, "Recv"}, {Microsoft, "InPlaceAccumulator"},
-	{Microsoft, "InPlaceAccumulatorV2"}, {Microsoft, "ZeroGradient"}, {Microsoft, "SGDOptimizer"}, {Microsoft, "SGDOptimizerV2"},
-	{Microsoft, "AdamOptimizer"}, {Microsoft, "AdamWOptimizer"}, {Microsoft, "LambOptimizer"},
+	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
+	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},
+	{microsoft, "InPlaceAccumulatorV2"}, {microsoft, "ZeroGradient"}, {microsoft, "SGDOptimizer"}, {microsoft, "SGDOptimizerV2"},
+	{microsoft, "AdamOptimizer"}, {microsoft, "AdamWOptimizer"}, {microsoft, "LambOptimizer"},
 }
 
 // knownDomains lists the domains of the operators that come with ONNX Runtime. An operator of another domain runs
 // code from a foreign library, so we cannot know what it computes or whether it draws random numbers. ONNX Runtime
 // would reject it too (no custom library is registered), so refusing it here by name loses nothing.
-var knownDomains = []string{"", "ai.onnx.ml", Microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
+var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
 // checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.
 func checkOperators(m *onnxpb.ModelProto) error {
@@ -85,6 +86,7 @@ func HasLoops(m *onnxpb.ModelProto) bool {
 	}) != nil
 }
 
+// InferenceHint is the advice on models that were exported for training.
 const InferenceHint = "export it for inference (in PyTorch after model.eval())"
 
 // refuse returns an error that names the offending node.

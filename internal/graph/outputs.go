@@ -13,6 +13,7 @@ import (
 // OutputKind says whether a classifier outputs logits or probabilities.
 type OutputKind int
 
+// The kinds of output; users may state one.
 const (
 	OutputsAuto   OutputKind = iota // derive it from the model; or unknown
 	Logits                          // the softmax of the outputs is the confidence

@@ -95,11 +95,11 @@ func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) 
 		return nil, fmt.Errorf("%s needs its own result", name)
 	}
 	r := &rebatching{
-		graph: m.Graph, opset: Opset(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
+		graph: m.Graph, opset: opsetOf(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
 		scales: firstFloats(m.Graph), needed: neededFor(m.Graph, output),
 		places: map[string]position{input: {0, 1, 1}}, edits: make(Edits),
 	}
-	if r.from(0) {
+	if r.follow(0) {
 		return r.edits, nil
 	}
 	node := r.graph.Node[min(r.blocked, len(r.graph.Node)-1)]
@@ -118,22 +118,10 @@ func nodeName(n *onnxpb.NodeProto) string {
 // sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but ONNX Runtime sorts
 // by itself, and converters to float16 break it. If a cycle prevents it, sortNodes names a node.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
-	makers, users := make(map[string]bool), make(map[string][]int)
-	for _, n := range g.Node {
-		for _, v := range n.Output {
-			makers[v] = v != ""
-		}
-	}
-	missing := make([]int, len(g.Node)) // inputs computed by nodes not sorted yet
+	users, missing := dependencies(g)
 	order := &nodeHeap{}
-	for i, n := range g.Node {
-		for _, v := range inputsOf(n) {
-			if makers[v] {
-				users[v] = append(users[v], i)
-				missing[i]++
-			}
-		}
-		if missing[i] == 0 {
+	for i, n := range missing {
+		if n == 0 {
 			heap.Push(order, i)
 		}
 	}
@@ -156,6 +144,27 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	}
 	g.Node = sorted
 	return "", true
+}
+
+// dependencies returns the nodes that use a node's output, by its name, and for each node the number of its inputs that
+// nodes compute.
+func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
+	makers := make(map[string]bool)
+	for _, n := range g.Node {
+		for _, v := range n.Output {
+			makers[v] = v != ""
+		}
+	}
+	users, missing = make(map[string][]int), make([]int, len(g.Node))
+	for i, n := range g.Node {
+		for _, v := range inputsOf(n) {
+			if makers[v] {
+				users[v] = append(users[v], i)
+				missing[i]++
+			}
+		}
+	}
+	return users, missing
 }
 
 // nodeHeap holds the indices of nodes, smallest first, so a sorted graph keeps its order.
@@ -224,8 +233,8 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// from follows the batch through the nodes starting at i.
-func (r *rebatching) from(i int) bool {
+// follow tracks the batch through the nodes starting at i.
+func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
 		if !r.needed[i] || !r.depends(n) {
@@ -267,13 +276,13 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 		if a := attribute(n, "end"); a != nil {
 			to = clampIndex(a.GetI(), to)
 		}
-		return IntsTensor(slices.Clone(shape[from:max(from, to)]))
+		return intsTensor(slices.Clone(shape[from:max(from, to)]))
 	case "Size":
 		size := int64(1)
 		for _, s := range shape {
 			size *= s
 		}
-		t := IntsTensor([]int64{size})
+		t := intsTensor([]int64{size})
 		t.Dims = nil // a scalar
 		return t
 	}
@@ -293,7 +302,7 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 		if option.edit != nil {
 			r.edits[i] = *option.edit
 		}
-		if r.from(i + 1) {
+		if r.follow(i + 1) {
 			return true
 		}
 	}
@@ -344,8 +353,8 @@ func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 // fed reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
-// at returns the position of the batch in input k of the node, if that input depends on the model's.
-func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
+// position returns the position of the batch in input k of the node, if that input depends on the model's.
+func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
 	}
@@ -353,12 +362,12 @@ func (r *rebatching) at(n *onnxpb.NodeProto, k int) (position, bool) {
 	return at, fed
 }
 
-// alone returns the position of the batch in the node's first input, if no other input depends on the model's input.
-func (r *rebatching) alone(n *onnxpb.NodeProto) (position, bool) {
+// solePosition returns the position of the batch in the node's first input, if no other input depends on the model's input.
+func (r *rebatching) solePosition(n *onnxpb.NodeProto) (position, bool) {
 	if slices.ContainsFunc(n.Input[1:], r.fed) {
 		return position{}, false
 	}
-	return r.at(n, 0)
+	return r.position(n, 0)
 }
 
 func (r *rebatching) shape(n *onnxpb.NodeProto, k int) []int64 {

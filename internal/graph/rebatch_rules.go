@@ -53,12 +53,12 @@ func init() { // in init, since the rules of Reshape and others would refer to t
 	add(machineLearning, `TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble LinearClassifier LinearRegressor SVMClassifier
 		SVMRegressor Scaler Normalizer Imputer Binarizer ArrayFeatureExtractor FeatureVectorizer`, (*rebatching).tableRows)
 	add(machineLearning, "LabelEncoder", (*rebatching).same)
-	add(Microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).same)
-	add(Microsoft, "BiasGelu", (*rebatching).broadcast)
-	add(Microsoft, "QLinearAdd QLinearMul", (*rebatching).qLinearBinary)
-	add(Microsoft, "QLinearAveragePool QLinearGlobalAveragePool", (*rebatching).images)
-	add(Microsoft, "QLinearConcat", (*rebatching).qLinearConcat)
-	add(Microsoft, "QGemm", (*rebatching).qGemm)
+	add(microsoft, "Gelu FastGelu QuickGelu QLinearSigmoid QLinearLeakyRelu", (*rebatching).same)
+	add(microsoft, "BiasGelu", (*rebatching).broadcast)
+	add(microsoft, "QLinearAdd QLinearMul", (*rebatching).qLinearBinary)
+	add(microsoft, "QLinearAveragePool QLinearGlobalAveragePool", (*rebatching).images)
+	add(microsoft, "QLinearConcat", (*rebatching).qLinearConcat)
+	add(microsoft, "QGemm", (*rebatching).qGemm)
 }
 
 func to(at position) []option { return []option{{places: []position{at}}} }
@@ -83,7 +83,7 @@ func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 
 // same: elementwise in the first input; all other inputs are constants without a dimension of their own.
 func (r *rebatching) same(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	if !ok {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
 	var found *position
 	for k := range n.Input {
-		at, fed := r.at(n, k)
+		at, fed := r.position(n, k)
 		if !fed {
 			continue
 		}
@@ -126,7 +126,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 
 // images: operators on [N, C, …] that accept any N.
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
 	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count through the batch
 		return nil
@@ -135,7 +135,7 @@ func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	if !ok || r.rank(n, 1) > 1 || r.rank(n, 1) == 1 && axisOf(n, 1, r.rank(n, 0)) == at.dim && !slices.Equal(r.shape(n, 1), []int64{1}) {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	if ra < 2 || rb < 2 {
 		return nil
 	}
-	a, inA := r.at(n, i)
-	b, inB := r.at(n, j)
+	a, inA := r.position(n, i)
+	b, inB := r.position(n, j)
 	a, b = a.moved(a.dim+rank-ra), b.moved(b.dim+rank-rb)
 	leading := func(p position) bool { return p.dim < rank-2 }
 	var free bool
@@ -201,7 +201,7 @@ func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 }
 
 func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	rows := 0
 	if attribute(n, "transA").GetI() != 0 {
 		rows = 1
@@ -214,7 +214,7 @@ func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
 
 // softmax: over one axis; before version 13, over all dimensions from the axis on.
 func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	last := r.rank(n, 0)
 	switch {
 	case !ok:
@@ -226,7 +226,7 @@ func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) layerNorm(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	rank := r.rank(n, 0)
 	if !ok || at.dim >= axisOf(n, -1, rank) {
 		return nil
@@ -240,7 +240,7 @@ func (r *rebatching) layerNorm(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	if !ok {
 		return nil
 	}
@@ -264,7 +264,7 @@ func before(sizes []int64, at position) int64 {
 // and ends behind it. Among several candidates, those of the batch's own size come first, and the last dimension,
 // which most operators contract, comes last.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n) // target sizes computed from input values are not sizes of the graph
+	at, ok := r.solePosition(n) // target sizes computed from input values are not sizes of the graph
 	if !ok {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
 }
 
 func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	if !ok {
 		return nil
 	}
@@ -349,7 +349,7 @@ func (p position) without(axes []int) position {
 }
 
 func (r *rebatching) squeeze(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	axes, known := r.axesOf(n, 1, r.rank(n, 0))
 	if !ok || !known || slices.Contains(axes, at.dim) {
 		return nil
@@ -358,7 +358,7 @@ func (r *rebatching) squeeze(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	axes, known := r.axesOf(n, 1, len(r.result(n)))
 	if !ok || !known {
 		return nil
@@ -379,7 +379,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
 	e := edit{rank: rank}
 	for k := range n.Input {
-		at, fed := r.at(n, k)
+		at, fed := r.position(n, k)
 		switch {
 		case fed && found != nil && *found != at:
 			return nil
@@ -409,7 +409,7 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 
 // split: operators along one axis, 0 unless the node or the operator's default says otherwise.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	absent := int64(0)
 	if op := n.GetOpType(); op == "LpNormalization" || op == "TopK" {
 		absent = -1
@@ -432,7 +432,7 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 
 // slice: along other dimensions, or the whole batch dimension.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
-	at, fed := r.at(n, 0)
+	at, fed := r.position(n, 0)
 	axes, whole, ok := r.sliced(n)
 	if k := slices.Index(axes, at.dim); !fed || !ok || k >= 0 && !whole[k] {
 		return nil
@@ -479,8 +479,8 @@ func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64
 // gather: constant indices along another dimension, or the batch's indices into a constant table.
 func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	axis := axisOf(n, 0, r.rank(n, 0))
-	at, data := r.at(n, 0)
-	places, indices := r.at(n, 1)
+	at, data := r.position(n, 0)
+	places, indices := r.position(n, 1)
 	switch {
 	case data && indices, axis < 0:
 		return nil
@@ -513,7 +513,7 @@ func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 }
 
 func (r *rebatching) pad(n *onnxpb.NodeProto) []option {
-	at, fed := r.alone(n)
+	at, fed := r.solePosition(n)
 	pads, ok := r.parameter(n, 1, "pads")
 	rank := r.rank(n, 0)
 	if !fed || !ok || present(n, 3) || len(pads) != 2*rank || pads[at.dim] != 0 || pads[at.dim+rank] != 0 {
@@ -523,7 +523,7 @@ func (r *rebatching) pad(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) reduce(n *onnxpb.NodeProto) []option {
-	at, fed := r.alone(n)
+	at, fed := r.solePosition(n)
 	axes, ok := r.axesOf(n, 1, r.rank(n, 0))
 	if !fed || !ok || len(axes) == 0 || slices.Contains(axes, at.dim) {
 		return nil
@@ -532,7 +532,7 @@ func (r *rebatching) reduce(n *onnxpb.NodeProto) []option {
 }
 
 func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
-	at, fed := r.alone(n)
+	at, fed := r.solePosition(n)
 	axis := axisOf(n, 0, r.rank(n, 0))
 	if !fed || axis == at.dim {
 		return nil
@@ -550,7 +550,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 
 // expand: a target size of 1 keeps the value's size.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	if !ok {
 		return nil
 	}
@@ -562,7 +562,7 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 
 // resize: constant sizes of images, or scales, which leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
-	at, ok := r.alone(n)
+	at, ok := r.solePosition(n)
 	sizes := r.result(n)
 	if !ok || at.dim != 0 || len(sizes) != r.rank(n, 0) || sizes[0] != r.shape(n, 0)[0] || !plainResize(n) {
 		return nil
@@ -607,7 +607,7 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	var found *position
 	letter := ""
 	for k, term := range terms {
-		at, fed := r.at(n, k)
+		at, fed := r.position(n, k)
 		switch {
 		case !fed:
 			continue
@@ -621,7 +621,7 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 		found = &at
 	}
 	for k, term := range terms {
-		_, fed := r.at(n, k)
+		_, fed := r.position(n, k)
 		if times := strings.Count(term, letter); fed && times != 1 || !fed && times != 0 {
 			return nil
 		}
@@ -633,13 +633,13 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 // sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	const lengths, firstState, lastState = 4, 5, 6 // inputs
-	at, fed := r.at(n, 0)
+	at, fed := r.position(n, 0)
 	if !fed || at.dim != 1 || attribute(n, "layout").GetI() != 0 || present(n, lengths) {
 		return nil
 	}
 	e := edit{rank: 3, dim: 1}
 	for k := 1; k < len(n.Input); k++ {
-		state, depends := r.at(n, k)
+		state, depends := r.position(n, k)
 		switch isState := k == firstState || k == lastState; {
 		case n.Input[k] == "", !isState && !depends, isState && depends && state == at:
 		case isState && !depends && at.own() && r.batch == 1:
@@ -658,9 +658,9 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 // attention: queries, keys and values [batch, …], with a constant mask or no mask.
 func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	const mask = 3
-	at, _ := r.at(n, 0)
+	at, _ := r.position(n, 0)
 	for k := range n.Input {
-		other, fed := r.at(n, k)
+		other, fed := r.position(n, k)
 		switch {
 		case k < mask && (other != at || at.dim != 0):
 			return nil
@@ -676,7 +676,7 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 // tableRows: operators on tables [N, columns] that work row by row.
 func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	for k := range n.Input {
-		at, fed := r.at(n, k)
+		at, fed := r.position(n, k)
 		switch op := n.GetOpType(); {
 		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns to take
 		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:

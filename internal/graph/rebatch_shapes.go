@@ -91,7 +91,7 @@ func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 		name := e.unused("learnt")
 		n := Node("Shape", []string{v}, name)
 		if i >= len(values) {
-			n = Cast(v, name, ElemType(onnxpb.TensorProto_INT64))
+			n = castNode(v, name, ElemType(onnxpb.TensorProto_INT64))
 		}
 		g.Node = append(g.Node, n)
 		g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: proto.String(name), Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{

@@ -90,15 +90,15 @@ func constantsOf(initializers []*onnxpb.TensorProto, nodes []*onnxpb.NodeProto) 
 			case a.GetName() == "value" && a.T != nil:
 				constants[n.Output[0]] = a.T
 			case a.GetName() == "value_ints":
-				constants[n.Output[0]] = IntsTensor(a.Ints)
+				constants[n.Output[0]] = intsTensor(a.Ints)
 			}
 		}
 	}
 	return constants
 }
 
-// EachTensor calls f for every tensor stored in the model's file: weights, sparse weights, and tensors in attributes.
-func EachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
+// eachTensor calls f for every tensor stored in the model's file: weights, sparse weights, and tensors in attributes.
+func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	v := tensorVisit(f)
 	v.graph(m.Graph)
 	for _, function := range m.Functions {

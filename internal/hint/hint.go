@@ -1,4 +1,4 @@
-// Package hint adds hints to errors: the error names the problem in one line, the hint a remedy.
+// Package hint adds hints to errors. The error names the problem in one line, and the hint names a remedy.
 package hint
 
 import (
@@ -23,24 +23,25 @@ func (e *Error) Error() string { return e.err.Error() }
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Hint says what to do about the error.
+// Hint returns text that says what to do about the error.
 func (e *Error) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with parameter names spelled by s.
+// SpellHint returns the text of Hint with parameter names spelled by s.
 func (e *Error) SpellHint(s param.Spelling) string { return e.hint.Spell(s) }
 
 // New returns an error with a hint.
 func New(problem, hint string) error { return Add(errors.New(problem), "%s", hint) }
 
-// Add adds a hint to err. The new hint takes precedence over err's own. The arguments may name parameters.
+// Add adds a hint to err. The new hint takes precedence over a hint that err already has. The arguments may name
+// parameters.
 func Add(err error, format string, args ...any) error {
 	return &Error{err, param.Textf(format, args...)}
 }
 
-// Of returns the outermost hint of err; ok is false if there is none.
+// Of returns the outermost hint of err. ok is false if there is none.
 func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
 
-// Spelled is Of with parameter names spelled by s.
+// Spelled returns the result of Of with parameter names spelled by s.
 func Spelled(err error, s param.Spelling) (hint string, ok bool) {
 	var h Hinted
 	if !errors.As(err, &h) {

@@ -9,12 +9,12 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// typed has a hint of its own.
+// typed is an error that has its own hint.
 type typed struct{ error }
 
 func (typed) Hint() string { return "own" }
 
-// A hint spells parameters as the caller does, even if other errors wrap it.
+// A hint spells parameters as the caller wants, even if other errors wrap it.
 func TestSpelled(t *testing.T) {
 	err := fmt.Errorf("run: %w", Add(fs.ErrNotExist, "go on with %s", param.Resume))
 	for want, spelling := range map[string]param.Spelling{

@@ -7,7 +7,7 @@ import (
 )
 
 func TestNormalQuantileIsBelow(t *testing.T) {
-	// below reports whether Φ(z) is surely ≤ p; above ½ it uses Φ(−z) and the exact 1−p.
+	// below reports whether Φ(z) is surely ≤ p. Above ½ it uses Φ(−z) and the exact 1−p.
 	below := func(z, p float64) bool {
 		if p > 0.5 {
 			v, e := Gaussian.CDF(-z)
@@ -31,7 +31,7 @@ func TestNormalQuantileIsBelow(t *testing.T) {
 	if lo, hi := Low(Gaussian, 1), High(Gaussian, 1); lo < 8.2 || lo > 8.3 || !math.IsInf(hi, 1) {
 		t.Errorf("Φ⁻¹(1) is enclosed in [%v, %v]", lo, hi)
 	}
-	for _, c := range []struct{ p, z float64 }{ // Wichura 1988, AS 241, test values
+	for _, c := range []struct{ p, z float64 }{ // test values of Wichura 1988, AS 241
 		{0.25, -0.6744897501960817}, {0.001, -3.090232306167814}, {1e-20, -9.262340089798408},
 	} {
 		if lo := Low(Gaussian, c.p); lo > c.z+1e-15 || lo < c.z-1e-11 {
@@ -43,7 +43,7 @@ func TestNormalQuantileIsBelow(t *testing.T) {
 	}
 }
 
-// Φ itself against a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
+// The test compares Φ with a 60-term series in big floats: Φ(z) = ½ + φ(z)Σ z^(2k+1)/(2k+1)!!.
 func TestNormalCDFErrorBound(t *testing.T) {
 	const prec = 400
 	pi, _, err := big.ParseFloat("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798", 10, prec, big.ToNearestEven)
@@ -59,7 +59,7 @@ func TestNormalCDFErrorBound(t *testing.T) {
 			term.Mul(term, square)
 			term.Quo(term, new(big.Float).SetInt64(k+2))
 		}
-		// e^(−z²/2) by its series at z²/2 and a division.
+		// e^(−z²/2) comes from the series at z²/2 and a division.
 		half := new(big.Float).SetPrec(prec).Quo(square, big.NewFloat(2))
 		exp, et := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).SetInt64(1)
 		for k := int64(1); k < 700; k++ {
@@ -80,8 +80,8 @@ func TestNormalCDFErrorBound(t *testing.T) {
 	}
 }
 
-// TestNormalCDFError computes the stated error again: twice the four units of Erfc and the two of its argument, which it
-// magnifies by z² + 1.
+// TestNormalCDFError computes the stated error again: twice the four units of Erfc, and two units of the argument of
+// Erfc, which Erfc magnifies by z² + 1.
 func TestNormalCDFError(t *testing.T) {
 	for _, z := range []float64{-8, -1, 0, 0.5, 3} {
 		if _, relErr := Gaussian.CDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {
@@ -90,8 +90,8 @@ func TestNormalCDFError(t *testing.T) {
 	}
 }
 
-// Peak exceeds its formula by the possible rounding, and no less: 4 units of margin + t in the arguments, each
-// magnified |z| + 1 times, plus Φ's own error.
+// Peak exceeds its formula by the possible rounding, and by no less: 4 units of margin + t in the arguments, each
+// magnified |z| + 1 times, plus the error of Φ.
 func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin
@@ -100,14 +100,14 @@ func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 		v2, e2 := Gaussian.CDF(z2)
 		argument := 4 * unit * (tt.margin + shift)
 		slack := v1*(e1+argument*(math.Abs(z1)+1)) + tt.r*v2*(e2+argument*(math.Abs(z2)+1)) + 4*unit*(v1+tt.r*v2)
-		// The difference of numbers up to 1 is off by a few units.
+		// The difference of numbers up to 1 is off by only a few units.
 		if got := Gaussian.Peak(tt.margin, tt.r) - (v1 - tt.r*v2); got < slack-4*unit || got > slack+4*unit {
 			t.Errorf("margin %v, r = %v: %v above the formula, want %v", tt.margin, tt.r, got, slack)
 		}
 	}
 }
 
-// R = σ√(π/2)·m rests on √(π/2) rounded down or up; check the constant.
+// R = σ√(π/2)·m rests on √(π/2), rounded down or up. The test checks this constant.
 func TestSqrtHalfPi(t *testing.T) {
 	c := new(big.Float).SetPrec(200)
 	c.SetString("3.14159265358979323846264338327950288419716939937510")

@@ -1,8 +1,8 @@
 // Package law holds noise laws. A law says in which norm and at which radius its noise certifies, and gives the
 // probability masses from which lattice noise is drawn.
 //
-// A new law is one file with a type that implements Law, and an entry in Laws. Parsing, help, the words of reports
-// and the lists in tests come from there.
+// A new law is one file with a type that implements Law, and one entry in Laws. Parsing, help, the words in reports and
+// the lists in tests come from Laws.
 package law
 
 import (
@@ -14,20 +14,20 @@ import (
 )
 
 // A Law is a noise distribution. Its coordinates are independent with the same density f, which is symmetric about 0
-// and log-concave. All functions of z are at scale 1. F is the distribution function and Q = F⁻¹.
+// and log-concave. All functions of z are for scale 1. F is the distribution function, and Q = F⁻¹.
 //
-// All certificates rest on one property: in the law's norm, the probability p of no event changes faster than f(Q(p))
-// along a unit direction. Then Q(p) changes by at most ρ within the distance ρ, and so does Q of the mean of any
-// statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave for ρ ≥ 0, which margins and tangents need.
+// All certificates rest on one property: along a unit direction of the law's norm, the probability p of an event never
+// changes faster than f(Q(p)). Then Q(p) changes by at most ρ within the distance ρ. The same holds for Q of the mean
+// of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave for ρ ≥ 0, which margins and tangents need.
 type Law interface {
-	// Name is the law's name in flags and files.
+	// Name returns the law's name in flags and files.
 	Name() string
-	// Words are the law's names in help and reports.
+	// Words returns the law's names in help and reports.
 	Words() Words
-	// Norm is the norm of the radii.
+	// Norm returns the norm of the radii.
 	Norm() Norm
 
-	// CDF is F(z), with a bound on its relative error.
+	// CDF returns F(z) and a bound on its relative error.
 	CDF(z float64) (p, relErr float64)
 	// Quantile approximates Q(p). Low and High turn it into bounds.
 	Quantile(p float64) float64
@@ -35,18 +35,19 @@ type Law interface {
 	Density(z float64) float64
 	// Slope approximates f(z+shift)/f(z), the derivative of q ↦ F(Q(q) + shift) at F(z).
 	Slope(z, shift float64) float64
-	// Peak is the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up; margin > 0, r ≥ 1.
+	// Peak returns the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up. Domain: margin > 0, r ≥ 1.
 	Peak(margin, r float64) float64
 
-	// Second turns the second margin, Q(p_A) − Q(p_B), into a radius.
+	// Second returns the theorem that turns the second margin, Q(p_A) − Q(p_B), into a radius.
 	Second() Theorem
-	// First turns the first margin, p_A − p_B, into a radius.
+	// First returns the theorem that turns the first margin, p_A − p_B, into a radius.
 	First() Theorem
 
-	// Ratios are the lattices on which the noise can be drawn.
+	// Ratios returns the lattices on which the noise can be drawn.
 	Ratios() Ratios
-	// Masses are lower bounds on the probabilities p_0, p_1, … of the integers ⌊ratio·ε + ½⌋, where ε follows the law
-	// and p_{−j} = p_j. With their mirror images they sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses.
+	// Masses returns lower bounds on the probabilities p_0, p_1, … of the integers ⌊ratio·ε + ½⌋, where ε follows the
+	// law and p_{−j} = p_j. Together with their mirror images the masses sum to at least 1 − 2⁻⁴⁰. All machines compute
+	// the same masses.
 	Masses(ratio *big.Rat) []Mass
 }
 
@@ -55,30 +56,30 @@ var Laws = []Law{
 	Gaussian,
 }
 
-// Words are the names of a law and its scale in help and reports.
+// Words holds the names of a law and its scale in help and reports.
 type Words struct {
-	Name   string // as in "Gaussian noise"
-	Noise  string // with its parameter, as in "Gaussian noise N(0, σ²I)"
+	Name   string // for example "Gaussian noise"
+	Noise  string // name with the parameter, for example "Gaussian noise N(0, σ²I)"
 	Symbol string // symbol of the scale
-	Scale  string // meaning of the scale, as in "standard deviation"
+	Scale  string // meaning of the scale, for example "standard deviation"
 }
 
-// Title returns the scale's meaning and symbol, as in "standard deviation σ".
+// Title returns the scale's meaning and symbol, for example "standard deviation σ".
 func (w Words) Title() string { return w.Scale + " " + w.Symbol }
 
-// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction: each is within
-// four roundings of its formula.
+// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction. Each result is
+// within four roundings of its formula.
 type Theorem interface {
-	// Formula returns the text for help, as in "radius σ/2 times the margin".
+	// Formula returns the text for help, for example "radius σ/2 times the margin".
 	Formula() string
-	// Radius returns the radius of a margin > 0 under noise of a scale > 0, in the units of the scale.
+	// Radius returns the radius for a margin > 0 under noise of a scale > 0, in the units of the scale.
 	Radius(margin, scale float64) float64
-	// Margin is the inverse of Radius: the margin required for a radius ≥ 0.
+	// Margin is the inverse of Radius: it returns the margin required for a radius ≥ 0.
 	Margin(radius, scale float64) float64
 }
 
-// Linear is the theorem radius = factor·scale·margin. The property behind all certificates (Law) makes the factor ½
-// for the second margin and 1/(2·max f) for the first.
+// Linear returns the theorem radius = factor·scale·margin. The property behind all certificates (Law) makes the factor
+// ½ for the second margin and 1/(2·max f) for the first.
 func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
 
 type linear struct {
@@ -92,11 +93,11 @@ func (l linear) Radius(margin, scale float64) float64 { return scale * margin * 
 
 func (l linear) Margin(radius, scale float64) float64 { return radius / scale / l.factor }
 
-// Ratios are limits on scale/step for the lattices of a law.
+// Ratios holds the limits of scale/step for the lattices of a law.
 type Ratios struct {
 	Least    int64 // a coarser lattice would waste the noise
 	Fine     int64 // from here on rounding adds almost nothing to the noise
-	Greatest int64 // inclusive up to the next whole number; a finer lattice needs a table of more than 2¹⁶ entries
+	Greatest int64 // included, up to the next whole number; a finer lattice needs a table of more than 2¹⁶ entries
 }
 
 // Allow reports whether noise of this ratio can be drawn.
@@ -129,7 +130,7 @@ func Of(l Law) Name {
 	return Name(l.Name())
 }
 
-// Law returns the law of a parsed name. It panics if there is none.
+// Law returns the law of a parsed name. It panics if no law has this name.
 func (n Name) Law() Law {
 	for _, l := range Laws {
 		if l.Name() == n.String() {
@@ -139,7 +140,7 @@ func (n Name) Law() Law {
 	panic("no law of noise is called " + string(n))
 }
 
-// String returns the law's name, also for the default.
+// String returns the law's name, even for the default.
 func (n Name) String() string {
 	if n == "" {
 		return Laws[0].Name()
@@ -147,10 +148,10 @@ func (n Name) String() string {
 	return string(n)
 }
 
-// MarshalText returns the name; empty for the default.
+// MarshalText returns the name, or empty text for the default.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n), nil }
 
-// UnmarshalText reads the name of a law; empty text is the default.
+// UnmarshalText parses the name of a law. Empty text is the default.
 func (n *Name) UnmarshalText(text []byte) error { return Choices().Unmarshal(text, n) }
 
 // Choices lists the names of all laws.
@@ -164,7 +165,7 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each joins the texts of all laws; with several laws, each text follows the law's name.
+// Each joins the texts of all laws. If there are several laws, each text follows the law's name.
 func Each(say func(Law) string) string {
 	if len(Laws) == 1 {
 		return say(Laws[0])

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// all returns the laws and a law for tests.
+// The function all returns the laws and an additional law for tests.
 func all() []law.Law { return append([]law.Law{lawtest.Laplace}, law.Laws...) }
 
 func cdf(l law.Law, z float64) float64 {
@@ -29,7 +29,7 @@ func integral(g func(x float64) float64) float64 {
 	return sum
 }
 
-// F, f, Q and f(z+s)/f(z) of a law belong together, and log f is concave.
+// The functions F, f, Q and f(z+s)/f(z) of a law agree with each other, and log f is concave.
 func TestFunctionsAgree(t *testing.T) {
 	for _, l := range all() {
 		for z := -7.05; z < 7; z += 0.1 {
@@ -64,7 +64,7 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// Peak against a search: it is not below the maximum, and hardly above it.
+// The test compares Peak with a search: Peak is not below the maximum, and hardly above it.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
@@ -81,7 +81,7 @@ func TestPeakIsLargest(t *testing.T) {
 	}
 }
 
-// R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f) at scale 1, times the scale; and back.
+// R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f) at scale 1, multiplied by the scale. Margin inverts both.
 func TestTheorems(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct {
@@ -103,9 +103,9 @@ func TestTheorems(t *testing.T) {
 	}
 }
 
-// No event of probability p may change faster than f(Q(p)) along a unit direction of the norm. Along a coordinate the
-// half line does. Along the diagonal the critical event is {ε₁ + ε₂ ≥ c}: if the diagonal may have its L2 length, √2,
-// the law's norm is L2; otherwise it is L1, where the length is 2.
+// Along a unit direction of the norm, no event of probability p may change faster than f(Q(p)). Along a coordinate the
+// half line changes exactly as fast. Along the diagonal the critical event is {ε₁ + ε₂ ≥ c}. If the diagonal may have
+// its L2 length, √2, the law's norm is L2; otherwise the norm is L1, where the length is 2.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -150,7 +150,7 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 	}
 }
 
-// The norms of (3, −4).
+// The test computes the norms of (3, −4).
 func TestLength(t *testing.T) {
 	for norm, want := range map[law.Norm]float64{law.L2: 5, law.L1: 7} {
 		if got := norm.Length(norm.Add(norm.Add(0, 3), -4)); got != want {
@@ -159,7 +159,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// A file without law and norm means Gaussian noise and L2; written names are read back.
+// A file without law and norm means Gaussian noise and L2. Names can be written and parsed again.
 func TestNames(t *testing.T) {
 	type record struct {
 		Law  law.Name `json:"law,omitempty"`

@@ -19,19 +19,19 @@ const (
 
 var norms = choice.Of("norm", L2, L1)
 
-// String returns the name in files.
+// String returns the name that files use.
 func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1"}[n] }
 
-// Title returns the name in prose.
+// Title returns the name that prose uses.
 func (n Norm) Title() string { return strings.ToUpper(n.String()) }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads the name of a Norm.
+// UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return norms.Unmarshal(text, n) }
 
-// Add adds a coordinate x to a sum for Length. Products and sums are not fused.
+// Add adds a coordinate x to a sum for Length. It does not fuse products with sums.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -39,8 +39,8 @@ func (n Norm) Add(sum, x float64) float64 {
 	return sum + float64(x*x)
 }
 
-// Length returns the norm from the sum of all coordinates. Sum and norm together have a relative error below d + 2
-// roundings for d coordinates.
+// Length returns the norm from the sum of all coordinates. For d coordinates, the sum and the norm together have a
+// relative error below d + 2 roundings.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {
 		return sum

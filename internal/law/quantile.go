@@ -2,15 +2,15 @@ package law
 
 import "math"
 
-// unit is the unit round-off of float64, in which errors below are stated.
+// unit is the unit round-off of float64. The errors below are stated in this unit.
 const unit = 0x1p-53
 
 // minTail keeps distribution functions in their normal range.
 const minTail = 1e-300
 
-// Low returns a number z with F(z) ≤ p, for p in [0, 1]: −Inf at 0, Q(1−2⁻⁵³) at 1, and slightly less than Q(p) in
-// between (for the Gaussian, by at most 1e-11·(1+|z|)). It checks the law's approximation by evaluating F and lowers
-// it if necessary. Above ½ it evaluates F(−z), because 1−p is exact there.
+// Low returns a number z with F(z) ≤ p, for p in [0, 1]. The number is −Inf at p = 0, Q(1−2⁻⁵³) at p = 1, and slightly
+// less than Q(p) in between (for the Gaussian, by at most 1e-11·(1+|z|)). Low checks the law's approximation of Q by
+// evaluating F, and lowers the approximation if necessary. Above ½ it evaluates F(−z), because 1−p is exact there.
 func Low(l Law, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {

@@ -37,7 +37,7 @@ func Check(bytes int64) error {
 	return nil
 }
 
-// LimitError: the input is too large for the memory.
+// LimitError means that the input is too large for the memory.
 type LimitError struct {
 	Need, Limit int64 // bytes; Need is negative if unknown but above Limit
 }

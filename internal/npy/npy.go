@@ -1,10 +1,10 @@
-// Package npy reads NumPy arrays from .npy files and .npz archives (numpy.lib.format, versions 1 to 3). Every error about
-// a header names the byte.
+// Package npy reads NumPy arrays from .npy files and .npz archives (numpy.lib.format, versions 1 to 3). Every error
+// about a header names the byte.
 //
-// For a .npy file, ReadHeader reads shape and type and Decode decodes elements. For an archive, CheckMember checks the
-// stated sizes, Open opens an array as a Reader, and Read reads its elements in order.
+// For a .npy file, ReadHeader reads the shape and the type, and Decode decodes elements. For an archive, CheckMember
+// checks the stated sizes, Open opens an array as a Reader, and Read reads the elements of the array in order.
 //
-// The alternative sbinet/npyio lacks version 3 and offsets, panics on bad headers and reads one element a call.
+// The alternative sbinet/npyio lacks version 3 and offsets, panics on bad headers, and reads one element per call.
 package npy
 
 import (
@@ -27,35 +27,36 @@ import (
 
 // Type is the type of an element in the file.
 type Type struct {
-	Kind  byte // NumPy's: 'f', 'i', 'u' or 'b'
-	Width int  // bytes
-	Big   bool // big-endian
+	Kind  byte // NumPy's kind: 'f', 'i', 'u' or 'b'
+	Width int  // size in bytes
+	Big   bool // the bytes are big-endian
 }
 
 // Header describes an array.
 type Header struct {
 	Type
-	Shape   []int // dimensions may be 0
+	Shape   []int // a dimension may be 0
 	Fortran bool  // the first index runs fastest
-	Offset  int64 // of the first element, in bytes from the beginning of the file
+	Offset  int64 // offset of the first element, in bytes from the beginning of the file
 
-	shape string // as written, for errors
+	shape string // shape as written in the file, for errors
 }
 
-// The header is a Python literal. A few lines of numpy.lib.format write all of them, so expressions suffice to read it.
+// The header is a Python literal. A few lines of numpy.lib.format write all headers, so regular expressions suffice to
+// parse them.
 var (
 	descrRE   = regexp.MustCompile(`'descr'\s*:\s*'([<>|=]?)([a-zA-Z])(\d+)'`)
 	fortranRE = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
 	shapeRE   = regexp.MustCompile(`'shape'\s*:\s*\(([^()]*)\)`)
 )
 
-// maxHeader is far above the headers that NumPy writes for plain arrays (128 bytes).
+// maxHeader is far above the size of the headers that NumPy writes for plain arrays (128 bytes).
 const maxHeader = 1 << 16
 
-// MaxDims is NumPy's NPY_MAXDIMS since version 2.
+// MaxDims is the value of NPY_MAXDIMS since NumPy 2.
 const MaxDims = 64
 
-// ReadHeader reads the header at the beginning of r and no byte more.
+// ReadHeader reads the header at the beginning of r, and not one byte more.
 func ReadHeader(r io.Reader) (*Header, error) {
 	var start [12]byte
 	if n, err := io.ReadFull(r, start[:10]); err != nil {
@@ -108,7 +109,7 @@ func ReadHeader(r io.Reader) (*Header, error) {
 }
 
 // ParseType returns the type for NumPy's byte order and name, such as "<" and "f4". Orders other than ">" count as
-// little-endian. ok is false for types that are not numeric, complex or wider than 8 bytes.
+// little-endian. ok is false for complex types, types wider than 8 bytes and types that are not numeric.
 func ParseType(order, name string) (t Type, ok bool) {
 	switch name {
 	case "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1":
@@ -136,8 +137,8 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check returns an error unless a whole file of length bytes holds exactly the array. An array without elements is an
-// error.
+// Check returns an error unless a file of length bytes, header included, holds exactly the array. An array without
+// elements is an error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()
 	end := h.Offset + int64(n)*int64(h.Width)
@@ -154,8 +155,8 @@ func (h *Header) Check(length int64) error {
 	return nil
 }
 
-// Number is a type that Decode can produce. Floats and integers are rounded to a float's precision. An int64 fits only
-// integers of at most 63 bits.
+// Number is a type that Decode can produce. As a float, a number is rounded to the float's precision. As an int64, only
+// integers of at most 63 bits fit.
 type Number interface{ int64 | float32 | float64 }
 
 // Decode decodes len(dst) elements of type t from the beginning of src.
@@ -188,7 +189,7 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each and the functions below are small, so that the compiler inlines them into the cases above.
+// The function each and the functions below are small, so that the compiler inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])
@@ -226,14 +227,16 @@ type Reader struct {
 	r    *bufio.Reader
 }
 
-// ArrayName returns the name of the array in a member of an archive, as given to numpy.savez.
+// ArrayName returns the name of the array in a member of an archive. It is the name that was passed to numpy.savez.
 func ArrayName(f *zip.File) string { return strings.TrimSuffix(f.Name, ".npy") }
 
-// deflateRatio bounds the bytes that deflate unpacks from one byte (RFC 1951: a match of 258 bytes takes 2 bits).
+// deflateRatio is an upper bound on the number of bytes that deflate unpacks from one byte (RFC 1951: a match of 258
+// bytes takes 2 bits).
 const deflateRatio = 1032
 
-// CheckMember returns an error if the sizes of a member in the archive's directory are impossible: stored data have one
-// size, and deflated data unpack to at most 1032 times theirs. Later code may reserve the stated size.
+// CheckMember returns an error if the sizes that the archive's directory states for a member are impossible. Stored
+// data have the same size packed and unpacked. Deflated data unpack to at most 1032 times their size. Later code may
+// reserve the stated size.
 func CheckMember(f *zip.File) error {
 	packed, size := f.CompressedSize64, f.UncompressedSize64
 	switch {
@@ -265,7 +268,8 @@ func Open(f *zip.File) (*Reader, error) {
 	return r, nil
 }
 
-// Read fills dst with the next elements. It returns the number n of elements read, and an error if n < len(dst).
+// Read fills dst with the next elements. It returns the number n of elements that it read, and an error if n <
+// len(dst).
 func Read[T Number](r *Reader, dst []T) (n int, err error) {
 	for n < len(dst) && err == nil {
 		var b []byte
@@ -281,7 +285,7 @@ func Read[T Number](r *Reader, dst []T) (n int, err error) {
 	return n, err
 }
 
-// End checks the end of the array; call it after the last element. It returns an error if more data follow or the
+// End checks the end of the array. Call it after the last element. It returns an error if more data follow or if the
 // archive's checksum does not match.
 func (r *Reader) End() error {
 	switch _, err := r.r.ReadByte(); {

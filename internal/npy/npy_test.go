@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// file is a .npy file of any version, its header as long as the dictionary.
+// file returns a .npy file of any version. The header is as long as the dictionary.
 func file(version byte, dict string, data []byte) []byte {
 	b := append([]byte("\x93NUMPY"), version, 0)
 	if version == 1 {
@@ -117,7 +117,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		shape  string
-		length int64 // behind the header
+		length int64 // length of the data behind the header
 		want   string
 	}{
 		{"2, 3", 24, ""},
@@ -127,7 +127,7 @@ func TestCheck(t *testing.T) {
 		{"2, 0", 0, "byte O+0: the array is empty, of shape (2, 0)"},
 		{"9223372036854775807, 9223372036854775807, 0", 0, "byte O+0: the array is empty"},
 		{"1000000000, 1000000000, 1000000000", 5, "byte O+5: ends before the data of an array of shape (1000000000, 1000000000, 1000000000), which is too large"},
-		// 2^64 bytes: 0 when it wraps around.
+		// The array has 2^64 bytes: the number is 0 when it wraps around.
 		{"2147483648, 2147483648", 0, "byte O+0: ends before the data"},
 		{"4294967296, 1073741824", 0, "byte O+0: ends before the data"},
 	} {
@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The oracle is encoding/binary: every type, in both byte orders, to every number.
+// The oracle is encoding/binary. The test converts every type, in both byte orders, to every type of Number.
 func TestDecode(t *testing.T) {
 	decodes(t, 'f', []float32{0, -1.5, math.Pi, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))})
 	decodes(t, 'f', []float64{0, -1.5, math.Pi, 1e300, math.Inf(1)})
@@ -178,7 +178,7 @@ func decodes[E interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src = append(src, 99) // what follows is left alone
+		src = append(src, 99) // the bytes that follow are not touched
 		before := slices.Clone(src)
 		typ := Type{kind, binary.Size(values[0]), big}
 		f64, f32, i64 := make([]float64, len(values)), make([]float32, len(values)), make([]int64, len(values))
@@ -196,8 +196,7 @@ func decodes[E interface {
 	}
 }
 
-// Every float16 is (-1)^s·2^(e-15)·(1+m/1024), or (-1)^s·2^-14·m/1024 where e is 0
-// (IEEE 754-2008, §3.4).
+// Every float16 is (-1)^s·2^(e-15)·(1+m/1024), or (-1)^s·2^-14·m/1024 if e is 0 (IEEE 754-2008, §3.4).
 func TestDecodeHalf(t *testing.T) {
 	var src []byte
 	for b := range 1 << 16 {
@@ -222,8 +221,8 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// open opens the only member of an archive. change lists pairs of old and new bytes, replaced in the data; the checksum
-// stays.
+// The function open opens the only member of an archive. The arguments change are alternately old bytes and new bytes
+// that replace them in the data. The checksum stays.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()
 	var b bytes.Buffer
@@ -248,7 +247,8 @@ func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	return r
 }
 
-// Reading in pieces of any size gives the array, which fills the buffer several times with elements across its ends.
+// Reading in pieces of any size gives the array. The array fills the buffer several times, and elements cross the ends
+// of the buffer.
 func TestReader(t *testing.T) {
 	const n = 150_000
 	want := make([]float64, n)
@@ -313,8 +313,9 @@ func TestReaderEnd(t *testing.T) {
 	}
 }
 
-// FuzzReadHeader: a header is refused in one line that names a byte of the file, or reads the same after it is written
-// again in NumPy's form. A file that passes Check can be decoded to its last byte.
+// FuzzReadHeader checks that a header is either refused or valid. A refusal is one line that names a byte of the file.
+// A valid header is the same after a round trip through NumPy's form. A file that passes Check can be decoded to its
+// last byte.
 func FuzzReadHeader(f *testing.F) {
 	paths, err := filepath.Glob("../dataset/testdata/numpy/*.npy")
 	if err != nil || len(paths) == 0 {
@@ -394,7 +395,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// Possible and impossible sizes in a directory.
+// The cases are possible and impossible sizes in a directory.
 func TestCheckMember(t *testing.T) {
 	for _, c := range []struct {
 		method       uint16
@@ -407,7 +408,7 @@ func TestCheckMember(t *testing.T) {
 		{zip.Store, 11, 10, "11 bytes in an archive cannot hold 10"},
 		{zip.Deflate, 10, 10320, ""},
 		{zip.Deflate, 10, 10321, "cannot hold"},
-		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // whose product with 1032 wraps around
+		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // their product with 1032 wraps around
 		{zip.Store, 1 << 63, 1 << 63, "cannot hold"},
 		{12, 10, 10, "method 12"},
 	} {
@@ -418,7 +419,7 @@ func TestCheckMember(t *testing.T) {
 	}
 }
 
-// Zeros, the most compressible data, packed by flate stay within the ratio.
+// Zeros are the most compressible data. Packed by flate, they stay within the ratio.
 func TestDeflateRatio(t *testing.T) {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestCompression)

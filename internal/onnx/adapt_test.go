@@ -64,7 +64,14 @@ func TestColumns(t *testing.T) {
 // TestRounding checks the values that reach an integer model, whose scores are its inputs.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
-	for typ, r := range graph.IntegerRanges {
+	for typ, r := range map[graph.ElemType][2]float32{ // the least and the greatest float32 of each type
+		graph.ElemType(onnxpb.TensorProto_UINT8):  {0, 255},
+		graph.ElemType(onnxpb.TensorProto_INT8):   {-128, 127},
+		graph.ElemType(onnxpb.TensorProto_UINT16): {0, 65535},
+		graph.ElemType(onnxpb.TensorProto_INT16):  {-32768, 32767},
+		graph.Int32:                               {-1 << 31, 1<<31 - 1<<7},
+		graph.Int64:                               {-1 << 63, 1<<63 - 1<<39},
+	} {
 		b := newModel("x", typ, "N", len(in)).node("Cast", "x", "y", integer("to", int64(graph.Float64))).output("y", graph.Float64, "N", len(in))
 		m := load(t, b.bytes(t), LoadOptions{Batch: 2})
 		if want := map[bool]graph.Intake{true: graph.Bytes, false: graph.Integers}[typ == graph.ElemType(onnxpb.TensorProto_UINT8)]; m.Intake() != want {

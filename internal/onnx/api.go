@@ -148,7 +148,7 @@ func ask(path string) (version string, providers []string, err error) {
 		return version, nil, fmt.Errorf("ONNX Runtime %s is too old: need %s or newer", version, requiredVersion)
 	}
 	var names **C.char
-	n := C.api_providers(base, &names)
+	n := C.api_providers(base, &names) //nolint:gocritic // dupSubExpr sees cgo's translation, which holds 0 == 0
 	if n < 0 {
 		return version, nil, errors.New("ONNX Runtime does not list its execution providers")
 	}

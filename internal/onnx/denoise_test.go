@@ -38,7 +38,7 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 		constant := newModel("", graph.Float32).floats("t", float32(step)).Graph.Initializer[0]
 		constant.Name = proto.String("step")
 		m.Graph.Initializer = append(m.Graph.Initializer, constant)
-		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{graph.Cast("step", "t", graph.ElemType(info.GetType().GetTensorType().GetElemType()))}, m.Graph.Node)
+		m.Graph.Node = slices.Concat([]*onnxpb.NodeProto{graph.Node("Cast", []string{"step"}, "t", integer("to", int64(info.GetType().GetTensorType().GetElemType())))}, m.Graph.Node)
 	}
 	s, err := openSession(program{model: (&modelBuilder{ModelProto: m}).bytes(t), inputs: []string{m.Graph.Input[0].GetName()}, outputs: []string{m.Graph.Output[0].GetName()}},
 		&cpuProvider, settings{workers: 1})
@@ -192,12 +192,12 @@ func TestDenoisePairs(t *testing.T) {
 	*tanh = onnxpb.NodeProto{OpType: proto.String("If"), Input: []string{"on"}, Output: []string{"y"},
 		Attribute: []*onnxpb.AttributeProto{graphAttribute("then_branch", then), graphAttribute("else_branch", otherwise)}}
 	named := testModels["nchw"]()
-	graph.EachName(named.Graph, func(name string) string { return "denoiser." + name })
+	rename(named.Graph, func(name string) string { return "denoiser." + name })
 	old := denoiserNet(nil, 3)
 	old.IrVersion = proto.Int64(3)
 	old.Graph.Input = append(old.Graph.Input, value("w_conv", graph.Float32, 3, 3, 3, 3))
 	dotted := testModels["nchw"]()
-	graph.EachName(dotted.Graph, func(name string) string {
+	rename(dotted.Graph, func(name string) string {
 		return "pair." + cmp.Or(map[string]string{"x": "input", "c": "1"}[name], name)
 	})
 	for name, c := range map[string]struct{ denoiser, classifier *modelBuilder }{
@@ -253,10 +253,28 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	return append(file, "\x22\x01a\x2a\x01b"...) // input a, output b: fields 4 and 5
 }
 
+// rename replaces the names of all values of a graph without subgraphs.
+func rename(g *onnxpb.GraphProto, replace func(string) string) {
+	for _, t := range g.Initializer {
+		t.Name = proto.String(replace(t.GetName()))
+	}
+	for _, v := range slices.Concat(g.Input, g.Output, g.ValueInfo) {
+		v.Name = proto.String(replace(v.GetName()))
+	}
+	for _, n := range g.Node {
+		for i, name := range n.Input {
+			n.Input[i] = replace(name)
+		}
+		for i, name := range n.Output {
+			n.Output[i] = replace(name)
+		}
+	}
+}
+
 func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 	t.Helper()
-	m, err := graph.ParseProto(model)
-	if err != nil {
+	m := new(onnxpb.ModelProto)
+	if err := proto.Unmarshal(model, m); err != nil {
 		t.Fatal(err)
 	}
 	return m

@@ -19,6 +19,9 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
@@ -35,11 +38,34 @@ func wide() *modelBuilder {
 		node("MatMul", "h w_out", "y").output("y", graph.Float32, 1, 4)
 }
 
+// elementBits gives the element size of each type, from onnx.proto.
+var elementBits = map[onnxpb.TensorProto_DataType]uint64{
+	onnxpb.TensorProto_FLOAT: 32, onnxpb.TensorProto_DOUBLE: 64, onnxpb.TensorProto_FLOAT16: 16, onnxpb.TensorProto_BFLOAT16: 16,
+	onnxpb.TensorProto_INT8: 8, onnxpb.TensorProto_INT16: 16, onnxpb.TensorProto_INT32: 32, onnxpb.TensorProto_INT64: 64,
+	onnxpb.TensorProto_UINT8: 8, onnxpb.TensorProto_UINT16: 16, onnxpb.TensorProto_UINT32: 32, onnxpb.TensorProto_UINT64: 64,
+	onnxpb.TensorProto_BOOL: 8, onnxpb.TensorProto_COMPLEX64: 64, onnxpb.TensorProto_COMPLEX128: 128,
+	17: 8, 18: 8, 19: 8, 20: 8, // float8
+	21: 4, 22: 4, 23: 4, // uint4, int4, float4
+}
+
+// eachTensor calls f for every tensor in the model.
+func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
+	visit := func(v protopath.Values) error {
+		if message, ok := v.Index(-1).Value.Interface().(protoreflect.Message); ok {
+			if t, ok := message.Interface().(*onnxpb.TensorProto); ok {
+				f(t)
+			}
+		}
+		return nil
+	}
+	_ = protorange.Options{Stable: true}.Range(m.ProtoReflect(), visit, nil)
+}
+
 // moved returns the model with all tensors moved to a file of the given name, each at a multiple of align, and the
 // file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
-	graph.EachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
+	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
 		raw := t.RawData
 		for _, v := range t.FloatData {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -86,7 +112,7 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 		t.Fatal(err)
 	}
 	for _, w := range file.Weights.Initializers(file.Model.Graph) {
-		element := graph.ElementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
+		element := elementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
 		if address := uintptr(unsafe.Pointer(&w.Data[0])); uint64(address)%element != 0 {
 			t.Errorf("weight '%s' lies at %x", w.Name, address)
 		}
@@ -135,7 +161,7 @@ func TestExternalTypes(t *testing.T) {
 	y[0] = "sum0"
 	types := 0
 	for typ := range onnxpb.TensorProto_DataType(18) {
-		width, ok := graph.ElementBits[typ]
+		width, ok := elementBits[typ]
 		if !ok || typ == onnxpb.TensorProto_COMPLEX64 || typ == onnxpb.TensorProto_COMPLEX128 {
 			continue
 		}
@@ -425,7 +451,7 @@ func FuzzExternal(f *testing.F) {
 			return
 		}
 		external, weights := 0, file.Weights.Initializers(file.Model.Graph)
-		graph.EachTensor(file.Model, func(tensor *onnxpb.TensorProto) {
+		eachTensor(file.Model, func(tensor *onnxpb.TensorProto) {
 			if tensor.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 				external++
 			}
@@ -434,7 +460,7 @@ func FuzzExternal(f *testing.F) {
 			t.Fatalf("%d external tensors, %d weights", external, len(weights))
 		}
 		for _, w := range weights {
-			size := graph.ElementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
+			size := elementBits[onnxpb.TensorProto_DataType(w.Type)] / 8
 			for _, d := range w.Dims {
 				size *= uint64(d)
 			}

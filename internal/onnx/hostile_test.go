@@ -25,6 +25,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
+const microsoft = "com.microsoft" // the domain of ONNX Runtime's own operators
+
 const (
 	boolean = graph.ElemType(onnxpb.TensorProto_BOOL)
 	int64s  = graph.ElemType(onnxpb.TensorProto_INT64)
@@ -88,14 +90,14 @@ func TestRandomOperators(t *testing.T) {
 		{"RandomUniformLike", net().add(graph.Node("RandomUniformLike", []string{"s"}, "y"), "", "r"), "RandomUniformLike, node 'r'"},
 		{"Multinomial", net().add(graph.Node("Multinomial", []string{"s"}, "y"), "", "r"), "Multinomial, node 'r'"},
 		{"Bernoulli", net().add(graph.Node("Bernoulli", []string{"s"}, "y"), "", "r"), "Bernoulli, node 'r'"},
-		{"Sampling", net().add(graph.Node("Sampling", []string{"s"}, "y"), graph.Microsoft, "r"), "Sampling, node 'r'"},
+		{"Sampling", net().add(graph.Node("Sampling", []string{"s"}, "y"), microsoft, "r"), "Sampling, node 'r'"},
 		{"ATen", net().add(graph.Node("ATen", []string{"s"}, "y"), "org.pytorch.aten", "a"), "the model keeps a state or runs code beside its graph: ATen, node 'a'"},
-		{"EPContext", net().add(graph.Node("EPContext", []string{"s"}, "y"), graph.Microsoft, "a"), "EPContext, node 'a'"},
+		{"EPContext", net().add(graph.Node("EPContext", []string{"s"}, "y"), microsoft, "a"), "EPContext, node 'a'"},
 		{"training", net().add(drop("on"), "", "d"), "the model draws random numbers (it is in training mode): Dropout, node 'd'"},
 		{"training unknown", net().node("Cast", "off", "mode", integer("to", int64(boolean))).add(drop("mode"), "", "d"),
 			"its training mode is no constant): Dropout, node 'd'"},
-		{"BitmaskDropout", net().add(graph.Node("BitmaskDropout", []string{"s", "half", "on"}, "y"), graph.Microsoft, "d"), "(it is in training mode): BitmaskDropout, node 'd'"},
-		{"BiasDropout", net().add(graph.Node("BiasDropout", []string{"s", "s", "", "half", "on"}, "y"), graph.Microsoft, "d"), "(it is in training mode): BiasDropout, node 'd'"},
+		{"BitmaskDropout", net().add(graph.Node("BitmaskDropout", []string{"s", "half", "on"}, "y"), microsoft, "d"), "(it is in training mode): BitmaskDropout, node 'd'"},
+		{"BiasDropout", net().add(graph.Node("BiasDropout", []string{"s", "s", "", "half", "on"}, "y"), microsoft, "d"), "(it is in training mode): BiasDropout, node 'd'"},
 		{"inference", net().add(drop("off"), "", "d"), ""},
 		{"inference by default", net().add(graph.Node("Dropout", []string{"s", "half"}, "y"), "", "d"), ""},
 		{"inference, mode left out", net().add(drop(""), "", "d"), ""},
@@ -131,7 +133,7 @@ func TestRareDraws(t *testing.T) {
 // directory, unhashed. They are refused if the file is missing, and else put into the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
-		tensor := graph.IntsTensor([]int64{1})
+		tensor := intsTensor([]int64{1})
 		tensor.DataLocation, tensor.Int64Data = onnxpb.TensorProto_EXTERNAL.Enum(), nil
 		tensor.ExternalData = entries("location", "one", "offset", "8")
 		return tensor
@@ -139,10 +141,10 @@ func TestExternalData(t *testing.T) {
 	one := append(make([]byte, 8), 7, 0, 0, 0, 0, 0, 0, 1)
 	path := filepath.Join(t.TempDir(), "model")
 	writeFile(t, filepath.Join(filepath.Dir(path), "one"), one)
-	sparse := &onnxpb.SparseTensorProto{Values: external(), Indices: graph.IntsTensor([]int64{0})}
-	indices := &onnxpb.SparseTensorProto{Values: graph.IntsTensor([]int64{0}), Indices: external()}
+	sparse := &onnxpb.SparseTensorProto{Values: external(), Indices: intsTensor([]int64{0})}
+	indices := &onnxpb.SparseTensorProto{Values: intsTensor([]int64{0}), Indices: external()}
 	attributes := map[string]*onnxpb.AttributeProto{
-		"tensor": {T: external()}, "tensors": {Tensors: []*onnxpb.TensorProto{graph.IntsTensor(nil), external()}},
+		"tensor": {T: external()}, "tensors": {Tensors: []*onnxpb.TensorProto{intsTensor(nil), external()}},
 		"sparse": {SparseTensor: sparse}, "sparse tensors": {SparseTensors: []*onnxpb.SparseTensorProto{indices}},
 		"graph":  {G: &onnxpb.GraphProto{Initializer: []*onnxpb.TensorProto{external()}}},
 		"graphs": {Graphs: []*onnxpb.GraphProto{{SparseInitializer: []*onnxpb.SparseTensorProto{sparse}}}},
@@ -167,7 +169,7 @@ func TestExternalData(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := 0
-		graph.EachTensor(file.Model, func(t *onnxpb.TensorProto) {
+		eachTensor(file.Model, func(t *onnxpb.TensorProto) {
 			if slices.Equal(t.RawData, one[8:]) && t.DataLocation == nil && t.ExternalData == nil {
 				read++
 			}
@@ -289,14 +291,14 @@ func TestHostileSizes(t *testing.T) {
 	// 20 MB of empty nodes would be gigabytes of Go structs; 10⁵ nested graphs,
 	// a deep stack.
 	nodes := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x0a}, slices.Repeat([]byte{0x0a, 0}, 10<<20)...) // graph of 20 MiB
-	if _, err := graph.ParseProto(nodes); err == nil || !strings.Contains(err.Error(), "millions of fields") {
+	if _, err := graph.Parse(nodes, "", ""); err == nil || !strings.Contains(err.Error(), "millions of fields") {
 		t.Errorf("empty nodes: error %v", err)
 	}
 	deep := proto.CloneOf(net().ModelProto).Graph
 	for range 100 {
 		deep = &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{{Attribute: []*onnxpb.AttributeProto{{G: deep}}}}}
 	}
-	if _, err := graph.ParseProto((&modelBuilder{ModelProto: &onnxpb.ModelProto{Graph: deep}}).bytes(t)); err == nil || !strings.Contains(err.Error(), "nested") {
+	if _, err := graph.Parse((&modelBuilder{ModelProto: &onnxpb.ModelProto{Graph: deep}}).bytes(t), "", ""); err == nil || !strings.Contains(err.Error(), "nested") {
 		t.Errorf("deep graph: error %v", err)
 	}
 }

@@ -581,8 +581,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	if err := checkMemory(l.contract.Output, max(native, opt.Batch), l.classes); err != nil {
 		return err
 	}
-	switch {
-	case l.classes == 0 || len(graph.WithoutOnes(sizes)) > 1:
+	if l.classes == 0 || len(graph.WithoutOnes(sizes)) > 1 {
 		return fmt.Errorf("model output '%s' is %v for an input %v, want a vector of scores for each sample", quote.Name(l.contract.Output.Name), shape, in)
 	}
 	return nil
@@ -615,65 +614,64 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
 // canonical returns the scores of the pool's samples in calls of tile samples. It fails if a sample's scores depend on
-// its place or on its neighbours: each sample runs in several places, in changing company, and among very different
-// companions.
+// its place or on its neighbours.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
-	run := func(sample func(row int) int) error {
-		rows := make([]int, tile)
-		for i := range rows {
-			rows[i] = sample(i)
-		}
+	for _, rows := range placements(tile, len(all)) {
 		got, err := l.rows(s, rows, all)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, row := range got {
 			switch known := scores[rows[i]]; {
 			case known == nil:
 				scores[rows[i]] = row
 			case !sameBits(row, known):
-				return errMates
+				return nil, errMates
 			}
-		}
-		return nil
-	}
-	for first := 0; first < poolSize; first += tile {
-		if err := run(func(i int) int { return (first + i) % poolSize }); err != nil {
-			return nil, err
-		}
-	}
-	// Backwards, from the middle: other places, other neighbours.
-	if err := run(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize }); err != nil {
-		return nil, err
-	}
-	if tile == 1 {
-		return scores[:poolSize], nil
-	}
-	for _, k := range []int{poolSize + dark, len(all) - 1} { // among similar samples
-		if err := run(func(int) int { return k }); err != nil {
-			return nil, err
-		}
-	}
-	for k, place := range []int{0, tile / 2, tile - 1} {
-		among := func(i int) int { // one sample, companions in all other rows
-			if i == place {
-				return k
-			}
-			return poolSize + (i+k)%(len(all)-poolSize)
-		}
-		between := func(i int) int { // a companion in every other row
-			if i%2 == 0 {
-				return (7*i + 5*k) % poolSize
-			}
-			return poolSize + (i/2+k)%(len(all)-poolSize)
-		}
-		if err := cmp.Or(run(among), run(between)); err != nil {
-			return nil, err
 		}
 	}
 	return scores[:poolSize], nil
+}
+
+// placements returns calls of tile samples each: row i of a call holds sample call[i] of the pool, or of the companions
+// that follow it, n in all. Each sample of the pool runs in several places, in changing company, and among very
+// different companions.
+func placements(tile, n int) (calls [][]int) {
+	add := func(sample func(row int) int) {
+		rows := make([]int, tile)
+		for i := range rows {
+			rows[i] = sample(i)
+		}
+		calls = append(calls, rows)
+	}
+	for first := 0; first < poolSize; first += tile {
+		add(func(i int) int { return (first + i) % poolSize })
+	}
+	// Backwards, from the middle: other places, other neighbours.
+	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
+	if tile == 1 {
+		return calls
+	}
+	for _, k := range []int{poolSize + dark, n - 1} { // among similar samples
+		add(func(int) int { return k })
+	}
+	for k, place := range []int{0, tile / 2, tile - 1} {
+		add(func(i int) int { // one sample, companions in all other rows
+			if i == place {
+				return k
+			}
+			return poolSize + (i+k)%(n-poolSize)
+		})
+		add(func(i int) int { // a companion in every other row
+			if i%2 == 0 {
+				return (7*i + 5*k) % poolSize
+			}
+			return poolSize + (i/2+k)%(n-poolSize)
+		})
+	}
+	return calls
 }
 
 // compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix product is

@@ -23,7 +23,7 @@ var _ smoothing.Classifier = (*Model)(nil)
 // openRuntime opens the library that 'rscert setup' fetched.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
-	path, err := ortlib.Find("")
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Fatalf("%v\nhint: %s", err, missing.Hint())
@@ -223,10 +223,7 @@ func TestLoadOthers(t *testing.T) {
 			got := scores(t, m, xs)
 
 			// The unedited file: a loader whose session is the unedited graph.
-			parsed, err := graph.ParseProto(testModel(t, c.model))
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
 			if err != nil {

@@ -90,6 +90,7 @@ func (m *Model) runSingly(rows, batch int) {
 // Independence says why an input's scores cannot depend on the inputs beside it.
 type Independence string
 
+// The two ways to make sure of it.
 const (
 	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
 	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone

@@ -86,7 +86,7 @@ var testModels = map[string]func() *modelBuilder{
 	"fixed_full": func() *modelBuilder { // target [1,32], kept in a Constant node, and stale shapes
 		b := newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32)
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Constant", nil, "target", &onnxpb.AttributeProto{Name: proto.String("value"),
-			Type: onnxpb.AttributeProto_TENSOR.Enum(), T: graph.IntsTensor([]int64{1, 32})}))
+			Type: onnxpb.AttributeProto_TENSOR.Enum(), T: intsTensor([]int64{1, 32})}))
 		b.Graph.ValueInfo = append(b.Graph.ValueInfo, value("c", graph.Float32, 1, 2, 4, 4), value("f", graph.Float32, 1, 32))
 		return b.node("Reshape", "c target", "f").gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
@@ -296,8 +296,12 @@ func (b *modelBuilder) output(name string, t graph.ElemType, dims ...any) *model
 	return b
 }
 
+func intsTensor(v []int64) *onnxpb.TensorProto {
+	return &onnxpb.TensorProto{DataType: proto.Int32(int32(graph.Int64)), Dims: []int64{int64(len(v))}, Int64Data: v}
+}
+
 func (b *modelBuilder) int64s(name string, v ...int64) *modelBuilder {
-	t := graph.IntsTensor(v)
+	t := intsTensor(v)
 	t.Name = proto.String(name)
 	b.Graph.Initializer = append(b.Graph.Initializer, t)
 	return b

@@ -243,11 +243,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := graph.ParseProto(g.model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed, names
+	return parsed(t, g.model), names
 }
 
 // checkRowsSize checks that a graph has as many rows as its model's batch if the batch is fixed, and free rows
@@ -255,7 +251,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
-	info, err := graph.Describe(parsed)
+	info, err := (&graph.File{Model: parsed}).Info()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -595,8 +591,8 @@ func TestNoiseGraphKernels(t *testing.T) {
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
 		m := load(t, echo(version, graph.Float32, 3, 4, 4).bytes(t), LoadOptions{Batch: 4, Device: CPU})
 		parsed, names := noiseGraphOf(t, m, noise)
-		if v := graph.Opset(parsed); v != version {
-			t.Errorf("operator set %d became %d", version, v)
+		if info, err := (&graph.File{Model: parsed}).Info(); err != nil || info.Opset != version {
+			t.Errorf("operator set %d became %v, %v", version, info, err)
 		}
 		types := map[string]graph.ElemType{names.Places: graph.Int32, names.Example: graph.Int32, names.Key: graph.Uint64, names.Start: graph.Uint64}
 		count := 0

@@ -8,6 +8,7 @@ import (
 // for one precision says nothing about another.
 type Precision uint8
 
+// The types of number that some device computes in.
 const (
 	F32  Precision = iota // float32
 	BF16                  // bfloat16: the exponent of float32, 8 bits of precision

@@ -59,21 +59,20 @@ func (t *result[T]) take(v ort.Value) error {
 	return nil
 }
 
-// openTensors makes the values of tensors in the order of names; nil for a name without a tensor.
-func openTensors(names []string, tensors []tensor, pin *runtime.Pinner) ([]ort.Value, error) {
-	values := make([]ort.Value, len(names))
+// openTensors sets values to those of tensors in the order of names. A name without a tensor keeps nil.
+func openTensors(values []ort.Value, names []string, tensors []tensor, pin *runtime.Pinner) error {
 	for _, t := range tensors {
 		i := slices.Index(names, t.label())
 		if i < 0 || values[i] != nil {
-			return values, errors.New("the graph has no such input or output, or it is given twice: " + t.label())
+			return errors.New("the graph has no such input or output, or it is given twice: " + t.label())
 		}
 		v, err := t.open(pin)
 		if err != nil {
-			return values, err
+			return err
 		}
 		values[i] = v
 	}
-	return values, nil
+	return nil
 }
 
 func destroyTensors(values []ort.Value) {

@@ -16,6 +16,7 @@ type Tuning struct {
 // ConvSearch says how cuDNN chooses an algorithm for a convolution.
 type ConvSearch uint8
 
+// The ways to choose.
 const (
 	HeuristicSearch  ConvSearch = iota // by cuDNN's rules: the same on every run
 	ExhaustiveSearch                   // by timing all: may change from run to run

@@ -25,7 +25,7 @@ const Env = "RSCERT_ONNXRUNTIME"
 // onnxruntime package, which it has checked.
 const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
-// Place is one place where Find looks for the ONNX Runtime library.
+// Place is one place where FindFor looks for the ONNX Runtime library.
 type Place struct {
 	Source string // "onnxruntime" (the parameter), "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
 	Path   string
@@ -91,13 +91,10 @@ const (
 	sourceSystem    = "system"
 )
 
-// Find returns the path of the ONNX Runtime library: explicit (the flag's value) if not empty, else
+// FindFor returns the path of the ONNX Runtime library of build f: explicit (the flag's value) if not empty, else
 // $RSCERT_ONNXRUNTIME, else the Python package's library, else the one in the user's cache, else one in a system
-// folder. A file named by the flag or the variable must exist: Find does not fall back to another. If there is no
+// folder. A file named by the flag or the variable must exist: FindFor does not fall back to another. If there is no
 // library, the error is a *NotFoundError.
-func Find(explicit string) (string, error) { return FindFor(Build{}, explicit) }
-
-// FindFor is Find for a given build of ONNX Runtime.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -108,7 +105,7 @@ func FindFor(f Build, explicit string) (string, error) {
 	return last.Path, nil
 }
 
-// Places returns the places where Find looks, in order, up to the first that holds a library.
+// Places returns the places where FindFor looks for Plain, in order, up to the first that holds a library.
 func Places(explicit string) []Place { return Plain.places(explicit) }
 
 func (f Build) places(explicit string) []Place {
@@ -167,10 +164,8 @@ func (f Build) providedBy(library string) bool {
 	return false
 }
 
-// CachePath returns where 'rscert setup' puts the library: CACHE/rscert/onnxruntime/VERSION/GOOS-GOARCH/FILE. It
-// fails if the system names no cache, or a relative one.
-func CachePath() (string, error) { return Plain.cachePath() }
-
+// cachePath returns where 'rscert setup' puts the library: CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It fails
+// if the system names no cache, or a relative one.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {

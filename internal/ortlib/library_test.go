@@ -36,7 +36,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	t.Setenv("DYLD_LIBRARY_PATH", system)
 	find := func(explicit, want string) {
 		t.Helper()
-		if got, err := Find(explicit); got != want || err != nil {
+		if got, err := FindFor(Build{}, explicit); got != want || err != nil {
 			t.Errorf("found %q, %v, want %q", got, err, want)
 		}
 	}
@@ -58,15 +58,15 @@ func TestFindLibraryOrder(t *testing.T) {
 
 	// A named file that does not exist is an error, even with other libraries present.
 	missing := filepath.Join(home, "missing")
-	if path, err := Find(missing); err == nil {
+	if path, err := FindFor(Build{}, missing); err == nil {
 		t.Errorf("the flag names no file: found %s", path)
 	}
-	if path, err := Find(home); err == nil || !strings.Contains(err.Error(), "not a file") {
+	if path, err := FindFor(Build{}, home); err == nil || !strings.Contains(err.Error(), "not a file") {
 		t.Errorf("the flag names a folder: found %s, %v", path, err)
 	}
 	t.Setenv(Env, missing)
 	var e *NotFoundError
-	if path, err := Find(""); !errors.As(err, &e) || len(e.Looked) != 1 || !strings.Contains(err.Error(), "$"+Env) {
+	if path, err := FindFor(Build{}, ""); !errors.As(err, &e) || len(e.Looked) != 1 || !strings.Contains(err.Error(), "$"+Env) {
 		t.Errorf("the variable names no file: found %s, %v", path, err)
 	}
 }
@@ -90,19 +90,19 @@ func TestLibraryOfPython(t *testing.T) {
 	}
 	t.Setenv(PythonEnv, filepath.Join(home, "missing"))
 	inCache := touch(t, cachePath(t))
-	if path, err := Find(""); path != inCache || err != nil {
+	if path, err := FindFor(Build{}, ""); path != inCache || err != nil {
 		t.Errorf("the package has lost its library: %s, %v", path, err)
 	}
 	var e *NotFoundError
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "empty"))
-	if path, err := Find(""); errors.As(err, &e) && !strings.Contains(e.Hint(), "rscert setup") {
+	if path, err := FindFor(Build{}, ""); errors.As(err, &e) && !strings.Contains(e.Hint(), "rscert setup") {
 		t.Errorf("%s: hint %q", path, e.Hint())
 	}
 }
 
 func TestFindLibraryNowhere(t *testing.T) {
 	home := emptyHome(t)
-	path, err := Find("")
+	path, err := FindFor(Build{}, "")
 	if err == nil {
 		t.Skipf("this system has a library of its own: %s", path)
 	}
@@ -118,7 +118,7 @@ func TestFindLibraryNowhere(t *testing.T) {
 // cachePath returns the library's path in the cache.
 func cachePath(t *testing.T) string {
 	t.Helper()
-	path, err := CachePath()
+	path, err := Plain.cachePath()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +173,14 @@ func TestNoRelativePlaces(t *testing.T) {
 	}
 	// If the user gives a name without a slash, it means the file in this folder, not one that the loader finds
 	// elsewhere.
-	if path, err := Find(libraryNames()[0]); err != nil || path != libraryNames()[0] {
+	if path, err := FindFor(Build{}, libraryNames()[0]); err != nil || path != libraryNames()[0] {
 		t.Errorf("%s, %v", path, err)
 	}
 }
 
 // BenchmarkCheckPinned checks the library in the cache, as each Open does.
 func BenchmarkCheckPinned(b *testing.B) {
-	path, err := CachePath()
+	path, err := Plain.cachePath()
 	if err == nil {
 		err = RegularFile(path)
 	}

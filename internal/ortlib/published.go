@@ -19,6 +19,7 @@ type Build struct {
 	suffix  string // appended to the version in the cache's folder name
 }
 
+// The published builds: Plain serves the CPU and some other devices, the others one device each.
 var (
 	Plain    = Build{device: "cpu", version: Version}
 	OpenVINO = Build{device: "openvino", version: "1.24.1", suffix: "-openvino"}

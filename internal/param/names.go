@@ -1,6 +1,6 @@
 package param
 
-// Parameters that texts of internal packages name.
+// These are the parameters that texts of internal packages name.
 const (
 	AllowTF32         Name = "allow-tf32"
 	Alpha             Name = "alpha"

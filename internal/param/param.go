@@ -1,5 +1,5 @@
-// Package param lets errors, hints and warnings name parameters without knowing how a user sets them: the command line
-// spells seed as --seed, another front end may spell it differently.
+// Package param lets errors, hints and warnings name parameters without knowing how a user sets them. The command line
+// spells seed as --seed. Another front end may spell it differently.
 package param
 
 import (
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Name is the name of a parameter in run.json, or of its flag if run.json does not record it.
+// Name is the name of a parameter in run.json. If run.json does not record the parameter, it is the name of the flag.
 type Name string
 
 // Spelling returns a parameter's name as a front end writes it.
 type Spelling func(Name) string
 
-// Plain writes the name alone.
+// Plain returns the name without any addition.
 func Plain(n Name) string { return string(n) }
 
 // speller is an error whose text names parameters.
@@ -22,16 +22,16 @@ type speller interface {
 	Spell(Spelling) string
 }
 
-// Text is a text that names parameters: arguments of type Name, and parameters named by errors among the arguments.
+// Text is a text that names parameters. The names are arguments of type Name, or occur in errors among the arguments.
 type Text struct {
 	format string
 	args   []any
 }
 
-// Textf returns a Text. The format is as for fmt.Errorf.
+// Textf returns a Text. The format follows fmt.Errorf.
 func Textf(format string, args ...any) Text {
 	if false {
-		_ = fmt.Errorf(format, args...) // makes go vet check the callers' formats
+		_ = fmt.Errorf(format, args...) // lets go vet check the callers' formats
 	}
 	return Text{format, args}
 }
@@ -69,10 +69,10 @@ func (e spelled) Unwrap() error { return e.error }
 // namedError is an error whose text names parameters.
 type namedError struct {
 	text Text
-	err  error // the text, Plain
+	err  error // the error with the text spelled Plain
 }
 
-// Errorf is fmt.Errorf for a text that may name parameters. Its Error spells them Plain.
+// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of its result spells them Plain.
 func Errorf(format string, args ...any) error {
 	t := Textf(format, args...)
 	return &namedError{t, t.wrap(Plain)}
@@ -82,8 +82,8 @@ func (e *namedError) Error() string           { return e.err.Error() }
 func (e *namedError) Unwrap() error           { return e.err }
 func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 
-// Spell returns the text of err with parameter names spelled by s. Wrapping errors may add words around the wrapped
-// text.
+// Spell returns the text of err with parameter names spelled by s. Errors that wrap another error may add words around
+// its text.
 func Spell(err error, s Spelling) string {
 	if e, ok := err.(speller); ok { //nolint:errorlint // wrapped errors follow below
 		return e.Spell(s)

@@ -9,7 +9,7 @@ import (
 
 func flag(n Name) string { return "--" + string(n) }
 
-// table is an error with its own text around a name.
+// table is an error whose own text surrounds the name of a parameter.
 type table struct{ path string }
 
 func (t table) Error() string { return t.Spell(Plain) }

@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// function is a Python function that a batch calls. The machine runs none of them; each call makes a value of this package.
+// A function is a Python function that a batch calls. The machine runs no such function. Each call makes a value of
+// this package.
 type function int
 
 const (
@@ -16,7 +17,7 @@ const (
 	frombuffer                      // makes an array (protocol 5)
 	dtype                           // makes the type of an array's elements
 	encode                          // makes bytes from text (Python 3, protocol 2)
-	ndarray                         // only an argument
+	ndarray                         // occurs only as an argument
 )
 
 // functions lists all functions that a pickle may name.
@@ -39,8 +40,8 @@ type Array struct {
 
 // elements is the type of an array's elements.
 type elements struct {
-	name  string // as u1
-	order string // | < > or =; "": not known yet
+	name  string // for example u1
+	order string // one of | < > =; "": not known yet
 }
 
 func (m *machine) global(module, name string) {
@@ -51,14 +52,14 @@ func (m *machine) global(module, name string) {
 	m.push(f)
 }
 
-// reduce makes the value of a function call: function and arguments.
+// reduce makes the value of a call. The argument call holds the function and its arguments.
 func (m *machine) reduce(call []any) {
 	f, _ := call[0].(function)
 	args, _ := call[1].(Tuple)
 	var v any
 	switch {
 	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
-		v = &Array{} // the call has shape (0,) and type int8; BUILD brings the real ones
+		v = &Array{} // the call has shape (0,) and type int8; BUILD sets the real ones
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
 		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":
@@ -74,7 +75,7 @@ func (m *machine) reduce(call []any) {
 	m.push(v)
 }
 
-// encoded makes the value of codecs.encode(text, "latin1"); nil for other arguments.
+// The method encoded returns the value of codecs.encode(text, "latin1"), or nil for other arguments.
 func (m *machine) encoded(args Tuple) any {
 	t, ok := args[0].(Text)
 	if name := strings.ReplaceAll(m.text(args[1]), "-", ""); !ok || !t.UTF8 || name != "latin1" {
@@ -93,7 +94,7 @@ func (m *machine) build(state any) {
 			m.fill(v, args[1], args[2], args[3], args[4])
 			return
 		}
-	case *elements: // version, byte order, and fields for structured types
+	case *elements: // version, byte order, and the fields of structured types
 		if len(args) >= 8 && v.order == "" {
 			if v.order = m.text(args[1]); len(v.order) == 1 {
 				return

@@ -1,12 +1,12 @@
 package pickle
 
-// The first and the last instruction of a pickle.
+// These are the first and the last instruction of a pickle.
 const (
 	stop  = '.'
 	proto = 0x80
 )
 
-// instructions holds the code of each instruction; comments give its name in Python's pickletools.
+// instructions holds the code of each instruction. A comment gives the name of the instruction in Python's pickletools.
 var instructions = [256]func(*machine){
 	proto: func(m *machine) {
 		if m.protocol = byte(m.uint(1)); m.op != 0 || m.protocol < 2 || m.protocol > 5 {
@@ -67,10 +67,10 @@ func (m *machine) pushText(width int, utf8 bool) {
 	m.push(Text{At: m.skip(n), Len: int64(n), UTF8: utf8})
 }
 
-// pushTuple pushes values popped from the stack as a tuple.
+// pushTuple pushes values that were popped from the stack as one tuple.
 func (m *machine) pushTuple(values []any) { m.push(append(Tuple(nil), values...)) }
 
-// signed reads an integer of n ≤ 8 bytes in two's complement.
+// The method signed reads an integer of n ≤ 8 bytes in two's complement.
 func (m *machine) signed(n int) int64 {
 	if n > 8 {
 		m.other("an integer of %d bytes", n)

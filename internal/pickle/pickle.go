@@ -1,13 +1,13 @@
-// Package pickle reads the pickles of image batches, dictionaries of NumPy arrays, lists and names such as CIFAR's, and
-// runs no code. A pickle is a program for a stack machine that may call any Python function. The machine here knows only
-// the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and the four constructors of arrays,
-// types and bytes in calls.go. Python's pickletools describes every instruction.
+// Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
+// of CIFAR. It runs no code. A pickle is a program for a stack machine that may call any Python function. The machine
+// here knows only the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and the four
+// constructors of arrays, types and bytes in calls.go. Python's pickletools describes every instruction.
 //
 // Strings and arrays stay in the file: Read returns their offsets. Memory grows with the number of instructions, which
-// the file's size limits, and never with a length that the file states.
+// the size of the file limits. It never grows with a length that the file states.
 //
-// The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on damaged
-// ones. A check of the instructions before it would need nearly all of this package.
+// The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on
+// damaged ones. A check of the instructions beforehand would need nearly all of this package.
 package pickle
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ErrOther reports that a pickle is not a batch of images: it uses another function, type or instruction.
+// ErrOther means that a pickle is not a batch of images: it uses another function, type or instruction.
 var ErrOther = errors.New("not the pickle of a batch of images")
 
 type otherError struct{ error }
 
 func (otherError) Is(target error) bool { return target == ErrOther }
 
-// None is Python's None.
+// None is the None of Python.
 type None struct{}
 
 // Int is an integer, or a truth value: False is 0 and True 1.
@@ -41,27 +41,27 @@ type Int struct {
 // Text is a string or bytes in the file.
 type Text struct {
 	At, Len int64 // offset and length in the file, in bytes
-	UTF8    bool  // str of Python 3 or unicode of Python 2, in UTF-8
-	Latin1  bool  // each character stands for a byte
+	UTF8    bool  // a str of Python 3 or a unicode of Python 2, in UTF-8
+	Latin1  bool  // each character stands for one byte
 }
 
 // Tuple is a tuple of values.
 type Tuple []any
 
-// List is a list; it may hold itself.
+// List is a list. It may contain itself.
 type List struct{ Items []any }
 
-// Dict is a dictionary whose keys are texts. It may hold itself.
+// Dict is a dictionary whose keys are texts. It may contain itself.
 type Dict struct{ values map[string]any }
 
-// Get returns the value of a key: a *Dict, *List, Tuple, *Array, Text, Int, None or a value of a type that is not exported;
-// nil if the key is missing.
+// Get returns the value of a key, or nil if the key is missing. The value is a *Dict, *List, Tuple, *Array, Text, Int
+// or None, or has a type that is not exported.
 func (d *Dict) Get(key string) any { return d.values[key] }
 
-// maxKey is the length limit of a key, module or name, in bytes.
+// maxKey is the maximum length of a key, module or name, in bytes.
 const maxKey = 64
 
-// machine is the stack machine. After the first failure, kept in err, it reads only zeros.
+// machine is the stack machine. After the first failure, which err holds, it reads only zeros.
 type machine struct {
 	r        io.ReaderAt
 	size     int64
@@ -69,23 +69,25 @@ type machine struct {
 	op       int64 // offset of the current instruction
 	protocol byte
 	stack    []any
-	marks    []int // heights of the stack
+	marks    []int // heights of the stack at the marks
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of text: all bytes of a file share one distant "latin1"
-	lastText string // its result
+	last     Text   // argument of the last call of text: all bytes in a file share one "latin1", which may be far away
+	lastText string // result of that call
 }
 
-// A file may have freeSteps instructions and one more for every bytesAStep bytes; a batch has about ten for each image of
-// 3,072 bytes. An instruction takes less than stepMemory (a value on the stack, in a list and in the memo).
+// A file may have freeSteps instructions, and one more for every bytesAStep bytes. A batch has about ten instructions
+// for each image of 3,072 bytes. An instruction takes less than stepMemory (for a value on the stack, in a list and in
+// the memo).
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
-	stepMemory = 256 // bytes
+	stepMemory = 256 // in bytes
 )
 
-// Read reads the pickle in r, of size bytes, and returns its value, of the types that Get lists. Errors name the byte.
+// Read reads the pickle in r, which has size bytes, and returns its value. Get lists the types of values. Errors name
+// the byte.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep
@@ -126,7 +128,7 @@ func (m *machine) step(code byte) {
 	}
 }
 
-// end returns the pickle's value: the only one left on the stack.
+// The method end returns the value of the pickle: the only value left on the stack.
 func (m *machine) end() (any, error) {
 	switch {
 	case len(m.stack) != 1 || len(m.marks) > 0:
@@ -139,14 +141,14 @@ func (m *machine) end() (any, error) {
 	return nil, fmt.Errorf("byte %d: %w", m.op, m.err)
 }
 
-// fail keeps the first failure.
+// The method fail records the first failure.
 func (m *machine) fail(format string, args ...any) {
 	if m.err == nil {
 		m.err = fmt.Errorf(format, args...)
 	}
 }
 
-// other is fail with ErrOther.
+// The method other records a failure with ErrOther.
 func (m *machine) other(format string, args ...any) {
 	m.fail("%w", otherError{fmt.Errorf(format, args...)})
 }
@@ -162,7 +164,7 @@ func (m *machine) skip(n uint64) (at int64) {
 	return at
 }
 
-// read returns n ≤ maxKey + 1 bytes at an offset, valid until the next call.
+// The method read returns n ≤ maxKey + 1 bytes at an offset. They are valid until the next call.
 func (m *machine) read(at int64, n int) []byte {
 	b := m.buffer[:n]
 	if m.err == nil {
@@ -183,7 +185,7 @@ func (m *machine) uint(n int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// line reads to the next newline: a module or a name.
+// The method line reads up to the next newline. The line is a module or a name.
 func (m *machine) line() string {
 	b := m.read(m.at, int(min(maxKey+1, m.size-m.at)))
 	line, _, found := strings.Cut(string(b), "\n")
@@ -205,7 +207,7 @@ func (m *machine) floor() int {
 	return m.marks[len(m.marks)-1]
 }
 
-// pop takes the last n values.
+// pop removes and returns the last n values.
 func (m *machine) pop(n int) []any {
 	if n > len(m.stack)-m.floor() {
 		m.fail("damaged: the stack has fewer than %d values", n)
@@ -216,7 +218,7 @@ func (m *machine) pop(n int) []any {
 	return top
 }
 
-// popMark takes the values above the last mark, and the mark.
+// popMark removes and returns the values above the last mark. It also removes the mark.
 func (m *machine) popMark() []any {
 	if len(m.marks) == 0 {
 		m.fail("damaged: no mark on the stack")
@@ -227,7 +229,7 @@ func (m *machine) popMark() []any {
 	return values
 }
 
-// top returns the last value.
+// The method top returns the last value.
 func (m *machine) top() any {
 	v := m.pop(1)[0]
 	m.push(v)
@@ -253,7 +255,7 @@ func (m *machine) append(items []any) {
 	list.Items = append(list.Items, items...)
 }
 
-// set adds items, alternately keys and values, to the dictionary on top of the stack.
+// set adds items to the dictionary on top of the stack. The items are alternately keys and values.
 func (m *machine) set(items []any) {
 	dict, ok := m.top().(*Dict)
 	if !ok || len(items)%2 != 0 {
@@ -269,7 +271,7 @@ func (m *machine) set(items []any) {
 	}
 }
 
-// text returns the characters of a text of at most maxKey bytes.
+// text returns the characters of a text that has at most maxKey bytes.
 func (m *machine) text(v any) string {
 	t, ok := v.(Text)
 	if !ok || t.Len > maxKey {

@@ -72,7 +72,7 @@ const (
 	bytesType     = "cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
 )
 
-// TestArray makes arrays as NumPy writes them, and refuses others.
+// TestArray makes arrays as NumPy writes them, and checks that other arrays are refused.
 func TestArray(t *testing.T) {
 	whole := reconstructed + "(K\x01K\x02K\x03\x86" + bytesType + "\x89U\x06abcdeftb."
 	v, err := read(t, "\x80\x02"+whole)
@@ -125,7 +125,8 @@ func TestArray(t *testing.T) {
 	}
 }
 
-// TestRefusals refuses programs that are damaged or do anything that a batch does not, without running it.
+// TestRefusals checks that programs which are damaged, or do anything that a batch does not do, are refused and not
+// run.
 func TestRefusals(t *testing.T) {
 	const damaged, other = false, true
 	for program, c := range map[string]struct {
@@ -188,7 +189,7 @@ func TestRefusals(t *testing.T) {
 		"c_codecs\nencode\nX\x01\x00\x00\x00aU\x05utf-8\x86R.": {other, "in a way that NumPy does not"},
 		"NNb.":       {other, "the state of something is not as NumPy writes it"},
 		"N0.":        {other, "instruction 0x30"},
-		"\x80\x02N.": {other, "protocol 2"}, // in the middle
+		"\x80\x02N.": {other, "protocol 2"}, // PROTO in the middle of a pickle
 		"i.":         {other, "instruction 0x69"},
 		"N)\x81.":    {other, "instruction 0x81"}, // NEWOBJ
 		"Pabc\n.":    {other, "instruction 0x50"}, // PERSID
@@ -215,7 +216,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// broken is a file that cannot be read after some byte.
+// broken is a file that cannot be read after a certain byte.
 type broken int
 
 func (b broken) ReadAt(p []byte, at int64) (int, error) {
@@ -233,7 +234,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestInstructionsAreLimited refuses programs of many instructions before they take much memory.
+// TestInstructionsAreLimited checks that programs of many instructions are refused before they take much memory.
 func TestInstructionsAreLimited(t *testing.T) {
 	const (
 		size = 8 << 20
@@ -264,7 +265,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 			if !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), " instructions before this byte") {
 				t.Error(err)
 			}
-			// Counts all allocations, including the bytes read.
+			// TotalAlloc counts all allocations, including those for the bytes read.
 			if total := after.TotalAlloc - before.TotalAlloc; total > most*stepMemory {
 				t.Errorf("%d MiB, %d bytes an instruction", total>>20, total/most)
 			}
@@ -272,7 +273,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 	}
 }
 
-// FuzzRead runs arbitrary programs: they end with an error that names a byte, or with a value inside the file.
+// FuzzRead runs arbitrary programs. Each ends with an error that names a byte, or with a value inside the file.
 // internal/dataset has real batches.
 func FuzzRead(f *testing.F) {
 	for _, program := range []string{
@@ -294,7 +295,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// check checks some levels of a value, which may contain itself.
+// check checks a few levels of a value, which may contain itself.
 func check(t *testing.T, v any, size int64, levels int) {
 	var parts []any
 	switch v := v.(type) {

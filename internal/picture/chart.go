@@ -10,8 +10,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Palette are colours that readers with any kind of colour blindness can tell apart (Okabe & Ito 2008), without yellow,
-// which is hard to see on white. The brighter ones are a little darker here, to be readable as text.
+// Palette holds colours that readers with any kind of colour blindness can tell apart (Okabe & Ito 2008). It omits
+// yellow, which is hard to see on white. The brighter colours are slightly darker here, so that they are readable as
+// text.
 var Palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xc7, 0x52, 0x00, 0xff}, // vermilion
@@ -22,13 +23,13 @@ var Palette = []color.NRGBA{
 	{0x3c, 0x3c, 0x3c, 0xff},
 }
 
-// dashes tell lines apart in print.
+// dashes distinguish lines in print.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Halo is the colour of a wide line behind others. The line's label is darker.
+// Halo is the colour of a wide line behind others. The label of such a line is darker.
 var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
 
-// labelColor is the colour of a line's name.
+// labelColor returns the colour of a line's name.
 func (l Line) labelColor() color.NRGBA {
 	if l.Color != nil && *l.Color == Halo {
 		return color.NRGBA{0x50, 0x50, 0x50, 0xff}
@@ -36,19 +37,19 @@ func (l Line) labelColor() color.NRGBA {
 	return l.color()
 }
 
-// Line is a curve of a chart with its name beside it.
+// Line is a curve of a chart. Its name stands beside it.
 type Line struct {
 	Name string
 	X, Y []float64
-	// Low and High are the edges of a band around it; nil for none.
+	// Low and High are the edges of a band around the line; nil for none.
 	Low, High []float64
 	Style     int // index of colour and dashes
 	Color     *color.NRGBA
 	Marks     bool      // draw a mark at each point
 	Width     vg.Length // 0: the usual width
-	// Solid leaves out the dashes.
+	// Solid omits the dashes.
 	Solid bool
-	// Hidden lines are not drawn, but no label covers them.
+	// A line with Hidden is not drawn, but no label covers it.
 	Hidden bool
 }
 
@@ -76,7 +77,7 @@ func (l Line) lineStyle() draw.LineStyle {
 
 var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
 
-// AddLines adds lines to a plot: bands, then lines and marks, then labels where there is room.
+// AddLines adds lines to a plot: first bands, then lines and marks, then labels where there is room.
 func AddLines(p *plot.Plot, lines ...Line) {
 	for _, l := range lines {
 		if l.Low != nil {

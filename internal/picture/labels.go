@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// labels writes the name of each line beside it, where it covers no line and no other label. A label without room
-// beside its line gets a thin leader to it.
+// labels is a plotter that writes the name of each line beside it, at a place where the name covers no line and no
+// other label. If there is no room beside the line, a thin leader connects the label to the line.
 type labels struct{ lines []Line }
 
 // Plot implements plot.Plotter.
@@ -61,10 +61,10 @@ func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	return path
 }
 
-// placed is the position of a label.
+// placed holds the position of a label.
 type placed struct {
 	rect   vg.Rectangle
-	anchor vg.Point // on the line
+	anchor vg.Point // point on the line
 	leader bool     // so far from the line that it needs a leader
 	cost   float64
 }
@@ -90,10 +90,11 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 	return best
 }
 
-// directions from the line to its label, the preferred one first.
+// directions lists the directions from a line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// rectangleAt is a rectangle of the given size, at distance away from a point in direction d.
+// rectangleAt returns a rectangle of the given size. The rectangle lies in direction d from the point at; the argument
+// away is the distance.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
@@ -102,8 +103,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: low, Max: low.Add(size)}
 }
 
-// price is the cost of a position: for crossing the edge of the chart, covering a line or a label, being nearer to
-// another line than to its own, and distance.
+// price returns the cost of a position. The cost has four parts: crossing the edge of the chart, covering a line or a
+// label, being nearer to another line than to the label's own line, and distance.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)
@@ -144,7 +145,7 @@ func overlap(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }
 
-// nearestPoint is the point of a rectangle nearest to p.
+// nearestPoint returns the point of a rectangle that is nearest to p.
 func nearestPoint(r vg.Rectangle, p vg.Point) vg.Point {
 	return vg.Point{X: min(max(p.X, r.Min.X), r.Max.X), Y: min(max(p.Y, r.Min.Y), r.Max.Y)}
 }

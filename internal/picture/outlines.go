@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// outlines is a canvas that draws text as the outlines of its letters. No viewer needs the font or replaces it by a
-// wider one.
+// outlines is a canvas that draws text as the outlines of its letters. So a viewer does not need the font and cannot
+// replace it by a wider font.
 type outlines struct {
 	vg.Canvas
-	texts *[]string // drawn so far
+	texts *[]string // the texts drawn so far
 }
 
 // FillString implements vg.Canvas.
@@ -21,7 +21,7 @@ func (o outlines) FillString(face font.Face, at vg.Point, text string) {
 	}
 	size := face.Font.Size
 	units := face.Face.UnitsPerEm()
-	// At one dot for each unit of the font, outlines are exact, without hinting.
+	// At one dot for each unit of the font, outlines without hinting are exact.
 	dots := fixed.I(int(units))
 	scale := func(x fixed.Int26_6) vg.Length { return size * vg.Length(x) / vg.Length(64*int(units)) }
 	var buffer sfnt.Buffer

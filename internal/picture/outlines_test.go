@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// Text is drawn as filled outlines, with the font's widths, in the right place: an l is a thin rectangle on the base
-// line.
+// Text is drawn as filled outlines, with the widths of the font and in the right place. The letter l is a thin
+// rectangle on the base line.
 func TestOutlines(t *testing.T) {
 	var r recorder.Canvas
 	face := plot.DefaultFont
@@ -79,7 +79,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// Labels stay in the chart, cover no line and no other label, and stand next to their own line.
+// Labels stay in the chart, cover no line and no other label, and stand next to the line that they name.
 func TestPlace(t *testing.T) {
 	room := vg.Rectangle{Max: vg.Point{X: 400, Y: 250}}
 	r := rand.New(rand.NewPCG(4, 4))
@@ -121,7 +121,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A picture has the same bytes each time; an SVG has a title in words and no text elements.
+// A picture has the same bytes each time. An SVG has a title in words and no text elements.
 func TestDraw(t *testing.T) {
 	p := NewPlot("σ & <co>", "x", "y")
 	AddLines(p, Line{Name: "one", X: []float64{0, 1}, Y: []float64{0, 1}, Low: []float64{0, 0.5}, High: []float64{0.5, 1}, Marks: true},

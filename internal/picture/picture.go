@@ -1,5 +1,6 @@
-// Package picture draws charts as SVG, PNG or PDF. They look the same everywhere: text is outlines of the package's own
-// font, colour-blind readers can tell the colours apart, colours differ in print, and labels stand beside the lines.
+// Package picture draws charts as SVG, PNG or PDF. They look the same everywhere, because the outlines of the package's
+// own font replace text. Colour-blind readers can tell the colours apart, the colours differ in print, and labels stand
+// beside the lines.
 //
 // NewPlot makes a plot with a Grid and Ticks, AddLines adds labelled Lines, Panels arranges plots, and Draw renders a
 // picture of a Size in a Format.
@@ -29,14 +30,14 @@ import (
 // Format is a picture's file format.
 type Format int
 
-// Formats of files.
+// These are the supported formats.
 const (
 	SVG Format = iota
 	PNG
 	PDF
 )
 
-// FormatOf returns the format for a file's name.
+// FormatOf returns the format for the name of a file.
 func FormatOf(path string) (Format, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".svg":
@@ -50,13 +51,13 @@ func FormatOf(path string) (Format, error) {
 	}
 }
 
-// Size is the size of a picture in centimetres, written "11x14".
+// Size is the size of a picture in centimetres. Its text is, for example, "11x14".
 type Size struct{ Width, Height float64 }
 
-// String returns the size in the form that UnmarshalText reads.
+// String returns the size in the form that UnmarshalText accepts.
 func (s Size) String() string { return fmt.Sprintf("%gx%g", s.Width, s.Height) }
 
-// MarshalText implements encoding.TextMarshaler; the zero Size is empty text.
+// MarshalText implements encoding.TextMarshaler. The text of the zero Size is empty.
 func (s Size) MarshalText() ([]byte, error) {
 	if s == (Size{}) {
 		return nil, nil
@@ -76,7 +77,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// canvas is a picture while it is drawn.
+// A canvas is a picture while it is drawn.
 type canvas interface {
 	vg.CanvasSizer
 	io.WriterTo
@@ -85,8 +86,8 @@ type canvas interface {
 // Margin is the free space at the edges of a picture.
 const Margin = 3 * vg.Millimeter
 
-// Draw makes a picture: paint draws on the canvas within the margin. alt describes the picture in words, for readers
-// who cannot see it. The same input gives the same bytes.
+// Draw makes a picture. The function paint draws on the canvas within the margin. The text alt describes the picture in
+// words, for readers who cannot see it. The same input gives the same bytes.
 func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte, error) {
 	width, height := vg.Length(size.Width)*vg.Centimeter, vg.Length(size.Height)*vg.Centimeter
 	var c canvas
@@ -111,18 +112,18 @@ func Draw(format Format, size Size, alt string, paint func(draw.Canvas)) ([]byte
 	case SVG:
 		return describe(out.Bytes(), alt, texts), nil
 	case PDF:
-		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // same length as the real date
+		return pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000)")), nil // has the same length as the real date
 	}
 	return out.Bytes(), nil
 }
 
 var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 
-// svgRoot matches the root's tag.
+// svgRoot matches the tag of the root.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe adds a title in words to an SVG, and a description with each of its texts on a line, as its letters are only
-// outlines.
+// describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description
+// that has each of the texts on a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {
@@ -157,7 +158,7 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// Panels draws plots of equal size in rows, with aligned axes; nil leaves a panel empty.
+// Panels draws plots of equal size in rows, with aligned axes. A nil plot leaves its panel empty.
 func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(14), PadY: vg.Points(8)}
 	for j, row := range plot.Align(rows, tiles, c) {
@@ -170,7 +171,7 @@ func Panels(c draw.Canvas, rows [][]*plot.Plot) {
 	}
 }
 
-// Ticks puts labelled ticks at round numbers, with at most this number of steps.
+// Ticks places labelled ticks at round numbers. Its value is the maximum number of steps.
 type Ticks int
 
 // Ticks implements plot.Ticker.
@@ -197,12 +198,12 @@ func (most Ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// Fit shortens a plot's title to fit a width.
+// Fit shortens a plot's title so that it fits a width.
 func Fit(p *plot.Plot, width vg.Length) {
 	p.Title.Text = Shorten(p.Title.Text, func(s string) bool { return p.Title.TextStyle.Width(s) <= width })
 }
 
-// Shorten cuts out the middle of s until it fits.
+// Shorten removes the middle of s until s fits.
 func Shorten(s string, fits func(string) bool) string {
 	runes := []rune(s)
 	for n := len(runes); n > 0; n-- {

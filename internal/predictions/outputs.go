@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// OutputColumns returns the columns that Outputs reads.
+// OutputColumns returns the columns that Outputs uses.
 func OutputColumns() table.Options {
 	o := Columns()
 	o.Optional = append(o.Optional, "logits", "logit")
@@ -18,8 +18,8 @@ func OutputColumns() table.Options {
 	return o
 }
 
-// Outputs reads a classifier's raw outputs: logits if present, else probabilities, of all classes or of class 1 alone.
-// The labels may be missing.
+// Outputs takes a classifier's raw outputs from a table. They are logits if present, otherwise probabilities, of all
+// classes or of class 1 only. The labels may be missing.
 func Outputs(t *table.Table) (calibrator.Data, error) {
 	d, err := outputs(t)
 	if err != nil {
@@ -65,7 +65,7 @@ func outputs(t *table.Table) (calibrator.Data, error) {
 	return wideData(calibrator.Probabilities, p, classes), err
 }
 
-// wideData returns outputs with the given number of columns; one column means two classes.
+// wideData returns outputs with the given number of columns. One column means two classes.
 func wideData(input calibrator.Input, values []float64, columns int) calibrator.Data {
 	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// PerturbationColumns record how each row's score was perturbed: the bandwidth of the sech kernel, and the seed and the
-// row number, which determine the random number.
+// PerturbationColumns names the columns that record how each row's score was perturbed: the bandwidth of the sech
+// kernel, and the seed and the row number, which determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
-// Perturbation returns the bandwidth that perturbed all rows of t; 0 if t lacks the column. It fails if two rows have
-// the same seed and row number: they share a random number, and no bound holds for them.
+// Perturbation returns the bandwidth that perturbed all rows of t, or 0 if t lacks the column. It returns an error if
+// two rows have the same seed and row number, because such rows share a random number, and no bound holds for them.
 func Perturbation(t *table.Table) (bandwidth float64, err error) {
 	var columns [3][]float64
 	found := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Columns for the confidence-thresholded robust test error.
+// These columns hold answers under attack, for the confidence-thresholded robust test error.
 const (
 	adversarialConfidence = "adversarial_confidence"
 	adversarialCorrect    = "adversarial_correct"
@@ -26,7 +26,7 @@ const (
 // probabilityColumn matches the columns of a probability vector: p0, prob_3, score12, class7.
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
-// Columns returns the columns that FromTable and Attacked read.
+// Columns returns the columns that FromTable and Attacked use.
 func Columns() table.Options {
 	return table.Options{
 		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius", "certified",
@@ -36,20 +36,21 @@ func Columns() table.Options {
 	}
 }
 
-// ScoreColumns returns the columns that Scores reads.
+// ScoreColumns returns the columns that Scores uses.
 func ScoreColumns() table.Options {
 	return table.Options{Optional: []string{"score", "label", "confidence", "correct"}}
 }
 
-// LogitColumns returns the columns that Logits reads.
+// LogitColumns returns the columns that Logits uses.
 func LogitColumns() table.Options {
 	return table.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
 		AllowNonFinite: true}
 }
 
-// FromTable reads the columns confidence and correct, or probabilities and label, or score and label, and weight if
-// present. It checks the predictions. want is their quantity; nil stands for class-1 with score and label, top-label
-// otherwise. An index that occurs twice is an error.
+// FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
+// 'score' and 'label'. It also uses the column 'weight' if present. It checks the predictions. The argument want is
+// their quantity. If want is nil, the quantity is class-1 for score and label, and top-label otherwise. An index that
+// occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error)
 	return p, nil
 }
 
-// checkIndex returns an error if two rows have the same index: intervals and tests need independent examples.
+// checkIndex returns an error if two rows have the same index, because intervals and tests need independent examples.
 func checkIndex(t *table.Table) error {
 	index, _ := t.Column("index")
 	seen := make(map[float64]bool, len(index))
@@ -115,7 +116,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	return p, err
 }
 
-// labels reads the column label or labels.
+// labels returns the labels in the column 'label' or 'labels'.
 func labels(t *table.Table) ([]int, error) {
 	label, ok := t.Column("label")
 	if !ok {
@@ -146,7 +147,7 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]; classes is 0 if there are none.
+// probabilities collects the probability vectors [N×classes]. The result classes is 0 if there are none.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
 		if m, ok := t.Matrix(name); ok {
@@ -195,7 +196,7 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
-// Scores reads the columns score and label, or confidence and correct.
+// Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'.
 func Scores(t *table.Table) (score, label []float64, err error) {
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])
@@ -208,9 +209,9 @@ func Scores(t *table.Table) (score, label []float64, err error) {
 		t.Path, listColumns(t))
 }
 
-// Logits reads the array logits [N×classes], row-major, and the labels, each the number of a class. A single column,
-// [N] or [N, 1], is the log-odds of class 1 of two; class 0 gets 0. A logit of −∞ gives its class probability 0; the
-// logit of a row's label must be finite.
+// Logits returns the array logits [N×classes], row-major, and the labels, which are class numbers. A single column, [N]
+// or [N, 1], is the log-odds of class 1 in a problem of two classes. Class 0 then gets the logit 0. A logit of −∞ gives
+// its class probability 0. The logit of a row's label must be finite.
 func Logits(t *table.Table) (logits []float64, classes int, label []int, err error) {
 	logits, classes, ok := logitArray(t)
 	if !ok {
@@ -286,7 +287,8 @@ func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(p, confidence, right), nil
 }
 
-// AttackedBy joins predictions with those for the same examples under an attack, from another file.
+// AttackedBy joins predictions with the predictions for the same examples under an attack, which come from another
+// file.
 func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	if clean.N() != attack.N() {
 		return nil, fmt.Errorf("%d rows, the clean predictions have %d", attack.N(), clean.N())
@@ -301,7 +303,7 @@ func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(clean, confidence, right), nil
 }
 
-// pair joins the answers on clean and on attacked examples.
+// The function pair joins the answers on clean examples with the answers on attacked examples.
 func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
 	cleanConfidence, cleanRight := clean.Answers()
 	attacked := make([]calib.Attacked, len(confidence))
@@ -314,8 +316,8 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 	return attacked
 }
 
-// FromVotes uses the shares of the votes as probabilities. If votes for no class keep their sums below 1, it uses only
-// the largest share of each example, as its confidence. path names the votes in errors.
+// FromVotes uses the shares of the votes as probabilities. If votes for no class keep the sums of these shares below 1,
+// it uses only the largest share of each example, as the confidence. The argument path names the votes in errors.
 func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -348,7 +350,8 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	return p, err
 }
 
-// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if most votes are for no class.
+// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" has the most
+// votes.
 func mostVoted(votes []certify.Votes) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {
@@ -385,7 +388,7 @@ func classNumbers(name string, column []float64) ([]int, error) {
 	return out, nil
 }
 
-// LocateRow adds the file and line to a *calib.RowError, and the file to any other error.
+// LocateRow adds the file and line to a *calib.RowError, and only the file to any other error.
 func LocateRow(t *table.Table, err error) error {
 	var row *calib.RowError
 	if errors.As(err, &row) {
@@ -394,7 +397,7 @@ func LocateRow(t *table.Table, err error) error {
 	return fmt.Errorf("%s: %w", t.Path, err)
 }
 
-// listColumns lists the columns of the file, the known ones first.
+// listColumns lists the columns of the file. The known columns come first.
 func listColumns(t *table.Table) string {
 	known := "none of them"
 	if names := t.Names(); len(names) > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// readText reads a table from text, as the file stdin.
+// readText parses a table from text, as if it were the file stdin.
 func readText(t *testing.T, text string, opt table.Options) *table.Table {
 	t.Helper()
 	opt.Input = strings.NewReader(text)
@@ -117,11 +117,11 @@ func TestFromVotes(t *testing.T) {
 	}
 }
 
-// Votes for no class keep the sum of shares below 1; then there are only confidences.
+// Votes for no class keep the sum of the shares below 1. Then the predictions have only confidences.
 func TestVotesForNone(t *testing.T) {
 	votes := []certify.Votes{
 		{Index: 0, Label: 1, N: 8, Counts: []int64{1, 4, 0}, None: 3},
-		{Index: 1, Label: 1, N: 8, Counts: []int64{1, 3, 0}, None: 4}, // "no class" has the most
+		{Index: 1, Label: 1, N: 8, Counts: []int64{1, 3, 0}, None: 4}, // "no class" has the most votes
 		{Index: 2, Label: 1, N: 8, Counts: []int64{0, 4, 0}, None: 4}, // in a tie "no class" wins
 		{Index: 3, Label: 0, N: 8, Counts: []int64{2, 6, 0}},
 		{Index: 4, Label: 0, N: 8, Counts: []int64{0, 0, 0}, None: 8},
@@ -141,7 +141,7 @@ func TestVotesForNone(t *testing.T) {
 	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
-	// A share of votes for no class within the tolerance of sums: the vectors stay.
+	// If the share of votes for no class is within the tolerance of sums, the vectors stay.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
 	p, err = FromVotes("votes.jsonl", few)
 	if err != nil {
@@ -222,7 +222,7 @@ func TestAttacked(t *testing.T) {
 	}
 }
 
-// writeArchive makes an npz file of float64 arrays, each a vector, or a matrix with the given columns.
+// writeArchive makes an npz file of float64 arrays. Each is a vector, or a matrix with the given number of columns.
 func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *table.Table {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npz")
@@ -256,7 +256,7 @@ func TestLogits(t *testing.T) {
 	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
 		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 	}
-	// −∞ gives a class probability 0, which the label's class may not have.
+	// −∞ gives a class probability 0. The class of the label may not have probability 0.
 	inf := math.Inf(1)
 	got, _, _, err = Logits(writeArchive(t, []float64{1, -inf, 2, 3}, 2, []float64{0, 1}, "label"))
 	if err != nil || !slices.Equal(got, []float64{1, -inf, 2, 3}) {
@@ -332,7 +332,7 @@ func TestRadii(t *testing.T) {
 	}
 }
 
-// Class-1 and top-label predictions of the same two-class outputs.
+// The test makes class-1 and top-label predictions from the same two-class outputs.
 func TestQuantities(t *testing.T) {
 	classOne, topLabel := calib.ClassOneQuantity, calib.TopLabelQuantity
 	for _, test := range []struct {

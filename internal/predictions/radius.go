@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or a similar one.
+// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or to a similar error.
 func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
@@ -26,8 +26,8 @@ func LocateRadius(t *table.Table, err error) error {
 }
 
 // SelectRadius returns the rows of one radius: *wanted, or the only radius if wanted is nil. An example has a row for
-// each radius, so rows of several radii are not a sample of predictions. A table without the column radius is returned
-// unchanged.
+// each radius, so rows of several radii are not a sample of predictions. A table without the column 'radius' is
+// returned unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {
@@ -76,8 +76,8 @@ func listRadii(radii []float64) string {
 	return strings.Join(names, ", ")
 }
 
-// SelectCertified returns the rows with a class certified within their radius. In other rows of a bounds.csv, the
-// bounds are not about the confidence. A table without the column certified is returned unchanged.
+// SelectCertified returns the rows whose class is certified within the radius. In other rows of a bounds.csv, the
+// bounds do not concern the confidence. A table without the column 'certified' is returned unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// Attack is a picture of calibration under attack: for some radii the bins without attack and under the worst attack,
-// and measures of calibration by radius.
+// Attack is a picture of calibration under attack. It shows the bins without attack and under the worst attack for some
+// radii, and measures of calibration by radius.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
 	Measures []Measure
-	Size     picture.Size // zero: chosen by the number of diagrams
+	Size     picture.Size // zero: the number of diagrams determines the size
 }
 
 // AttackDiagram is the reliability diagram of one radius.
@@ -28,12 +28,12 @@ type AttackDiagram struct {
 	Clean, Attacked []calib.Bin // without empty bins
 }
 
-// Measure is a measure of calibration at ascending radii.
+// Measure holds the values of one measure of calibration at ascending radii.
 type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // holds for all examples at once, not only if every bound holds
+	ForAll        bool // holds for all examples simultaneously, not only if every bound holds
 }
 
 // panelSize is the size of one panel in centimetres; three fit side by side.
@@ -49,7 +49,7 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	}
 	panels = append(panels, a.byRadius())
 	columns := min(len(panels), panelsInRow)
-	if len(panels) == 4 { // two rows of two
+	if len(panels) == 4 { // two rows of two panels
 		columns = 2
 	}
 	rows := (len(panels) + columns - 1) / columns
@@ -86,7 +86,7 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	})
 }
 
-// Colours of the bins without and under attack, and of the diagonal.
+// These are the colours of the bins without attack, of the bins under attack, and of the diagonal.
 var (
 	cleanGaps    = gaps{color: blue, shape: draw.CircleGlyph{}}
 	attackedGaps = gaps{color: red, shape: draw.BoxGlyph{}}
@@ -95,7 +95,7 @@ var (
 
 // drawLegend draws the common legend of all diagrams in one line at the top of dc.
 func drawLegend(dc draw.Canvas, style draw.TextStyle) {
-	const glyph, space = 18, 14 // points
+	const glyph, space = 18, 14 // in points
 	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
 	entries := []struct {
 		name string
@@ -117,7 +117,7 @@ func drawLegend(dc draw.Canvas, style draw.TextStyle) {
 	}
 }
 
-// plot is the diagram of one radius.
+// plot returns the diagram of one radius.
 func (d AttackDiagram) plot() *plot.Plot {
 	p := picture.NewPlot(d.Title, "confidence", "accuracy")
 	p.Title.TextStyle.Font.Size = vg.Points(9)
@@ -131,7 +131,7 @@ func (d AttackDiagram) plot() *plot.Plot {
 	return p
 }
 
-// byRadius is the plot of the measures.
+// byRadius returns the plot of the measures.
 func (a Attack) byRadius() *plot.Plot {
 	p := picture.NewPlot("by radius", "radius", "at most")
 	p.Title.TextStyle.Font.Size = vg.Points(9)
@@ -165,7 +165,7 @@ func (a Attack) byRadius() *plot.Plot {
 	return p
 }
 
-// hollow is the unfilled glyph of a Brier score or of a calibration error.
+// The function hollow returns the unfilled glyph of a Brier score or of a calibration error.
 func hollow(brier bool) draw.GlyphDrawer {
 	if brier {
 		return draw.RingGlyph{}
@@ -173,8 +173,8 @@ func hollow(brier bool) draw.GlyphDrawer {
 	return draw.SquareGlyph{}
 }
 
-// gaps draws each bin as a glyph at its confidence and accuracy, larger for more examples, with its gap to the
-// diagonal.
+// gaps is a plotter that draws each bin as a glyph at its confidence and accuracy. The glyph is larger for more
+// examples. A line shows the gap between the bin and the diagonal.
 type gaps struct {
 	bins  []calib.Bin
 	color color.Color

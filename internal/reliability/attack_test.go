@@ -35,8 +35,8 @@ func attackOf(t *testing.T, diagrams int) Attack {
 	return a
 }
 
-// For every number of diagrams the panels are side by side, the picture has their size, and its bytes are the same each
-// time.
+// For every number of diagrams, the panels are side by side and the picture has the size for these panels. Its bytes
+// are the same each time.
 func TestDrawAttack(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "14x8.5", 2: "21x8.5", 3: "14x15.5", 4: "21x15.5", 5: "21x15.5"} {
 		a := attackOf(t, diagrams)
@@ -79,7 +79,7 @@ func TestDrawAttack(t *testing.T) {
 	}
 }
 
-// Colours and shapes tell the two apart, and circles and dashes without colours.
+// Colours and shapes distinguish clean bins from attacked bins. Without colours, circles and dashes distinguish them.
 func TestAttackWithoutColours(t *testing.T) {
 	svg, err := attackOf(t, 1).Draw(picture.SVG)
 	if err != nil {

@@ -34,7 +34,7 @@ type Diagram struct {
 	Level      float64
 	Bins       []calib.Bin // of equal width, covering [0, 1]; empty bins are not drawn
 	Bands      [][2]float64
-	Curve      *Curve // nil: none
+	Curve      *Curve // nil: no curve
 	Size       picture.Size
 }
 
@@ -61,7 +61,7 @@ func (d Diagram) paint(dc draw.Canvas) {
 	split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
 	upper, lower := dc, dc
 	upper.Min.Y, lower.Max.Y = split, split
-	// Align the left edges of the data.
+	// This aligns the left edges of the data.
 	left := max(top.DataCanvas(upper).Min.X, bottom.DataCanvas(lower).Min.X)
 	upper.Min.X += left - top.DataCanvas(upper).Min.X
 	lower.Min.X += left - bottom.DataCanvas(lower).Min.X
@@ -109,7 +109,7 @@ func (d Diagram) histogram() *plot.Plot {
 	return p
 }
 
-// bars draws each bin's interval as a box and its accuracy as a line across it.
+// bars is a plotter that draws each bin's interval as a box, and its accuracy as a line across the box.
 type bars struct {
 	bins  []calib.Bin
 	bands [][2]float64

@@ -314,7 +314,7 @@ func contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
 			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct, computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
 	case claimed.Radius == computed.Radius && claimed.Margin == computed.Margin:
-		return false, errors.New("the bounds that its margin was computed from are not those of the evidence")
+		return false, errors.New("its bounds differ from the bounds that the evidence gives")
 	}
 	return true, nil
 }

@@ -88,7 +88,7 @@ func (e *Evidence) choose(name string) (string, error) {
 	case e.Run == nil:
 		return e.Path, nil
 	case e.file != "" && e.file != name:
-		return "", hint.New(fmt.Sprintf("%s: is not what this command works on", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
+		return "", hint.New(fmt.Sprintf("%s: this command reads another file of the run", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
 	return filepath.Join(e.dir, name), nil
 }

@@ -31,6 +31,7 @@ var testRun = Run{
 		Conditions:    spec.Conditions{Noise: spec.Lattice, Seed: 1, Skip: 1, Shard: spec.Whole},
 	},
 	Runtime: Runtime{Library: "1.29.0", Provider: "cpu", Batch: 64, Threads: 2},
+	Noise:   Noise{Table: strings.Repeat("ef", 32), Entries: 8},
 }
 
 func record(i int) Record {

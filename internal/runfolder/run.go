@@ -277,6 +277,10 @@ func (r Run) validate() error {
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
 		return errors.New("its parameters are not those of a run")
 	}
+	// Exact certificates rest on the table: its size and rounding lower the level.
+	if r.sealed() && p.Noise == spec.Lattice && (r.Noise.Entries < 1 || r.Noise.Table == "" || !(r.Noise.Eta >= 0)) {
+		return errors.New("it records no table of the lattice noise")
+	}
 	if positions := r.positions(); len(r.Data.Shards) > 0 && len(slices.Compact(positions)) != len(positions) {
 		return errors.New("the shards that it is merged of overlap")
 	}
@@ -398,7 +402,7 @@ func (r Run) Differences(other Run) (diff []Difference) {
 		differs(OfResults, "the data set", fileWithSum(r.Data.File, r.Data.SHA256), fileWithSum(other.Data.File, other.Data.SHA256))
 	}
 	if !slices.Equal(r.Model.Changes, other.Model.Changes) {
-		differs(OfResults, "what is done to the model", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
+		differs(OfResults, "the model's adaptation", strings.Join(r.Model.Changes, "; "), strings.Join(other.Model.Changes, "; "))
 	}
 	for _, d := range r.Parameters.Differences(other.Parameters) {
 		differs(aspect(d.Name), "--"+string(d.Name), d.First, d.Second) // as compare --json has always written it

@@ -559,7 +559,7 @@ func TestBoundsOfARun(t *testing.T) {
 	e := begin(same, record(0))
 	if other, err := Find(filepath.Join(e.Path, VotesFile)); err != nil {
 		t.Fatal(err)
-	} else if _, err := other.Bounds(); err == nil || !strings.Contains(err.Error(), "is not what this command works on") {
+	} else if _, err := other.Bounds(); err == nil || !strings.Contains(err.Error(), "this command reads another file of the run") {
 		t.Errorf("bounds of votes.jsonl: %v", err)
 	}
 	if byRun, err := Find(filepath.Join(e.Path, RunFile)); err != nil {
@@ -635,6 +635,8 @@ func TestRunsThatAreNone(t *testing.T) {
 		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
 		"n": func(r *Run) { r.Parameters.N = 0 }, "n0": func(r *Run) { r.Parameters.N0 = -1 }, "skip": func(r *Run) { r.Parameters.Skip = 0 },
 		"max": func(r *Run) { r.Parameters.Max = -1 }, "nothing": func(*Run) {},
+		"no table": func(r *Run) { r.Noise.Table = "" }, "no entries": func(r *Run) { r.Noise.Entries = 0 },
+		"a loss below 0": func(r *Run) { r.Noise.Eta = -1 },
 	} {
 		r := testRun
 		change(&r)
@@ -654,7 +656,7 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 	other = r
 	other.Model.Changes = []string{"columns 'a', 'b' joined"}
-	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "what is done to the model was not given, now columns 'a', 'b' joined") {
+	if err := r.compatible("dir", other); err == nil || !strings.Contains(err.Error(), "the model's adaptation was not given, now columns 'a', 'b' joined") {
 		t.Errorf("another edit of the model: %v", err)
 	}
 	other = r
@@ -664,6 +666,10 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 	if err := r.compatible("dir", r); err != nil {
 		t.Error(err)
+	}
+	r.Parameters.Noise, r.Noise = spec.Float, Noise{}
+	if err := r.validate(); err != nil {
+		t.Errorf("noise in floats needs no table: %v", err)
 	}
 }
 
@@ -703,6 +709,7 @@ func TestCreateValidates(t *testing.T) {
 		"no example":  func(r *Run) { r.Data.Selected = 0 },
 		"one class":   func(r *Run) { r.Model.Classes = 1 },
 		"no samples":  func(r *Run) { r.Parameters.N = 0 },
+		"no noise":    func(r *Run) { r.Noise = Noise{} },
 		"shard of 0":  func(r *Run) { r.Parameters.Shard.K = 0 },
 		"twice there": func(r *Run) { r.Data.Shards = []spec.Shard{spec.Whole, {I: 1, K: 2}} },
 	} {

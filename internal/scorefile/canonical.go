@@ -8,18 +8,18 @@ import (
 	"math/bits"
 )
 
-// The CRCs of an archive cover the data, but not the headers and the directory. The shape and the data determine all bytes
-// of a Writer's file, so the rest can be compared with the bytes that a Writer would write.
+// The CRCs of an archive cover the data, but not the headers and the directory. The shape and the data determine all
+// bytes of a Writer's file. So the other bytes can be compared with the bytes that a Writer would write.
 
-// endLen is the length of the end of central directory record. At maxSizeAt in it a Writer writes 0xffffffff for the
-// directory's size; other programs do so only for directories above 4 GiB.
+// endLen is the length of the record "end of central directory". At the offset maxSizeAt in this record, a Writer
+// writes 0xffffffff for the directory's size. Other programs write this value only for directories above 4 GiB.
 const (
 	endLen    = 22
 	maxSizeAt = 12
 )
 
-// madeHere reports whether a Writer wrote the file, judging by its beginning and the directory size 0xffffffff. It
-// tolerates two flipped bits in each.
+// madeHere reports whether a Writer wrote the file. It judges by the beginning of the file and the directory size
+// 0xffffffff. In each of these it tolerates two flipped bits.
 func madeHere(file io.ReaderAt, size int64) bool {
 	members, _ := Shape{Examples: 1, N: 1, Classes: 2}.layout()
 	begin := members[0].localHeader(0)[:crcInLocal]
@@ -36,7 +36,7 @@ func madeHere(file io.ReaderAt, size int64) bool {
 	return different(got, begin) <= 2 && different(end[maxSizeAt:maxSizeAt+4], []byte{0xff, 0xff, 0xff, 0xff}) <= 2
 }
 
-// different returns the number of bits in which a and b differ. Their lengths must be equal.
+// The function different returns the number of bits in which a and b differ. Their lengths must be equal.
 func different(a, b []byte) int {
 	n := 0
 	for i := range a {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// readDigests is readAll for files that may be damaged; it also returns the digests.
+// readDigests does what readAll does, for files that may be damaged. It also returns the digests.
 func readDigests(path string) (examples []example, digests []string, err error) {
 	r, err := Open(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func readDigests(path string) (examples []example, digests []string, err error) 
 		if err := r.Estimation(func(p []float32) error { e.scores = append(e.scores, p...); return nil }); err != nil {
 			return nil, nil, err
 		}
-		// Selection samples are read after the estimation samples, or not at all.
+		// The selection samples are read after the estimation samples, or not at all.
 		if len(examples)%2 == 0 {
 			if err := r.Selection(func(p []float32) error { e.scores0 = append(e.scores0, p...); return nil }); err != nil {
 				return nil, nil, err
@@ -64,7 +64,7 @@ func finished(t *testing.T, s Shape) (path string, file []byte) {
 	return path, file
 }
 
-// flipEach calls read while one bit of the file is flipped, for every bit.
+// flipEach flips every bit of the file in turn, and calls read while the bit is flipped.
 func flipEach(t *testing.T, path string, file []byte, read func(at, bit int)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// A file of another program has bytes without meaning, and bytes that only its directory has. Flips in its data and in the
-// data's headers are errors; other flips leave every score unchanged.
+// A file of another program has bytes without meaning, and bytes that only its directory has. Flips in its data and in
+// the headers of the data are errors. Other flips leave every score unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -146,7 +146,7 @@ func TestDigest(t *testing.T) {
 		write(t, w, s, examples, 0, 3)
 		var want []string
 		for i, e := range examples {
-			// The definition, with encoding/binary.
+			// This is the definition, written with encoding/binary.
 			block := func(p []float32) uint32 {
 				if len(p) == 0 {
 					return 0
@@ -194,7 +194,7 @@ func TestDigestCovers(t *testing.T) {
 	}
 	for _, a := range []struct {
 		name string
-		size int64 // an example's bytes
+		size int64 // number of an example's bytes
 	}{{"index", 8}, {"labels", 8}, {"scores0", 4 * 2 * 2}, {"scores", 4 * 3 * 2}} {
 		for bit := range 2 * a.size * 8 {
 			at := w.member(a.name).data + bit/8
@@ -218,7 +218,8 @@ func TestDigestCovers(t *testing.T) {
 	}
 }
 
-// Reopening a finished file and rewriting one example gives the same file, also after a power cut at any point.
+// If a finished file is reopened and one example is written again, the file is the same as before, even after a power
+// cut at any point.
 func TestReopen(t *testing.T) {
 	s := Shape{3, 2, 4, 3}
 	path, want := finished(t, s)
@@ -247,7 +248,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(w, err)
-	// Renamed and not cut yet; or any part of a directory, written again.
+	// The file was renamed and is not cut yet, or any part of a directory is written again.
 	for length := w.end; length <= int64(len(want)); length += 13 {
 		if err := errors.Join(os.Remove(path), os.WriteFile(part, want[:length], 0o644)); err != nil {
 			t.Fatal(err)
@@ -272,7 +273,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// lying makes an archive of one member whose directory states false sizes.
+// The function lying makes an archive of one member. The directory of the archive states false sizes.
 func lying(t *testing.T, method uint16, header string, packed, size uint64) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -326,7 +327,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzDamaged: after any change, a finished file reads as before or is an error.
+// FuzzDamaged checks that after any change, a finished file either gives the same content as before or is an error.
 func FuzzDamaged(f *testing.F) {
 	s := Shape{2, 2, 3, 2}
 	path := filepath.Join(f.TempDir(), "scores.npz")
@@ -365,7 +366,7 @@ func FuzzDamaged(f *testing.F) {
 		}
 		for i, e := range got {
 			if i%2 == 1 {
-				e.scores0 = want[i].scores0 // not read
+				e.scores0 = want[i].scores0 // was not read
 			}
 			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
 				t.Errorf("example %d reads as %v", i, e)

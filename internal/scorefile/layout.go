@@ -1,5 +1,5 @@
-// Package scorefile writes and reads scores.npz, the scores of every sample of every example. The file is an archive of
-// arrays as numpy.savez writes it:
+// Package scorefile writes and reads scores.npz, which holds the scores of every sample of every example. The file is
+// an archive of arrays as numpy.savez writes it:
 //
 //	index    int64   [N]        the example's index in its dataset; optional
 //	labels   int64   [N]        the true class
@@ -15,20 +15,20 @@ import (
 	"math"
 )
 
-// Shape is the size of the arrays.
+// Shape holds the sizes of the arrays.
 type Shape struct {
 	Examples int   // N
-	N0       int64 // selection samples an example; 0: no array scores0
-	N        int64 // estimation samples an example
+	N0       int64 // selection samples per example; 0: no array scores0
+	N        int64 // estimation samples per example
 	Classes  int   // m
 }
 
-// maxClasses is far above the classes of real models; a row of scores is held in memory.
+// maxClasses is far above the number of classes of real models. One row of scores is held in memory.
 const maxClasses = 1 << 20
 
 func (s Shape) validate() error {
 	bad := s.Examples < 1 || s.N0 < 0 || s.N < 1 || s.Classes < 2 || s.Classes > maxClasses
-	// Offsets of samples and examples must fit in an int64.
+	// The offsets of samples and examples must fit in an int64.
 	if most := int64(math.MaxInt64 / 8 / maxClasses); bad || s.N > most || s.N0 > most || int64(s.Examples) > most/(s.N+s.N0) {
 		return fmt.Errorf("scores of %d examples, n0 = %d, n = %d, %d classes (at least 1, 0, 1 and 2, at most %d classes)",
 			s.Examples, s.N0, s.N, s.Classes, maxClasses)
@@ -43,7 +43,7 @@ type member struct {
 	header []byte // npy header
 	start  int64  // offset of the local file header
 	data   int64  // offset of the first number
-	size   int64  // bytes of npy header and numbers
+	size   int64  // size of the npy header and the numbers, in bytes
 }
 
 const (
@@ -52,7 +52,7 @@ const (
 	crcInLocal     = 14 // offset of the CRC in a local file header
 )
 
-// layout returns the members and the offset after the last.
+// layout returns the members and the offset after the last member.
 func (s Shape) layout() ([]member, int64) {
 	N, classes := int64(s.Examples), int64(s.Classes)
 	vector, tensor := fmt.Sprintf("%d,", N), func(n int64) string { return fmt.Sprintf("%d, %d, %d", N, n, classes) }
@@ -94,8 +94,9 @@ func npyHeader(dict string) []byte {
 	return fmt.Appendf(h, "%-*s\n", length-1, dict)
 }
 
-// Constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, needed or not, so that there is
-// one form to test. The time is the earliest of the format, so that equal scores make equal files.
+// These are constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, whether it needs
+// them or not, so that there is only one form to test. The time is the earliest that the format allows, so that equal
+// scores make equal files.
 const (
 	zipVersion64 = 45
 	zipFirstDate = 1<<5 | 1 // 1980-01-01
@@ -112,8 +113,8 @@ func (m member) localHeader(crc uint32) []byte {
 	return le.AppendUint64(b, uint64(m.size))
 }
 
-// appendCommon appends the fields that local and central headers share: from the version needed to the length of the
-// extra field.
+// appendCommon appends the fields that local and central headers share, from the field "version needed" to the length
+// of the extra field.
 func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, zipVersion64)
@@ -128,7 +129,8 @@ func (m member) appendCommon(b []byte, crc uint32, extra uint16) []byte {
 	return le.AppendUint16(b, extra)
 }
 
-// directory returns the end of the archive, after the members: the central directory and the records that locate it.
+// directory returns the end of the archive, which follows the members: the central directory and the records that
+// locate it.
 func directory(members []member, crcs []uint32, at int64) []byte {
 	le := binary.LittleEndian
 	var b []byte
@@ -156,7 +158,7 @@ func directory(members []member, crcs []uint32, at int64) []byte {
 	b = le.AppendUint64(b, n)
 	b = le.AppendUint64(b, uint64(size))
 	b = le.AppendUint64(b, uint64(at))
-	b = le.AppendUint32(b, 0x07064b50) // its locator
+	b = le.AppendUint32(b, 0x07064b50) // locator of that record
 	b = le.AppendUint32(b, 0)
 	b = le.AppendUint64(b, uint64(at)+uint64(size))
 	b = le.AppendUint32(b, 1)

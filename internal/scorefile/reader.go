@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Reader reads a file of scores, one example after the other. Members may be stored or deflated, scores float32 or float64
-// (rounded to float32), labels and index any integer type of 4 or 8 bytes.
+// Reader reads a file of scores, one example after another. Members may be stored or deflated. Scores may be float32 or
+// float64 (rounded to float32). Labels and index may have any integer type of 4 or 8 bytes.
 type Reader struct {
 	Shape
 	HasIndex bool
@@ -24,12 +24,12 @@ type Reader struct {
 	zip            *zip.Reader
 	labels, index  *array
 	scores0, score *array
-	arrays         []*array // in the file
+	arrays         []*array // the arrays in the file
 	next           int
-	left           [2]int64 // unread samples of the example, by array
+	left           [2]int64 // number of unread samples of the example, by array
 	row            []float32
 
-	// For the digest of the example: its index and label, the CRCs of its scores so far.
+	// These fields serve the digest of the example: its index and label, and the CRCs of the scores read so far.
 	numbers [2]int64
 	crcs    [2]uint32
 	bytes   []byte
@@ -41,10 +41,10 @@ type array struct {
 	*npy.Reader
 }
 
-// Open opens a file of scores. The caller must Close it. In a file of a Writer, Open checks every byte but the data. The
-// data's checksums are compared at the end: trust the scores only after Next has returned io.EOF.
+// Open opens a file of scores. The caller must Close it. If a Writer wrote the file, Open checks every byte except the
+// data. The checksums of the data are compared at the end, so trust the scores only after Next has returned io.EOF.
 func Open(path string) (*Reader, error) {
-	info, err := os.Stat(path) // first: opening a pipe would block
+	info, err := os.Stat(path) // Stat comes first: opening a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: is not a file: scores are read from the end of an archive first", path)
 	}
@@ -122,7 +122,7 @@ func (r *Reader) openArrays() error {
 	return nil
 }
 
-// openArray opens the member with this name; nil if there is none.
+// openArray opens the member with this name. It returns nil if there is none.
 func (r *Reader) openArray(name string, dims int, float bool) (opened *array, err error) {
 	for _, f := range r.zip.File {
 		if npy.ArrayName(f) != name {
@@ -159,7 +159,7 @@ func check(h *npy.Header, size uint64, dims int, float bool) error {
 	return h.Check(int64(min(size, math.MaxInt64)))
 }
 
-// read fills dst with the next numbers.
+// The function read fills dst with the next numbers.
 func read[T npy.Number](a *array, dst []T) error {
 	if _, err := npy.Read(a.Reader, dst); err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)
@@ -173,8 +173,8 @@ func (a *array) integer() (int, error) {
 	return int(n[0]), err
 }
 
-// Next moves to the next example and returns its index (its position, if the file has no index) and its label. After the
-// last example it returns io.EOF.
+// Next moves to the next example and returns its index and its label. If the file has no index, the index is the
+// example's position. After the last example Next returns io.EOF.
 func (r *Reader) Next() (index, label int, err error) {
 	if err := r.skip(); err != nil {
 		return 0, 0, err
@@ -197,7 +197,7 @@ func (r *Reader) Next() (index, label int, err error) {
 	return index, label, nil
 }
 
-// skip reads the unread samples of the example.
+// skip skips the unread samples of the example.
 func (r *Reader) skip() error {
 	for i := range r.left {
 		if err := r.scores(i, func([]float32) error { return nil }); err != nil {
@@ -207,7 +207,7 @@ func (r *Reader) skip() error {
 	return nil
 }
 
-// Digest returns the current example's digest, as Writer.Digest defines it. It skips the example's unread scores.
+// Digest returns the current example's digest, which Writer.Digest defines. It skips the example's unread scores.
 func (r *Reader) Digest() (string, error) {
 	if err := r.skip(); err != nil {
 		return "", err
@@ -215,7 +215,7 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish reads the ends of the arrays, which compares the archive's checksums, and returns io.EOF if they match.
+// finish reads the ends of the arrays, where the archive's checksums are compared. It returns io.EOF if they match.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {
@@ -225,14 +225,14 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection calls take with the example's selection samples, probabilities [k·m], a few rows k at a time. It reuses the
-// slice.
+// Selection passes the probabilities [k·m] of the example's selection samples to the function take, a few rows k at a
+// time. It reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
-// Estimation is Selection for the estimation samples.
+// Estimation does the same as Selection for the estimation samples.
 func (r *Reader) Estimation(take func(probs []float32) error) error { return r.scores(1, take) }
 
-// chunk is about the number of scores read at once.
+// chunk is roughly the number of scores that are read together.
 const chunk = 1 << 14
 
 func (r *Reader) scores(which int, take func([]float32) error) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 )
 
-// example holds an example's row of every array.
+// example holds the row of one example in every array.
 type example struct {
 	index, label    int
 	scores0, scores []float32
@@ -37,7 +37,7 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples in pieces of some rows, in an order of its own.
+// The function write writes the examples in pieces of some rows, in an order that it chooses.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)
@@ -140,7 +140,7 @@ func TestRoundTrip(t *testing.T) {
 		if shape != s || !same(got, want) {
 			t.Errorf("%v: read %v, other numbers: %v", s, shape, !same(got, want))
 		}
-		// An independent reader: npyio, and the CRCs by archive/zip.
+		// npyio is an independent reader, and archive/zip checks the CRCs.
 		f, err := npz.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of a file do not depend on the pieces written, nor on a kill in the middle of an example or of Finish.
+// The bytes of a file do not depend on the pieces in which it is written, nor on a kill in the middle of an example or
+// of Finish.
 func TestSameBytes(t *testing.T) {
 	s := Shape{4, 3, 50, 3}
 	examples := randomExamples(s)
@@ -178,10 +179,10 @@ func TestSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "scores.npz")
 		w := create(t, path, s)
 		write(t, w, s, examples[:3], 0, piece)
-		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // of the example it stops in
+		if err := w.WriteEstimation(2, 0, make([]float32, 3*40)); err != nil { // part of the example where the writer stops
 			t.Fatal(err)
 		}
-		if err := w.writeAt(bytes.Repeat([]byte{1}, 100), w.end); err != nil { // of a directory
+		if err := w.writeAt(bytes.Repeat([]byte{1}, 100), w.end); err != nil { // part of a directory
 			t.Fatal(err)
 		}
 		if err := w.file.Close(); err != nil {
@@ -221,7 +222,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// numpyFile makes an archive as numpy.savez (or savez_compressed) does.
+// numpyFile makes an archive as numpy.savez (or savez_compressed) makes it.
 func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -239,7 +240,7 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return closed(t, z, &b)
 }
 
-// closed ends an archive and returns a file of it.
+// The function closed ends an archive and returns a file with its content.
 func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
 	t.Helper()
 	if err := z.Close(); err != nil {
@@ -257,7 +258,7 @@ func npyArray(dict, data string) string { return string(npyHeader(dict)) + data 
 func TestReadNumpy(t *testing.T) {
 	half, one, quarter := "\x00\x00\x00\x3f", "\x00\x00\x80\x3f", "\x00\x00\x80\x3e"
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 2), }", half+half+one+quarter)
-	// float64 scores and int32 labels: numpy's own defaults.
+	// The scores are float64 and the labels int32, which are NumPy's own defaults.
 	scores64 := npyArray("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 2), }", "\x00\x00\x00\x00\x00\x00\xe0\x3f\x00\x00\x00\x00\x00\x00\xe0\x3f")
 	labels := npyArray("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", "\x01\x00\x00\x00\xff\xff\xff\xff")
 	label1 := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")

@@ -19,8 +19,8 @@ import (
 // Writer writes a file of scores. Several goroutines may call its methods, except Finish and Close. Samples may come in
 // any order: each has a fixed position in the file.
 //
-// Until Finish the file is path + ".part". After a kill, Create opens it again with the same shape; the run then rewrites
-// every example that is not known to be whole.
+// Until Finish the file is path + ".part". After a kill, Create opens this file again with the same shape. The run then
+// rewrites every example that is not known to be whole.
 type Writer struct {
 	path    string
 	shape   Shape
@@ -31,10 +31,10 @@ type Writer struct {
 	buffers sync.Pool
 }
 
-// partSuffix ends the name of an unfinished file.
+// The name of an unfinished file ends with partSuffix.
 const partSuffix = ".part"
 
-// StatPart is os.Stat of the part file of path.
+// StatPart calls os.Stat for the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
@@ -50,7 +50,7 @@ func Create(path string, shape Shape) (*Writer, error) {
 		return nil, err
 	}
 	w.file = file
-	// Truncate removes a half-written directory and extends a shorter file by zeros that take no space yet.
+	// Truncate removes a half-written directory. It extends a shorter file by zeros that take no space yet.
 	if err = file.Truncate(w.end); err == nil {
 		err = w.writeHeaders()
 	}
@@ -75,8 +75,8 @@ func (w *Writer) writeHeaders() error {
 	return nil
 }
 
-// Reopen turns the finished file back into the part file, to write some examples again. It refuses a file whose length
-// does not fit the shape. It does not check the data: Digest tells whether an example is whole.
+// Reopen turns the finished file back into the part file, so that some examples can be written again. It refuses a file
+// whose length does not fit the shape. It does not check the data: Digest tells whether an example is whole.
 func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -129,12 +129,13 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, from sample first on.
+// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example. The argument first is the
+// number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
 
-// WriteEstimation is WriteSelection for the estimation samples.
+// WriteEstimation does the same as WriteSelection for the estimation samples.
 func (w *Writer) WriteEstimation(i int, first int64, probs []float32) error {
 	return w.writeScores("scores", w.shape.N, i, first, probs)
 }
@@ -159,7 +160,7 @@ func (w *Writer) writeScores(name string, n int64, i int, first int64, probs []f
 	return err
 }
 
-// appendScores appends scores in the form of the file.
+// appendScores appends scores in the format of the file.
 func appendScores(b []byte, probs []float32) []byte {
 	for _, p := range probs {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
@@ -167,8 +168,9 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns eight hexadecimal digits: the CRC-32C over the index and the label (int64) of the i-th example and the
-// CRC-32C of its scores in scores0 and in scores (uint32), all little-endian, as stored.
+// Digest returns eight hexadecimal digits. They are a CRC-32C over four numbers: the index and the label (int64) of the
+// i-th example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
+// little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if i < 0 || i >= w.shape.Examples {
 		return "", fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)
@@ -201,7 +203,8 @@ func (w *Writer) Digest(i int) (string, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// digest covers the CRCs of the two blocks, not the blocks themselves: a Reader's caller may read these in any order.
+// digest covers the CRCs of both blocks, not the blocks themselves, because the caller of a Reader may read the blocks
+// in any order.
 func digest(numbers [2]int64, blocks [2]uint32) string {
 	var b []byte
 	for _, n := range numbers {
@@ -213,7 +216,7 @@ func digest(numbers [2]int64, blocks [2]uint32) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
-// Sync makes written data survive a power cut. It returns an error if the part file has lost its name.
+// Sync makes written data survive a power cut. It returns an error if the part file no longer has its name.
 func (w *Writer) Sync() error {
 	if err := w.file.Sync(); err != nil {
 		return err
@@ -221,13 +224,13 @@ func (w *Writer) Sync() error {
 	return durable.CheckName(w.path+partSuffix, w.file)
 }
 
-// Close syncs and closes an unfinished file; Create continues it.
+// Close syncs and closes an unfinished file. Create can continue it.
 func (w *Writer) Close() error {
 	return errors.Join(w.file.Sync(), w.file.Close())
 }
 
-// Finish completes the file under its own name and closes it. Write all examples, and sync all other files of the run,
-// before. A power cut at any time leaves either the part file, which Create continues, or the whole file.
+// Finish completes the file under its own name and closes it. Before the call, write all examples and sync all other
+// files of the run. A power cut at any time leaves either the part file, which Create continues, or the whole file.
 func (w *Writer) Finish() error {
 	if err := errors.Join(w.writeDirectory(), w.file.Close()); err != nil {
 		return err
@@ -238,7 +241,7 @@ func (w *Writer) Finish() error {
 	return durable.SyncFolder(filepath.Dir(w.path))
 }
 
-// writeDirectory syncs the data, then writes the CRCs and the directory of the archive and syncs again.
+// writeDirectory syncs the data. Then it writes the CRCs and the directory of the archive, and syncs again.
 func (w *Writer) writeDirectory() error {
 	if err := w.file.Sync(); err != nil {
 		return err

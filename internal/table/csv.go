@@ -10,19 +10,19 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxColumns is far above the columns of real tables; splitting a line takes tens of bytes a column.
+// maxColumns is far above the number of columns in real tables. Splitting a line takes tens of bytes per column.
 const maxColumns = 1 << 20
 
-// csvRows reads the header and adds the lines after it.
+// csvRows parses the header and adds the lines after it.
 type csvRows struct {
 	*reader
 	first  []byte // the header line
 	comma  byte
-	fields []*column // nil: field not wanted
+	fields []*column // nil: the field is not wanted
 }
 
 func (r *csvRows) readHeader(line []byte) error {
-	r.first = bytes.Clone(line) // the next line overwrites it
+	r.first = bytes.Clone(line) // the next line overwrites the buffer
 	r.comma = separator(line)
 	if n := bytes.Count(line, []byte{r.comma}) + 1; n > maxColumns {
 		return fmt.Errorf("%d columns; at most %d are read", n, maxColumns)
@@ -43,7 +43,7 @@ func (r *csvRows) readHeader(line []byte) error {
 	return r.require("no column %q in the header (%s)", names)
 }
 
-// separator returns the first of comma, semicolon and tab that occurs in the header.
+// separator returns the comma, semicolon or tab that occurs first in the header.
 func separator(header []byte) byte {
 	for _, c := range []byte{',', ';', '\t'} {
 		if bytes.IndexByte(header, c) >= 0 {
@@ -87,7 +87,7 @@ func (r *csvRows) checkFields(n int) error {
 	return nil
 }
 
-// addQuoted adds a line with quotes in it.
+// addQuoted adds a line that contains quotes.
 func (r *csvRows) addQuoted(line []byte) error {
 	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // some commas may be quoted
 		return r.checkFields(n)
@@ -104,7 +104,7 @@ func (r *csvRows) addQuoted(line []byte) error {
 	return err
 }
 
-// splitQuoted splits one line by the rules of RFC 4180. A quoted field must end on its line.
+// splitQuoted splits one line by the rules of RFC 4180. A quoted field must end on the line where it begins.
 func splitQuoted(line []byte, comma byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
 	r.Comma = rune(comma)

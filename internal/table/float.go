@@ -13,8 +13,9 @@ import (
 var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseDecimal reads plain decimals such as -12.5, without exponent, whose digits fit in 53 bits: one correctly rounded
-// division by an exact power of ten then gives the nearest float64 (Clinger 1990). ok is false for all other text.
+// parseDecimal parses plain decimals such as -12.5, without exponent, whose digits fit in 53 bits. One correctly
+// rounded division by an exact power of ten then gives the nearest float64 (Clinger 1990). ok is false for all other
+// text.
 func parseDecimal(b []byte) (x float64, ok bool) {
 	i, neg := 0, false
 	if len(b) > 0 && b[0] == '-' {
@@ -56,7 +57,7 @@ var (
 	errNonFinite = errors.New("must be finite")
 )
 
-// parseValue reads a number, or true/false as 1 and 0.
+// parseValue parses a number. It parses true as 1 and false as 0.
 func parseValue(b []byte, nonFinite bool) (float64, error) {
 	if x, ok := parseDecimal(b); ok {
 		return x, nil
@@ -71,7 +72,7 @@ func parseValue(b []byte, nonFinite bool) (float64, error) {
 		return 0, nil
 	}
 	for _, c := range b {
-		if c == 'x' || c == 'X' || c == '_' { // allowed in Go's literals, not in data
+		if c == 'x' || c == 'X' || c == '_' { // Go's literals allow these characters, data do not
 			return 0, notNumber(b)
 		}
 	}

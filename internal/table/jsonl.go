@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// jsonRows adds lines of one object each. The first line fixes which of the wanted columns the file has; every other line
-// must have the same columns.
+// jsonRows adds lines that hold one object each. The first line determines which of the wanted columns the file has.
+// Every other line must have the same columns.
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {
@@ -62,7 +62,7 @@ func (r *jsonRows) addValue(key, value []byte) error {
 	return r.addField(c, value)
 }
 
-// object calls put with each key of a JSON object and the JSON text of its value.
+// object calls the function put for each key of a JSON object, with the key and the JSON text of its value.
 func object(line []byte, put func(key, value []byte) error) error {
 	if pairs, ok := flatObject(line); ok {
 		for rest := pairs; len(rest) > 0; {
@@ -91,7 +91,7 @@ func object(line []byte, put func(key, value []byte) error) error {
 		if err := dec.Decode(&value); err != nil {
 			return jsonError(err)
 		}
-		name, _ := key.(string) // Token accepts nothing else here
+		name, _ := key.(string) // Token returns nothing else here
 		if err := put([]byte(name), value); err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ func jsonError(err error) error {
 	return errors.New(quote.Name(strings.TrimPrefix(err.Error(), "json: ")))
 }
 
-// flatObject recognises objects of plain keys with numbers or booleans, as in big files, and returns the text inside the
-// braces. It leaves all other lines, valid or not, to encoding/json.
+// flatObject recognises objects that hold only plain keys with numbers or booleans, as in big files. It returns the
+// text inside the braces. It leaves all other lines, valid or not, to encoding/json.
 func flatObject(line []byte) ([]byte, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false
@@ -147,7 +147,7 @@ func plainKey(key []byte) bool {
 	return true
 }
 
-// nextPair splits the first "key": value off the text that flatObject returned.
+// nextPair splits the first "key": value from the text that flatObject returned.
 func nextPair(rest []byte) (key, value, after []byte) {
 	end := bytes.IndexByte(rest[1:], '"') + 1
 	key = rest[1:end]

@@ -10,19 +10,19 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxLine is the length limit of a line in bytes, so that a file without newlines cannot claim all memory.
+// maxLine is the maximum length of a line in bytes. It prevents a file without newlines from claiming all memory.
 const maxLine = 64 << 20
 
 var errLineTooLong = fmt.Errorf("line longer than %d MiB", maxLine>>20)
 
-// lineReader yields the lines that are not blank, without surrounding space, and counts all lines.
+// lineReader returns the lines that are not blank, without surrounding space, and counts all lines.
 type lineReader struct {
 	in   *bufio.Reader
-	line int // of the last line returned, from 1
+	line int // number of the last returned line, counted from 1
 	long []byte
 }
 
-// next returns the next line, valid until the following call, or io.EOF.
+// The method next returns the next line, or io.EOF. The line is valid until the following call.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.in.ReadSlice('\n')

@@ -13,7 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// readNpz reads the wanted arrays of an archive, which it first holds in memory: a zip is read from its end.
+// readNpz reads the wanted arrays of an archive. It first holds the archive in memory, because a zip is read from its
+// end.
 func (r *reader) readNpz(src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -42,7 +43,7 @@ func (r *reader) readNpz(src io.Reader) error {
 	return r.require("no array %q (arrays: %s)", r.header)
 }
 
-// addArray adds an array, which must have as many rows as the arrays before.
+// addArray adds an array. It must have as many rows as the arrays before it.
 func (r *reader) addArray(c *column, f *zip.File) (err error) {
 	if r.index[c.name] != nil {
 		return errors.New("array appears twice")
@@ -72,7 +73,7 @@ func (r *reader) checkFinite(x float64) error {
 }
 
 // readArray reads a 1-D array, or a 2-D array if matrix is set. The array's shape must fit the sizes in the archive's
-// directory, which npy.Open compares with the bytes of the archive.
+// directory. npy.Open compares these sizes with the bytes of the archive.
 func (r *reader) readArray(f *zip.File, matrix bool) (m Matrix, err error) {
 	a, err := npy.Open(f)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Parquet streams the leaf columns of a Parquet file, one page in memory at a time, and can read a value again by its row.
-// Call its methods within Guard, and CheckPages before reading a column.
+// Parquet streams the leaf columns of a Parquet file, with one page in memory at a time, and can read a value again by
+// its row. Call its methods within Guard, and call CheckPages before you read a column.
 type Parquet struct {
 	*parquet.File
 	src io.ReaderAt
 }
 
-// OpenParquet reads the footer of a Parquet file of size bytes. src must stay open.
+// OpenParquet reads the footer of a Parquet file of size bytes. The caller must keep src open.
 func OpenParquet(src io.ReaderAt, size int64) (*Parquet, error) {
 	file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	return &Parquet{file, src}, err
 }
 
-// Guard calls f and turns a panic into an error: the Parquet library panics on some damaged files.
+// Guard calls f and turns a panic into an error, because the Parquet library panics on some damaged files.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -36,8 +36,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Each calls f with the values of a leaf column in a row group, in the order of the rows. A value's bytes are valid until
-// f returns. A row with several values is an error.
+// Each passes the values of a leaf column in a row group to f, in the order of the rows. The bytes of a value are valid
+// until f returns. A row with several values is an error.
 func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v parquet.Value) error) error {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
@@ -59,7 +59,7 @@ func (p *Parquet) Each(ctx context.Context, group, column int, f func(row int, v
 	}
 }
 
-// eachOf calls f with the values of a page and returns the row after the last.
+// eachOf calls f with the values of a page. It returns the number of the row after the last row.
 func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parquet.Value) error) (int, error) {
 	defer parquet.Release(page)
 	values := page.Values()
@@ -85,7 +85,7 @@ func eachOf(page parquet.Page, buffer []parquet.Value, row int, f func(int, parq
 	}
 }
 
-// Value reads one value of a leaf column. row counts from the first of the row group.
+// Value reads one value of a leaf column. The argument row counts from the first row of the row group.
 func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
 	defer pages.Close()
@@ -104,8 +104,8 @@ func (p *Parquet) Value(group, column, row int) (v parquet.Value, err error) {
 	return one[0].Clone(), nil
 }
 
-// readParquet reads the wanted columns, flat ones of numbers or booleans, of a file that it first holds in memory: Parquet
-// is read from its end.
+// readParquet reads the wanted columns of a file. These columns must be flat and hold numbers or booleans. It first
+// holds the file in memory, because Parquet is read from its end.
 func (r *reader) readParquet(ctx context.Context, src io.Reader) error {
 	data, err := r.holdFile(src)
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	return nil
 }
 
-// Number returns a value as a float64, 1 for true and 0 for false; ok is false for values that are not numbers.
+// Number returns a value as a float64: 1 for true and 0 for false. ok is false for values that are not numbers.
 func Number(v parquet.Value) (x float64, ok bool) {
 	switch v.Kind() {
 	case parquet.Boolean:

@@ -18,8 +18,9 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// CheckPages checks the headers of all pages of the given leaf columns. Call it before reading them: the Parquet library
-// reserves the size that a header states, up to 2 GiB even for a tiny file, and uses the first row group's codec for all.
+// CheckPages checks the headers of all pages of the given leaf columns. Call it before you read the columns. The
+// Parquet library reserves the size that a header states, up to 2 GiB even for a tiny file, and it uses the codec of
+// the first row group for all row groups.
 func (p *Parquet) CheckPages(ctx context.Context, columns ...int) error {
 	groups := p.Metadata().RowGroups
 	for g, group := range groups {
@@ -81,7 +82,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // never allocates beyond its input, unlike a stream reader
+		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, never allocates beyond its input
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
@@ -90,14 +91,15 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 	}
 }
 
-// mostHeader exceeds the length of a page's header with its statistics.
+// mostHeader is larger than any page header with its statistics.
 const mostHeader = 1 << 20
 
-// mostUnpacked bounds the size to which packed bytes unpack. The factors follow from the formats: Snappy copies 64 bytes
-// by 3, LZ4 255 more by each byte of a length, Deflate 258 by 2 bits; Zstandard repeats a byte 131,072 times by 4 bytes.
-// Brotli has no limit and gets Zstandard's.
+// mostUnpacked returns a limit of the size to which packed bytes can unpack. The factors follow from the formats.
+// Snappy copies 64 bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes
+// with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit and gets the limit of
+// Zstandard.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // copies need bytes to copy
+	const start = 64 // a copy needs earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -111,7 +113,7 @@ func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	return start + 1<<15*packed
 }
 
-// checkPage refuses a page whose header states more bytes than the file or memory has, or more values than rows.
+// checkPage refuses a page whose header states more bytes than the file or the memory has, or more values than rows.
 func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64) error {
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if size < 0 || size > mostUnpacked(codec, packed) {
@@ -127,14 +129,15 @@ func checkPage(h meta.PageHeader, codec meta.CompressionCodec, left, rows int64)
 	return memory.Check(size)
 }
 
-// checkUnpacked unpacks a page, keeping nothing, and refuses more bytes than its header states: the Parquet library
-// unpacks to the end, whatever the header says.
+// checkUnpacked unpacks a page without keeping the result. It refuses more bytes than the page's header states, because
+// the Parquet library unpacks to the end, whatever the header says.
 func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.CompressionCodec) error {
 	if codec == meta.Uncompressed {
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	// In version 2 the levels before the values are not compressed. The library reads a dictionary whatever the type says.
+	// In version 2 the levels before the values are not compressed. The library reads a dictionary, whatever type the
+	// header states.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
@@ -161,7 +164,7 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	case meta.Snappy: // the length comes first, and the library enforces it
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err
-	case meta.Lz4Raw: // for a damaged block the library would grow its buffer for ever
+	case meta.Lz4Raw: // for a damaged block, the library would grow its buffer for ever
 		data, err := io.ReadAll(in)
 		if err != nil {
 			return 0, err
@@ -191,5 +194,6 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	return io.Copy(io.Discard, io.LimitReader(out, most+1))
 }
 
-// zstdWindow returns the largest window allowed, in bytes: 8 MiB, which RFC 8878 asks of every decoder, or twice the page.
+// zstdWindow returns the largest allowed window, in bytes. It is 8 MiB, which RFC 8878 requires of every decoder, or
+// twice the page if that is larger.
 func zstdWindow(size int64) uint64 { return max(8<<20, 2*uint64(size)) }

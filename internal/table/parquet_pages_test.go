@@ -9,7 +9,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// No encoder of the Parquet library exceeds mostUnpacked on the data that pack best.
+// No encoder of the Parquet library exceeds mostUnpacked on the most compressible data.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{
@@ -26,7 +26,8 @@ func TestMostUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackedLength: for every codec, whole pages have the packed length; damaged or longer pages are refused.
+// TestUnpackedLength checks, for every codec, that whole pages have the packed length and that damaged or longer pages
+// are refused.
 func TestUnpackedLength(t *testing.T) {
 	plain := bytes.Repeat([]byte("0123456789abcdef"), 1000)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetRow is a row of the test files, with columns of every readable type and of some others.
+// parquetRow is a row of the test files. It has columns of every supported type and of some other types.
 type parquetRow struct {
 	Name   string   `parquet:"name"`
 	Score  float64  `parquet:"Score"`
@@ -43,7 +43,7 @@ func writeParquet(t *testing.T, rows []parquetRow) string {
 
 func TestParquet(t *testing.T) {
 	var rows []parquetRow
-	for i := range 3500 { // several row groups of several pages
+	for i := range 3500 { // makes several row groups of several pages
 		w := float64(i) / 2
 		rows = append(rows, parquetRow{"x", float64(i) / 7, float32(i) / 4, int64(i % 3), i%2 == 0, int32(-i), &w, []int64{1, 2}})
 	}
@@ -93,7 +93,7 @@ func TestParquetErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}
-	// A file cut or changed anywhere is read or refused, without a panic.
+	// A file that is cut or changed anywhere is either parsed or refused, without a panic.
 	path := writeParquet(t, slices.Repeat([]parquetRow{good}, 50))
 	content, err := os.ReadFile(path)
 	if err != nil {

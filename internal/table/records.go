@@ -9,14 +9,15 @@ import (
 	"io"
 )
 
-// Records reads the rows of a CSV file as text (RFC 4180). Commas, semicolons or tabs separate the fields; quoted fields
-// may hold newlines. FieldPos gives the place of a field. Set the options of the csv.Reader before the first Next.
+// Records reads the rows of a CSV file as text (RFC 4180). Commas, semicolons or tabs separate the fields. Quoted
+// fields may hold newlines. FieldPos returns the place of a field. Set the options of the csv.Reader before the first
+// call of Next.
 type Records struct {
 	*csv.Reader
 	text lineLimit
 }
 
-// NewRecords returns the rows of src, which may be compressed with gzip and begin with a byte order mark.
+// NewRecords returns the rows of src. The text may be compressed with gzip and may begin with a byte order mark.
 func NewRecords(src io.Reader) (*Records, error) {
 	in, err := uncompressed(src, 1<<16)
 	if err != nil {
@@ -32,8 +33,8 @@ func NewRecords(src io.Reader) (*Records, error) {
 	return r, err
 }
 
-// Next returns the fields of the next row, valid until the following call, and the line on which it begins. The error is
-// io.EOF after the last row, and a *csv.ParseError for malformed text.
+// Next returns the fields of the next row and the line on which the row begins. The fields are valid until the
+// following call. The error is io.EOF after the last row, and a *csv.ParseError for malformed text.
 func (r *Records) Next() (fields []string, line int, err error) {
 	fields, err = r.Read()
 	r.text.through = r.InputOffset()
@@ -50,8 +51,8 @@ func (r *Records) Bytes() int64 { return r.text.n }
 // lineLimit reads from r until a line or a quoted field is longer than maxLine.
 type lineLimit struct {
 	r       io.Reader
-	n       int64 // bytes passed on
-	through int64 // bytes of them in complete lines
+	n       int64 // number of bytes delivered
+	through int64 // number of these bytes that are in complete lines
 }
 
 var errLongLine = fmt.Errorf("a line of more than %d MiB", maxLine>>20)
@@ -65,8 +66,8 @@ func (l *lineLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unquotedSeparator finds the separator in the first line, outside quotes: tab, semicolon (spreadsheets with a decimal
-// comma write it) or comma.
+// unquotedSeparator finds the separator in the first line, outside quotes. It is a tab, a semicolon or a comma.
+// (Spreadsheets with a decimal comma write semicolons.)
 func unquotedSeparator(in *bufio.Reader) (rune, error) {
 	line, _ := in.Peek(in.Size())
 	line, _, _ = bytes.Cut(line, []byte("\n"))

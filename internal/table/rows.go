@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Group holds the rows that share a value in a column.
+// A Group holds the rows with the same value in a column.
 type Group struct {
 	Value float64
 	Rows  []int // ascending
 }
 
-// GroupRows groups the rows by their value in a column, in ascending order of the value; −0 counts as 0. It returns nil
+// GroupRows groups the rows by their value in a column, in ascending order of the value. −0 counts as 0. It returns nil
 // if there is no such column.
 func (t *Table) GroupRows(column string) []Group {
 	rows := map[float64][]int{}
@@ -26,11 +26,11 @@ func (t *Table) GroupRows(column string) []Group {
 	return groups
 }
 
-// Select returns a table of the given rows. They keep their lines in errors.
+// Select returns a table of the given rows. In errors, the rows keep their line numbers.
 func (t *Table) Select(rows []int) *Table {
 	out := &Table{Path: t.Path, N: len(rows), header: t.header, binary: t.binary, index: map[string]*column{}}
 	for _, c := range t.columns {
-		width := max(1, c.Cols) // columns read from text have Cols 0
+		width := max(1, c.Cols) // columns of text files have Cols 0
 		kept := make([]float64, 0, len(rows)*width)
 		for _, i := range rows {
 			kept = append(kept, c.Data[i*width:(i+1)*width]...)
@@ -43,7 +43,7 @@ func (t *Table) Select(rows []int) *Table {
 	return out
 }
 
-// origin returns the line of row i in the file, or its row in an archive.
+// origin returns the line of row i in the file, or the row number in an archive.
 func (t *Table) origin(i int) int {
 	if t.binary && len(t.lines.shifts) == 0 {
 		return i

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// BenchmarkScannersBesideStandardLibrary reads the same rows by this package and by encoding/csv and encoding/json with
-// strconv alone. This package also verifies checksums and keeps the lines of rows for errors.
+// BenchmarkScannersBesideStandardLibrary parses the same rows in two ways: with this package, and with only
+// encoding/csv or encoding/json and strconv. This package also verifies checksums and keeps the line numbers of rows
+// for errors.
 func BenchmarkScannersBesideStandardLibrary(b *testing.B) {
 	var c, j bytes.Buffer
 	c.WriteString("score,label\n")

@@ -17,7 +17,8 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Read reads the table in the file at path, or from standard input if path is Stdin. Errors about content name the place.
+// Read reads the table in the file at path, or from standard input if path is Stdin. Errors about content name the
+// place in the file.
 func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	src, err := openSource(ctx, path, opt.Input)
 	if err != nil {
@@ -38,7 +39,7 @@ func Read(ctx context.Context, path string, opt Options) (*Table, error) {
 	return nil, quote.Error(err)
 }
 
-// openSource opens the file at path. For Stdin it reads in, or os.Stdin if in is nil.
+// openSource opens the file at path. For Stdin it reads from the argument in, or from os.Stdin if that argument is nil.
 func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, error) {
 	if path == Stdin {
 		if in == nil {
@@ -57,8 +58,8 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 	return f, nil
 }
 
-// interruptible returns a reader of r whose reads end with ctx, even while r waits for input. One read of r may outlive
-// it.
+// interruptible returns a reader of r. Its reads end when ctx ends, even while r waits for input. One read of r may
+// continue after that.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {
@@ -89,7 +90,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 const bufferSize = 1 << 18
 
-// uncompressed returns a reader of src, unpacked if it is gzip.
+// The function uncompressed returns a reader of src, which unpacks src if it is gzip.
 func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(src, size)
 	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -102,7 +103,7 @@ func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(z, size), nil
 }
 
-// read finds the format by the first bytes and fills the table.
+// The method read determines the format from the first bytes and fills the table.
 func (r *reader) read(ctx context.Context, src io.Reader) error {
 	in, err := uncompressed(src, bufferSize)
 	if err == nil {
@@ -133,7 +134,7 @@ func (r *reader) read(ctx context.Context, src io.Reader) error {
 	return nil
 }
 
-// readLines reads a CSV header and rows, or rows of JSON.
+// readLines parses a CSV header and rows, or rows of JSON.
 func (r *reader) readLines(lines *lineReader) error {
 	line, err := lines.next()
 	if err == io.EOF {

@@ -1,13 +1,15 @@
-// Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or tab),
-// JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the content, so
-// standard input works like a file. It matches a column by its exact name or, in CSV and Parquet if no other column has
-// that name, by its name in lower case.
+// Package table reads columns of numbers from tables: CSV with a header (columns in any order; comma, semicolon or
+// tab), JSON lines, npz archives and Parquet files. Text may be compressed with gzip. Read finds the format by the
+// content, so standard input works like a file. It matches a column by its exact name. In CSV and Parquet it also
+// matches a column by its name in lower case, if no other column has that name.
 //
-// Read streams all formats and keeps the wanted columns, 8 bytes a value, at most memory.Limit in all. Lines with a
-// checksum (package checksum) must match it. Every error about content names the place: "scores.csv:17: score: …".
+// Read streams all formats and keeps the wanted columns, at 8 bytes per value and at most memory.Limit in total. Lines
+// with a checksum (package checksum) must match it. Every error about content names the place: "scores.csv:17: score:
+// …".
 //
-// Callers that need more than float64 columns stream the same files: Records yields the rows of a CSV file as text, and
-// Parquet the values of a Parquet file's leaf columns, row by row. Neither converts a value. Writer writes CSV.
+// Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
+// text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a
+// value. Writer writes CSV.
 package table
 
 import (
@@ -21,19 +23,19 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Options selects the columns of a file. Other columns may hold anything, text included.
+// Options selects the columns of a file. Other columns may hold anything, including text.
 type Options struct {
-	Required []string // an error when missing
-	Optional []string // read when there
-	// Match, when not nil, selects further columns by name; not in npz archives.
+	Required []string // a missing column is an error
+	Optional []string // kept if the file has them
+	// Match selects additional columns by name, unless it is nil. It does not apply to npz archives.
 	Match func(name string) bool
-	// Matrices names arrays of an npz archive that may be 2-D; ignored in text.
+	// Matrices names arrays of an npz archive that may be 2-D. It is ignored for text.
 	Matrices []string
-	// AllowNonFinite lets NaN and ±Inf through; otherwise they are errors.
+	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool
-	// Progress, when not nil, gets the number of bytes read since its last call (before unpacking).
+	// Progress, if not nil, receives the number of bytes read since its last call (before unpacking).
 	Progress func(bytes int64)
-	// Input is read for the path "-"; os.Stdin when nil.
+	// Input is the input for the path "-". If it is nil, os.Stdin is used.
 	Input io.Reader
 }
 
@@ -42,8 +44,8 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name that a column of the file matches: its own, or its lower-case name if no other column
-// of the file has that. It returns "" for a column that is not wanted.
+// knownName returns the wanted name that a column of the file matches. It is the column's name itself, or this name in
+// lower case if no other column of the file has the latter. It returns "" for a column that is not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -56,8 +58,8 @@ func (o *Options) knownName(name string, header []string) string {
 
 // Table holds columns of equal length.
 type Table struct {
-	Path string // as shown in errors
-	N    int    // rows
+	Path string // path in errors
+	N    int    // number of rows
 
 	header  []string // all columns or arrays of the file
 	columns []*column
@@ -72,7 +74,7 @@ type Table struct {
 type column struct {
 	name string
 	Matrix
-	matrix bool // wanted as a 2-D array, whatever its dimensions
+	matrix bool // wanted as a 2-D array, whatever the dimensions in the file
 }
 
 // Matrix is a 2-D array, row-major.
@@ -81,10 +83,10 @@ type Matrix struct {
 	Data       []float64
 }
 
-// Row returns row i, not a copy.
+// Row returns row i without copying it.
 func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols] }
 
-// Column returns the named column, not a copy, and whether the file had it.
+// Column returns the named column without copying it, and whether the file had it.
 func (t *Table) Column(name string) ([]float64, bool) {
 	if c := t.index[name]; c != nil && !c.matrix {
 		return c.Data, true
@@ -100,7 +102,7 @@ func (t *Table) Matrix(name string) (Matrix, bool) {
 	return Matrix{}, false
 }
 
-// Names returns the names of the columns that were read, in the order of the file.
+// Names returns the names of the columns that Read kept, in the order of the file.
 func (t *Table) Names() []string {
 	var names []string
 	for _, c := range t.columns {
@@ -109,14 +111,15 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Header returns the names of all columns or arrays of the file, wanted or not; nil for JSON lines.
+// Header returns the names of all columns or arrays of the file, wanted or not. It returns nil for JSON lines.
 func (t *Table) Header() []string { return t.header }
 
-// Checked reports whether the rows have checksums (package checksum). Read has verified them, and refuses a file in which
-// only some rows have one.
+// Checked reports whether the rows have checksums (package checksum). Read has verified them. It refuses a file in
+// which only some rows have a checksum.
 func (t *Table) Checked() bool { return t.checked }
 
-// Line returns the line of row i (from 0) in the file; 0 for npz archives and Parquet files, which have no lines.
+// Line returns the line of row i (from 0) in the file. It returns 0 for npz archives and Parquet files, which have no
+// lines.
 func (t *Table) Line(i int) int {
 	if t.binary {
 		return 0
@@ -124,7 +127,7 @@ func (t *Table) Line(i int) int {
 	return t.lines.line(i)
 }
 
-// Errorf returns an error about row i, with its place in front.
+// Errorf returns an error about row i. The text begins with the place of the row.
 func (t *Table) Errorf(i int, format string, args ...any) error {
 	msg := fmt.Sprintf(format, args...)
 	if t.binary {
@@ -138,15 +141,15 @@ func (t *Table) add(c *column) {
 	t.index[c.name] = c
 }
 
-// reader fills a table with the columns and values that a format finds.
+// A reader fills a table with the columns and values that it finds in a format.
 type reader struct {
 	*Table
 	opt   Options
-	held  int64 // bytes of the columns, and of a file held whole
-	limit int64 // of held
+	held  int64 // bytes of the columns, and of a file held as a whole
+	limit int64 // limit of held
 }
 
-// choose returns the column for a name in the header; nil if it is not wanted.
+// choose returns the column for a name in the header, or nil if the name is not wanted.
 func (r *reader) choose(name string) (*column, error) {
 	name = r.opt.knownName(name, r.header)
 	if name == "" {
@@ -160,17 +163,18 @@ func (r *reader) choose(name string) (*column, error) {
 	return c, nil
 }
 
-// require returns an error about the first required column that is missing. format gets its name and the names in has.
+// require returns an error about the first required column that is missing. The arguments of format are the column's
+// name and the slice of names.
 func (r *reader) require(format string, has []string) error {
 	for _, name := range r.opt.Required {
-		if r.index[name] == nil { // quote.Name: printable, on one line and not too long
+		if r.index[name] == nil { // quote.Name makes names printable, on one line and not too long
 			return fmt.Errorf(format, name, quote.Name(strings.Join(has, ", ")))
 		}
 	}
 	return nil
 }
 
-// hold reserves memory for values, or returns an error beyond the limit.
+// The method hold reserves memory for values. It returns an error beyond the limit.
 func (r *reader) hold(values int64) error {
 	const bytes = 8
 	if values > (r.limit-r.held)/bytes {

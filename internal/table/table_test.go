@@ -135,7 +135,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	defer writer.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, _ = writer.Write([]byte("a\n")) // the read is under way
+		_, _ = writer.Write([]byte("a\n")) // the read is in progress
 		cancel()
 	}()
 	if _, err := Read(ctx, Stdin, Options{Input: silent}); !errors.Is(err, context.Canceled) {
@@ -208,8 +208,8 @@ func TestParseDecimalIsStrconv(t *testing.T) {
 	}
 }
 
-// npz files are written by another implementation (sbinet/npyio), and raw
-// headers by hand where it cannot write the case.
+// The npz files are written by another implementation (sbinet/npyio). Where it cannot write a case, the test writes raw
+// headers by hand.
 func TestReadNpz(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npz")
 	err := npz.Write(path, map[string]any{
@@ -245,7 +245,7 @@ func TestReadNpz(t *testing.T) {
 	}
 }
 
-// archive is an npz with one array of the given numpy header and data.
+// archive returns an npz with one array of the given numpy header and data.
 func archive(header string, data []byte) string {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -295,7 +295,7 @@ func TestNpyHeaders(t *testing.T) {
 	}
 }
 
-// checkedCSV and checkedJSON are small files as rscert writes them.
+// checkedCSV and checkedJSON return small files as rscert writes them.
 func checkedCSV() string {
 	header := "index,lower,upper,check"
 	text := header + "\n"
@@ -333,12 +333,12 @@ func TestChecked(t *testing.T) {
 			t.Errorf("%s: %v, checked %v", name, lower, tab.Checked())
 		}
 	}
-	// A column of that name with other content is no checksum.
+	// A column with the name of the checksum but with other content is not a checksum.
 	if tab, err := readString("lower,upper,check\n0,1,yes\n0,1,\n", boundsOptions); err != nil || tab.Checked() {
 		t.Error(err)
 	}
 
-	// The header survives the reuse of its buffer.
+	// The header must survive the reuse of its buffer.
 	long, header := "lower,upper,check\n", []byte("lower,upper,check")
 	for i := range 30_000 {
 		long += string(checksum.AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"
@@ -372,7 +372,7 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// Every flipped bit of a file with checksums is an error, also in the header and in newlines.
+// Every flipped bit of a file with checksums is an error, even in the header and in newlines.
 func TestFlips(t *testing.T) {
 	for name, text := range map[string]string{"csv": checkedCSV(), "json": checkedJSON(),
 		"one row": "lower,upper,check\n" + string(checksum.AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
@@ -392,7 +392,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// FuzzChecked: after any change of a file with checksums, Read returns only whole rows of the original.
+// FuzzChecked checks that after any change of a file with checksums, Read returns only whole rows of the original.
 func FuzzChecked(f *testing.F) {
 	csv, jsonLines := checkedCSV(), checkedJSON()
 	rows := map[string]bool{}
@@ -429,7 +429,7 @@ func rowOf(tab *Table, i int) string {
 	return text
 }
 
-// Errors print at most a line of foreign text, without control characters.
+// An error prints at most one line of foreign text, without control characters.
 func TestErrorsArePrintable(t *testing.T) {
 	long := strings.Repeat("\x1b[2J", 10_000)
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb.csv")
@@ -455,7 +455,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads with this memory limit: it sets GOMEMLIMIT to twice the limit.
+// The function limited reads a table with the given memory limit: it sets GOMEMLIMIT to twice the limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))
@@ -484,14 +484,14 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	// An archive from a pipe that never ends.
+	// The archive comes from a pipe that never ends.
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(8 << 20))
 	given := 0
 	endless := io.MultiReader(strings.NewReader("PK"), readerFunc(func(p []byte) (int, error) { given += len(p); return len(p), nil }))
 	if _, err := Read(context.Background(), Stdin, Options{Input: endless}); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("endless archive: %v", err)
 	}
-	if given > 4<<20 { // 2 MiB are taken
+	if given > 4<<20 { // only 2 MiB are taken
 		t.Errorf("%d bytes were read of an endless archive", given)
 	}
 	many := strings.Repeat(",", maxColumns)
@@ -506,8 +506,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// FuzzRead: no input panics, columns have one length, and every row's line is
-// inside the file.
+// FuzzRead checks that no input causes a panic, that columns have one length, and that the line of every row is inside
+// the file.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("score,label\n0.5,1\n"))
 	f.Add([]byte("label\tscore\r\n\"1\"\t.5\r\n"))
@@ -539,7 +539,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzObject: the fast path reads what encoding/json reads.
+// FuzzObject checks that the fast path returns what encoding/json returns.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":-2.5e3,"c":true}`))
 	f.Add([]byte(`{ "a" : 01 }`))

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Writer writes CSV for Read: a header, then rows of numbers, each as the shortest decimal that reads back exactly. Flush
-// returns the first error.
+// Writer writes CSV for Read: a header, then rows of numbers. Each number is the shortest decimal that Read parses to
+// exactly this number. Flush returns the first error.
 //
 //	w := table.NewWriter(f)
 //	w.Header("index", "lower", "upper")
@@ -20,23 +20,23 @@ import (
 //	w.EndRow()
 //	err := w.Flush()
 //
-// Rows without a header continue a file that has one.
+// Rows written without a header continue a file that has a header.
 type Writer struct {
 	out     *bufio.Writer
-	line    []byte // the row so far, a comma after each field
-	fields  int    // in the row so far
-	columns int    // of the header or the first row; 0 before
+	line    []byte // current row, with a comma after each field
+	fields  int    // number of fields in the current row
+	columns int    // number of columns in the header or the first row; 0 before that
 	err     error
 }
 
-// NewWriter returns a Writer to w.
+// NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 
-// Header names the columns; names are quoted where RFC 4180 asks for it.
+// Header names the columns. It quotes names where RFC 4180 requires it.
 func (w *Writer) Header(names ...string) {
 	w.columns = len(names)
 	header := csv.NewWriter(w.out)
-	_ = header.Write(names) // an error of w.out comes back from its Flush
+	_ = header.Write(names) // an error of w.out is returned by its Flush
 	header.Flush()
 }
 
@@ -58,7 +58,7 @@ func (w *Writer) Bool(x bool) {
 	w.add(append(w.line, digit))
 }
 
-// Text adds the field s, quoted where RFC 4180 asks for it.
+// Text adds the field s. It quotes s where RFC 4180 requires it.
 func (w *Writer) Text(s string) {
 	var field strings.Builder
 	quoted := csv.NewWriter(&field)
@@ -86,7 +86,7 @@ func (w *Writer) EndRow() {
 	}
 	if w.err == nil {
 		w.line[len(w.line)-1] = '\n'
-		_, _ = w.out.Write(w.line) // an error comes back from Flush
+		_, _ = w.out.Write(w.line) // Flush returns an error of this Write
 	}
 	w.line, w.fields = w.line[:0], 0
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Written float64s read back exactly.
+// Every written float64 is parsed back exactly.
 func TestWriterRoundTrip(t *testing.T) {
 	values := []float64{0.1, 1.0 / 3, 5e-324, -1e300, 0, math.MaxFloat64}
 	var b bytes.Buffer
@@ -116,7 +116,7 @@ func TestGroupAndSelect(t *testing.T) {
 	}
 }
 
-// Rows of an archive keep their number, also when rows of a selection are selected, and matrices keep their rows.
+// Rows of an archive keep their number, even after a selection from a selection. Matrices keep their rows.
 func TestSelectFromArchive(t *testing.T) {
 	table := &Table{Path: "a.npz", N: 3, binary: true, index: map[string]*column{}}
 	table.add(&column{name: "x", Matrix: Matrix{3, 1, []float64{7, 8, 9}}})

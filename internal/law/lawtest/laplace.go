@@ -1,4 +1,5 @@
-// Package lawtest provides a law for tests. It is not in law.Laws and certifies in another norm than the Gaussian.
+// Package lawtest provides a law for tests. This law is not in law.Laws, and it certifies in another norm than the
+// Gaussian.
 package lawtest
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Use adds the law to law.Laws until the test ends. Tests that run in parallel must not use it.
+// Use adds a law to law.Laws until the test ends. Tests that run in parallel must not call it.
 func Use(t testing.TB, l law.Law) {
 	t.Helper()
 	before := law.Laws
@@ -49,7 +50,7 @@ func (laplace) Density(z float64) float64 { return math.Exp(-math.Abs(z)) / 2 }
 
 func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - math.Abs(z+shift)) }
 
-// Peak is 1 − √r·e^{−L/2}, at z = −(L + ln r)/2. For r ≥ e^L the supremum is 0.
+// Peak returns 1 − √r·e^{−L/2}, reached at z = −(L + ln r)/2. For r ≥ e^L the supremum is 0.
 func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }
@@ -62,8 +63,8 @@ func (laplace) First() law.Theorem { return law.Linear(1, "p_A−p_B, radius b t
 
 func (laplace) Ratios() law.Ratios { return law.Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses are p_0 = 1 − e^{−t/2}, p_j = sinh(t/2)·e^{−jt}, t = g/b, less a part in 2⁴⁴ for rounding. (A law outside
-// tests must compute them in integers, the same on every machine.)
+// Masses returns p_0 = 1 − e^{−t/2} and p_j = sinh(t/2)·e^{−jt} with t = g/b. It reduces each mass by one part in 2⁴⁴
+// for rounding. (A law outside tests must compute the masses in integers, the same on every machine.)
 func (laplace) Masses(ratio *big.Rat) []law.Mass {
 	r, _ := ratio.Float64()
 	masses := make([]law.Mass, int(46*r)+1)

@@ -99,6 +99,7 @@ func write(t *testing.T, examples []drawn, change func(*runfolder.Run)) summary.
 			Conditions:    spec.Conditions{Skip: 1, Max: len(examples), Shard: spec.Whole, Noise: spec.Lattice},
 		},
 		Runtime: runfolder.Runtime{Device: "cpu", Provider: "P", Library: "1"},
+		Noise:   runfolder.Noise{Table: "ee", Entries: 8},
 	}
 	change(&run)
 	dir := filepath.Join(t.TempDir(), "run")

@@ -1,0 +1,78 @@
+package calib
+
+import (
+	"context"
+	"fmt"
+)
+
+// BoundPlan says which bounds on the calibration error of one sample to compute.
+type BoundPlan struct {
+	Methods []BoundMethod // of upper bounds
+	Curve   bool          // also enclose the calibration curve
+	// Joint divides Params.Delta evenly among all bounds: by the union bound all hold together with probability
+	// ≥ 1 − Delta. Otherwise each holds alone with that probability.
+	Joint  bool
+	Params BoundParams
+	Done   func(bound string) // called after each bound but the curve; may be nil
+}
+
+// ErrorBounds are the results of a BoundPlan.
+type ErrorBounds struct {
+	Upper    map[string]Bound // by the method's name
+	Lower    LowerBound       // BettingLower
+	Estimate float64          // EstimateError: without a guarantee
+	Curve    []CurvePoint
+}
+
+// BoundMethodError says that the sample does not allow a method.
+type BoundMethodError struct {
+	Method string
+	Err    error
+}
+
+func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Method, e.Err) }
+
+// Unwrap returns Err.
+func (e *BoundMethodError) Unwrap() error { return e.Err }
+
+// Parts returns the number of bounds: an upper one for each method, the lower one, and the curve's, which hold in all
+// bins together.
+func (p BoundPlan) Parts() int {
+	if p.Curve {
+		return len(p.Methods) + 2
+	}
+	return len(p.Methods) + 1
+}
+
+// Compute computes the bounds. The error of an upper bound is a BoundMethodError; ctx stops it between two bounds.
+func (p BoundPlan) Compute(ctx context.Context, s *Sample) (ErrorBounds, error) {
+	params, done := p.Params, p.Done
+	if p.Joint {
+		params.Delta /= float64(p.Parts())
+	}
+	if done == nil {
+		done = func(string) {}
+	}
+	found := ErrorBounds{Upper: make(map[string]Bound)}
+	for _, m := range p.Methods {
+		if err := ctx.Err(); err != nil {
+			return found, err
+		}
+		b, err := m.Compute(s, params)
+		if err != nil {
+			return found, &BoundMethodError{m.Name, err}
+		}
+		found.Upper[m.Name] = b
+		done(m.Name)
+	}
+	var err error
+	if found.Lower, err = BettingLower(s, params.Delta, params.Seed); err != nil {
+		return found, err
+	}
+	found.Estimate = EstimateError(s)
+	done("betting")
+	if p.Curve {
+		found.Curve, err = Curve(s, params.Delta)
+	}
+	return found, err
+}

@@ -1,0 +1,111 @@
+package calib
+
+import (
+	"math"
+	"reflect"
+	"testing"
+)
+
+var measured = MetricOptions{Bins: 7, Edge: UpperClosed, Level: 0.9, Seed: 3}
+
+// Measure reports what the functions of the single metrics return.
+func TestMeasure(t *testing.T) {
+	p := goldenPredictions()
+	got, err := Measure(p, measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	width, err := EqualWidth(p, 7, UpperClosed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, err := Rank(p).EqualCount(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auroc, _ := Rank(p).AUROC()
+	auprc, _ := Rank(p).AveragePrecision()
+	z, pz := Spiegelhalter(p)
+	want := Metrics{
+		Quantity: p.Quantity, Accuracy: AccuracyEstimate(p, .9), MeanConfidence: p.MeanConfidence(),
+		ECE: ECEEstimate(p, width, .9), AdaECE: ECEEstimate(p, count, .9), DebiasedL2: DebiasedL2(p, count),
+		MCE: MCEEstimate(p, width, .9), Brier: BrierEstimate(p, .9, 3), NLL: NLLEstimate(p, .9, 3), AUROC: auroc, AUPRC: auprc,
+		BrierParts: DecomposeBrier(width, BrierEstimate(p, .9, 3).Value),
+		Test:       &Test{CalibrationTest(p), z, pz}, Bins: width, Ranked: Rank(p), Smooth: SmoothECE(p),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Which metrics there are depends on the predictions.
+func TestMeasureByKind(t *testing.T) {
+	logits, classes, label := goldenLogits()
+	top, err := TopLabel(Softmax(logits, classes, 1), classes, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Measure(top, measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	classwise, err := ClasswiseEstimate(top, 7, UpperClosed, .9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brier, parts, err := MulticlassBrierEstimate(top, 7, UpperClosed, .9, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (&PerClass{classwise, brier, parts}); !reflect.DeepEqual(m.PerClass, want) || m.Prevalence != nil {
+		t.Errorf("probability vectors: %+v, want %+v; prevalence %v", m.PerClass, want, m.Prevalence)
+	}
+
+	one := goldenPredictions()
+	one.Quantity = ClassOneQuantity
+	if m, err = Measure(one, measured); err != nil || m.Prevalence == nil || *m.Prevalence != PrevalenceEstimate(one, .9) || m.PerClass != nil {
+		t.Errorf("class 1: %+v, %v", m, err)
+	}
+
+	weighted := goldenPredictions()
+	weighted.Weight = make([]float64, weighted.N())
+	for i := range weighted.Weight {
+		weighted.Weight[i] = 1
+	}
+	if m, err = Measure(weighted, measured); err != nil || m.Test != nil {
+		t.Errorf("weighted: test %+v, %v", m.Test, err)
+	}
+	if _, err := Measure(one, MetricOptions{Bins: 0, Level: .9}); err == nil {
+		t.Error("no bins: no error")
+	}
+}
+
+// Worked by hand: the held-out answers set τ = 0.6; two of four answers stay, one of them wrong.
+func TestRejectAtTPR(t *testing.T) {
+	held := &Predictions{Confidence: []float64{0.6, 0.9, 0.99}, Correct: []bool{true, true, false}}
+	p := &Predictions{Confidence: []float64{0.5, 0.59, 0.6, 0.8}, Correct: []bool{false, false, true, false}}
+	got, err := RejectAtTPR(p, held, 1)
+	if want := (Rejection{Threshold: 0.6, Wrong: 0.5, Answered: 0.5, Unthresholded: 0.75}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if got, err = RejectAtTPR(p, held, 0.5); err != nil || got.Threshold != 0.9 || !math.IsNaN(got.Wrong) || got.Answered != 0 {
+		t.Errorf("nothing answered: %+v, %v", got, err)
+	}
+	if _, err := RejectAtTPR(held, &Predictions{Confidence: []float64{0.6}, Correct: []bool{false}}, 1); err == nil {
+		t.Error("no right held-out answer: no error")
+	}
+}
+
+func TestWorstOf(t *testing.T) {
+	right := Attacked{Correct: true, AdversarialCorrect: true, AdversarialConfidence: .9}
+	wrong := Attacked{Correct: true, AdversarialConfidence: .4}
+	worse := Attacked{Correct: true, AdversarialConfidence: .7}
+	first := []Attacked{right, wrong}
+	got := WorstOf(first, []Attacked{wrong, right}, []Attacked{right, worse})
+	if want := []Attacked{wrong, worse}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if first[0] != right || WorstOf() != nil {
+		t.Error("an attack's answers were changed, or no attack has answers")
+	}
+}

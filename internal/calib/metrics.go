@@ -1,0 +1,99 @@
+package calib
+
+// MetricOptions configure Measure.
+type MetricOptions struct {
+	Bins  int
+	Edge  Edge    // the edge that a bin of equal width includes
+	Level float64 // confidence level of the intervals
+	Seed  uint64  // for the bootstrap
+}
+
+// Metrics are the calibration metrics of predictions. NaN or nil: the predictions do not define the metric.
+type Metrics struct {
+	Quantity       Quantity
+	Accuracy       Estimate
+	Prevalence     *Estimate // share of class 1; only for ClassOneQuantity
+	MeanConfidence float64
+	ECE            Estimate // bins of equal width
+	AdaECE         Estimate // bins of equal count
+	DebiasedL2     float64  // bins of equal count
+	MCE            Estimate
+	Brier          Estimate
+	BrierParts     Decomposition
+	NLL            Estimate
+	AUROC, AUPRC   float64 // NaN if all answers are right or all wrong
+	Test           *Test   // nil for weighted predictions
+	PerClass       *PerClass
+
+	Bins   []Bin // of equal width
+	Ranked *Ranked
+	Smooth SmoothCurve // its ECE is the smooth ECE
+}
+
+// PerClass are the metrics that need probability vectors.
+type PerClass struct {
+	ClasswiseECE Estimate
+	Brier        Estimate // of all classes
+	BrierParts   Decomposition
+}
+
+// Test holds two tests of the hypothesis that every stated probability is right.
+type Test struct {
+	P              float64 // CalibrationTest: valid for any number of independent examples
+	Spiegelhalter  float64 // Z
+	SpiegelhalterP float64 // asymptotic: for many examples
+}
+
+// Measure computes every metric that the predictions allow. A number of bins that cannot be made is an error.
+func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
+	width, err := EqualWidth(p, o.Bins, o.Edge)
+	if err != nil {
+		return Metrics{}, err
+	}
+	ranked := Rank(p)
+	count, err := ranked.EqualCount(o.Bins)
+	if err != nil {
+		return Metrics{}, err
+	}
+	m := Metrics{
+		Quantity:       p.Quantity,
+		Accuracy:       AccuracyEstimate(p, o.Level),
+		MeanConfidence: p.MeanConfidence(),
+		ECE:            ECEEstimate(p, width, o.Level),
+		AdaECE:         ECEEstimate(p, count, o.Level),
+		DebiasedL2:     DebiasedL2(p, count),
+		MCE:            MCEEstimate(p, width, o.Level),
+		Brier:          BrierEstimate(p, o.Level, o.Seed),
+		NLL:            NLLEstimate(p, o.Level, o.Seed),
+		Bins:           width, Ranked: ranked, Smooth: SmoothECE(p),
+	}
+	m.BrierParts = DecomposeBrier(width, m.Brier.Value)
+	m.AUROC, _ = ranked.AUROC()
+	m.AUPRC, _ = ranked.AveragePrecision()
+	if p.Weight == nil {
+		z, pz := Spiegelhalter(p)
+		m.Test = &Test{P: CalibrationTest(p), Spiegelhalter: z, SpiegelhalterP: pz}
+	}
+	switch {
+	case p.Quantity == ClassOneQuantity:
+		prevalence := PrevalenceEstimate(p, o.Level)
+		m.Prevalence = &prevalence
+	case p.Probability != nil:
+		if m.PerClass, err = measureClasses(p, o); err != nil {
+			return Metrics{}, err
+		}
+	}
+	return m, nil
+}
+
+func measureClasses(p *Predictions, o MetricOptions) (*PerClass, error) {
+	classwise, err := ClasswiseEstimate(p, o.Bins, o.Edge, o.Level)
+	if err != nil {
+		return nil, err
+	}
+	brier, parts, err := MulticlassBrierEstimate(p, o.Bins, o.Edge, o.Level, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return &PerClass{ClasswiseECE: classwise, Brier: brier, BrierParts: parts}, nil
+}

@@ -1,0 +1,83 @@
+package reliability
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/acce"
+)
+
+// maxDiagrams limits the radii drawn: of more, the first, the last and some between.
+const maxDiagrams = 5
+
+// OfStudy pictures a study's results: the diagrams of some radii, and CCE and CBS by radius, each for the stated bounds
+// and for all examples together. It leaves the title and the size to the caller.
+func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
+	attack := Attack{Measures: measures(results)}
+	for _, k := range drawn(len(results)) {
+		clean, attacked, err := study.Bins(k)
+		if err != nil {
+			return Attack{}, err
+		}
+		title := fmt.Sprintf("%d certified", results[k].N)
+		if r := results[k].Radius; r != nil {
+			title = fmt.Sprintf("radius %v: ", *r) + title
+		}
+		attack.Diagrams = append(attack.Diagrams, AttackDiagram{Title: title, Clean: clean, Attacked: attacked})
+	}
+	return attack, nil
+}
+
+// drawn returns up to maxDiagrams of n indices, evenly spread, with both ends.
+func drawn(n int) (indices []int) {
+	for i := range min(n, maxDiagrams) {
+		k := i
+		if n > maxDiagrams {
+			k = i * (n - 1) / (maxDiagrams - 1)
+		}
+		indices = append(indices, k)
+	}
+	return indices
+}
+
+// measures returns CBS and CCE by radius, each for one bound and for all together.
+func measures(results []acce.Result) []Measure {
+	level := ""
+	if c := results[0].Certified; c != nil {
+		level = fmt.Sprintf(", for all at %g %%", 100*(1-c.Delta))
+	}
+	all := []struct {
+		Measure
+		value func(r acce.Result) *float64
+	}{
+		{Measure{Name: "CCE"}, func(r acce.Result) *float64 { return r.CCE }},
+		{Measure{Name: "CCE" + level, ForAll: true}, func(r acce.Result) *float64 {
+			if r.Certified == nil {
+				return nil
+			}
+			return r.Certified.CCE
+		}},
+		{Measure{Name: "CBS", Brier: true}, func(r acce.Result) *float64 { return &r.CBS }},
+		{Measure{Name: "CBS" + level, Brier: true, ForAll: true}, func(r acce.Result) *float64 {
+			if r.Certified == nil {
+				return nil
+			}
+			return &r.Certified.CBS
+		}},
+	}
+	var out []Measure
+	for _, m := range all {
+		for _, r := range results {
+			radius := 0.0
+			if r.Radius != nil {
+				radius = *r.Radius
+			}
+			if v := m.value(r); v != nil {
+				m.Radius, m.Value = append(m.Radius, radius), append(m.Value, *v)
+			}
+		}
+		if len(m.Value) > 0 {
+			out = append(out, m.Measure)
+		}
+	}
+	return out
+}
