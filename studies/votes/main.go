@@ -226,7 +226,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
-	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
+	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nThe table gives the share of images whose certified second margin is at least r, with n = 100, α = 0.001.\n\n| r |")
 	for _, r := range margins {
 		fmt.Fprintf(w, " %g |", r)
 	}
