@@ -278,7 +278,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 // stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
-	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%) with\nthe radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns 'samples' and\n'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
+	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%)\nwith the radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns\n'samples' and 'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
 		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
@@ -287,7 +287,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is 1/α, checked\nwhenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a radius of at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is\n1/α, checked whenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a radius of at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
