@@ -287,7 +287,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is\n1/α, checked whenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a radius of at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is\n1/α, checked whenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a\nradius of at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
