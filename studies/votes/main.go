@@ -271,7 +271,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\nMeans over %d subsamples of each image.\n", repeats)
+	fmt.Fprintf(w, "\nThe shares are means over %d subsamples of each image.\n", repeats)
 	return nil
 }
 
