@@ -126,10 +126,10 @@ class Root:
         print(f"<!-- {made} -->\n\n| step | time | processor time |\n| --- | --- | --- |")
         print(*self.rows, sep="\n")
         if self.stumbles:
-            print("\n| without | this | says | what helps |\n| --- | --- | --- | --- |")
+            print("\n| missing | command | message | remedy |\n| --- | --- | --- | --- |")
             print(*self.stumbles, sep="\n")
-        print(f"\n{today.day} {today:%B %Y}, Debian {SUITE} in a chroot, {platform.machine()}, {os.cpu_count()} cores; their load "
-              f"at the end {os.getloadavg()[2]:.0f}.\n\n<!-- {made.replace('made', 'end')} -->", flush=True)
+        print(f"\n{today.day} {today:%B %Y}, Debian {SUITE} in a chroot, {platform.machine()}, {os.cpu_count()} cores, load "
+              f"average {os.getloadavg()[2]:.0f} at the end.\n\n<!-- {made.replace('made', 'end')} -->", flush=True)
 
 
 def usage():
@@ -160,7 +160,7 @@ def by_go(root):
     root.env = {"GOPROXY": f"file:///srv/proxy,{proxy}", "GONOSUMDB": MODULE}
     install = f"go install {MODULE}/cmd/rscert@latest"
     root.apt("--no-install-recommends golang-go")
-    root.stumble("a new enough Go, its download forbidden", f"GOTOOLCHAIN=local {install}", r"requires go >= 1\.",
+    root.stumble("a new enough Go (with its download forbidden)", f"GOTOOLCHAIN=local {install}", r"requires go >= 1\.",
                  "`go env -u GOTOOLCHAIN`: Go 1.21 and later fetch the Go that the module asks for")
     root.stumble("a C compiler", install, "needs_cgo_and_a_C_compiler", "`apt-get install gcc libc6-dev`")
     root.apt("gcc libc6-dev")
@@ -184,7 +184,7 @@ def by_git(root):
     root.step(f"git clone https://{MODULE}")
     root.stumble("Go", "make -C rscert demo", "go is not on the PATH", "`apt-get install golang-go`, or from go.dev")
     root.apt("--no-install-recommends golang-go")
-    root.stumble("a C compiler", "make -C rscert demo", "the C compiler 'gcc' is not on the PATH", "what it says")
+    root.stumble("a C compiler", "make -C rscert demo", "the C compiler 'gcc' is not on the PATH", "as the message says")
     root.apt("gcc libc6-dev")
     fetch(root)
     root.step("make -C rscert demo")

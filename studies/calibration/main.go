@@ -295,7 +295,7 @@ func realData(path string) error {
 		return err
 	}
 	params := calib.BoundParams{CrossFit: calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}, Variation: 1}
-	fmt.Printf("<!-- made: real -->\n\n%d scores, δ = %v, each bound for itself. Before perturbation AUROC %.4f; with V = 1", t.N, delta, before)
+	fmt.Printf("<!-- made: real -->\n\n%d scores, δ = %v; each bound holds separately. Before perturbation, with V = 1: AUROC %.4f", t.N, delta, before)
 	var smooth []calib.BoundMethod
 	for _, m := range calib.BoundMethods {
 		if m.Assumption == calib.PerturbedScores {

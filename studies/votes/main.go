@@ -60,7 +60,7 @@ func main() {
 		return
 	}
 	var b bytes.Buffer
-	fmt.Fprint(&b, "# Tables of docs/votes.md\n\nMade by `go run ./studies/votes docs FULL STOPPED…`, see there.\n")
+	fmt.Fprint(&b, "# Tables of docs/votes.md\n\n`go run ./studies/votes docs FULL STOPPED…` makes these tables; its source describes the arguments.\n")
 	for _, step := range []func() error{
 		func() error { return accuracies(&b, images, *repeats, certify.SecondMargin) },
 		func() error { return accuracies(&b, images, *repeats, certify.FirstMargin) },
@@ -218,7 +218,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			fmt.Fprintf(w, " | %d |\n", count)
 		}
 	}
-	fmt.Fprintln(w, "\nIn brackets: margin's average radius less bonferroni's on the same votes, ± 2 standard errors over the repeats.")
+	fmt.Fprintln(w, "\nIn brackets: the average radius of margin minus the average radius of bonferroni on the same votes, ± 2 standard errors\nover the repeats.")
 	return nil
 }
 
@@ -226,7 +226,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
-	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nShare of images whose certified second margin is at least r, n = 100, α = 0.001.\n\n| r |")
+	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nThe table gives the share of images whose certified second margin is at least r, with n = 100, α = 0.001.\n\n| r |")
 	for _, r := range margins {
 		fmt.Fprintf(w, " %g |", r)
 	}
@@ -271,14 +271,14 @@ func table1(w io.Writer, images []image, repeats int) error {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\nMeans over %d subsamples of each image.\n", repeats)
+	fmt.Fprintf(w, "\nThe shares are means over %d subsamples of each image.\n", repeats)
 	return nil
 }
 
 // stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
-	fmt.Fprintf(w, "Streams are the real votes in a random order, %d an image. Certified: images (%%) with the radius, and with\nall n = %d samples; average certified radius for precision. Samples: mean an image, and as a part of n.\n\n", streams, budget)
+	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%)\nwith the radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns\n'samples' and 'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
 		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
@@ -287,7 +287,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nThe same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov (threshold 1/α, looked at\nafter every 1 % more samples, given up when the martingale rejects the other side), for comparison:\n\n")
+	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is\n1/α, checked whenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a\nradius of at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
