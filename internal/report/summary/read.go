@@ -36,19 +36,16 @@ func Read(ctx context.Context, path string) (Source, error) {
 	return s, err
 }
 
-// readRun reads a run's certificates and votes, and its bounds if it has them.
+// readRun reads a run's certificates and votes, and its bounds if it has them. The votes must prove the certificates.
 func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
-	var err error
-	if s.Certificates, err = e.Certificates(); err != nil {
-		return s, err
-	}
-	votes, err := e.Votes(func(certify.Votes) error { return nil })
+	records, err := e.Records(ctx)
 	if err != nil {
 		return s, err
 	}
-	// A running process writes an example's votes before its certificate.
-	s.Votes = votes[:min(len(votes), len(s.Certificates))]
+	for _, r := range records {
+		s.Certificates, s.Votes = append(s.Certificates, r.Certificate), append(s.Votes, r.Votes)
+	}
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.sound() {
 		return s, nil // without a sound certificate of the class there is no bound on its confidence
 	}
