@@ -185,7 +185,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 
 // solve prints the study of the bounds and returns the outcomes of the requirements.
 func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
-	bounds, err := findBounds(path, s.err)
+	bounds, err := findBounds(ctx, path, s.err)
 	if err != nil {
 		return nil, err
 	}

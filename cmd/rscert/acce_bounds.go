@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // findBounds finds the bounds in a file or run folder, and warns of their limits.
-func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
+func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder.Bounds, error) {
 	if path == table.Stdin {
 		return runfolder.Bounds{File: path}, nil
 	}
@@ -19,6 +20,9 @@ func findBounds(path string, warnings io.Writer) (runfolder.Bounds, error) {
 		return runfolder.Bounds{}, badInput(err)
 	}
 	bounds, err := evidence.Bounds()
+	if err == nil && evidence.Run != nil {
+		err = evidence.EachRecord(ctx, func(runfolder.Record) error { return nil })
+	}
 	if err != nil {
 		return runfolder.Bounds{}, badInput(err)
 	}

@@ -64,7 +64,7 @@ func runCompare(ctx context.Context, s streams, paths []string, o compareOptions
 	var runs [2]summary.Source
 	for i, path := range paths {
 		var err error
-		if runs[i], err = summary.Read(ctx, path); err != nil {
+		if runs[i], err = summary.ReadAll(ctx, path); err != nil {
 			return badInput(err)
 		}
 	}

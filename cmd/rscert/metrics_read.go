@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rscert/rscert/internal/calib"
@@ -76,14 +77,14 @@ func readPredictions(
 		if o.radius != nil {
 			return nil, nil, badInputf("%s: --radius is given, but votes have no radius", path)
 		}
-		if path, radius, err := findMeanScores(path, o); err != nil || path != "" {
+		if path, radius, err := findMeanScores(ctx, s, path, o); err != nil || path != "" {
 			if err != nil {
 				return nil, nil, err
 			}
 			o.radius, o.everyExample = &radius, true
 			return readPredictionTable(ctx, s, path, o)
 		}
-		p, err := readVotePredictions(path)
+		p, err := readVotePredictions(ctx, s, path)
 		if err == nil && o.quantity != nil && *o.quantity == calib.ClassOneQuantity {
 			if p, err = predictions.SelectClassOne(p); err != nil {
 				err = fmt.Errorf("%s: %w", path, err)
@@ -92,11 +93,22 @@ func readPredictions(
 		return p, nil, badInput(err)
 	}
 	if runfolder.Owns(path) {
-		if _, err := runfolder.Find(path); err != nil { // refuse a file of an unreadable run
-			return nil, nil, badInput(err)
+		if err := checkOwnBounds(ctx, s, path); err != nil {
+			return nil, nil, err
 		}
 	}
 	return readPredictionTable(ctx, s, path, o)
+}
+
+// checkOwnBounds checks the bounds.csv of a run, and its votes and certificates.
+func checkOwnBounds(ctx context.Context, s streams, path string) error {
+	evidence, err := runfolder.Find(path)
+	if err == nil && filepath.Base(path) == runfolder.BoundsFile {
+		if err = evidence.CheckBounds(); err == nil {
+			_, err = runRecords(ctx, s, evidence)
+		}
+	}
+	return badInput(err)
 }
 
 // readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
@@ -127,7 +139,7 @@ func holdsVotes(path string) bool {
 
 // findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's
 // mean score without attack. The path is empty if vote shares are to be used.
-func findMeanScores(path string, o metricsOptions) (file string, radius float64, err error) {
+func findMeanScores(ctx context.Context, s streams, path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {
 		return "", 0, nil
@@ -138,6 +150,9 @@ func findMeanScores(path string, o metricsOptions) (file string, radius float64,
 	}
 	if wanted || evidence.IsFolder() && len(evidence.Run.Parameters.ConfidenceRadii) > 0 {
 		bounds, err := evidence.Bounds()
+		if err == nil {
+			_, err = runRecords(ctx, s, evidence)
+		}
 		if err != nil {
 			return "", 0, badInput(err)
 		}
@@ -152,14 +167,38 @@ func findMeanScores(path string, o metricsOptions) (file string, radius float64,
 }
 
 // readVotePredictions takes the votes of a run or file as predictions.
-func readVotePredictions(path string) (*calib.Predictions, error) {
+func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Predictions, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
 		return nil, err
 	}
-	votes, err := evidence.Votes(func(certify.Votes) error { return nil })
+	var votes []certify.Votes
+	if evidence.Run == nil {
+		votes, err = evidence.Votes(func(certify.Votes) error { return nil })
+	} else {
+		votes, err = runRecords(ctx, s, evidence)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return predictions.FromVotes(path, votes)
+}
+
+// runRecords returns the votes of a run's examples, which must prove their certificates. It warns of missing examples.
+func runRecords(ctx context.Context, s streams, e *runfolder.Evidence) ([]certify.Votes, error) {
+	records, err := e.Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("%s: no example has votes and a certificate", e.Path)
+	}
+	if missing := e.Run.Data.Selected - len(records); missing > 0 {
+		fmt.Fprintf(s.err, "warning: %s: the run is not finished: %d examples are missing\n", e.Path, missing)
+	}
+	votes := make([]certify.Votes, len(records))
+	for i, r := range records {
+		votes[i] = r.Votes
+	}
+	return votes, nil
 }

@@ -147,6 +147,7 @@ type VoteCertifier struct {
 
 	mu     sync.Mutex
 	known  map[observation]*once
+	claims map[claim]bool // margins that CertifyAtLeast tried to prove
 	orders map[ranking]*order
 }
 
@@ -176,7 +177,7 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	}
 	return &VoteCertifier{
 		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method), scale: p.scale(),
-		known: make(map[observation]*once), orders: make(map[ranking]*order),
+		known: make(map[observation]*once), claims: make(map[claim]bool), orders: make(map[ranking]*order),
 	}, nil
 }
 

@@ -129,7 +129,7 @@ func (r *running) describe() runfolder.Run {
 
 // begin prepares the methods of the described run, and opens its folder.
 func (r *running) begin(description runfolder.Run) (err error) {
-	if r.certifiers, err = newCertifiers(description.Parameters, description.Target(r.plan.Alpha)); err != nil {
+	if r.Certifiers, err = description.Parameters.Certifiers(description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
 	}
 	r.folder, err = openFolder(r.plan, description)
@@ -187,44 +187,6 @@ func (r *running) summary() certify.Summary {
 		s.Classes = r.certs.Classes(radii)
 	}
 	return s
-}
-
-// certifiers are the methods of a run.
-type certifiers struct {
-	votes    *certify.VoteCertifier  // nil: scores certify the classes
-	scores   *certify.ScoreCertifier // of a run with scores, else nil
-	stopping *certify.Stopping       // nil: every example gets all n samples
-}
-
-// newCertifiers prepares the methods of a run from its parameters, for its target and alpha.
-func newCertifiers(p runfolder.Parameters, target certify.Target) (c certifiers, err error) {
-	method, byVotes := p.Method.Votes()
-	scores := scoreParams(p, target)
-	if !byVotes || len(p.ConfidenceRadii) > 0 {
-		if c.scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
-			return c, err
-		}
-	}
-	params := certify.VoteParams{Target: scores.ClassTarget(), Method: method}
-	if c.votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
-		c.stopping, err = certify.NewStopping(params, p.Stop, p.N)
-	}
-	return c, err
-}
-
-// certifiersOf prepares the methods of a recorded run.
-func certifiersOf(r runfolder.Run) (certifiers, error) {
-	return newCertifiers(r.Parameters, r.Target(r.Parameters.Alpha))
-}
-
-// scoreParams returns the parameters of certification from scores.
-func scoreParams(p runfolder.Parameters, target certify.Target) certify.ScoreParams {
-	_, byVotes := p.Method.Votes()
-	bound, _ := p.Method.Scores()
-	return certify.ScoreParams{
-		Target: target, Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
-		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
-	}
 }
 
 // openFolder creates the run folder of a plan, or continues it.

@@ -518,11 +518,11 @@ func TestStoppedVotes(t *testing.T) {
 	if drawn != o.SamplesDrawn || !stopped {
 		t.Errorf("%d samples are drawn, %d recorded; stopped early: %v", o.SamplesDrawn, drawn, stopped)
 	}
-	c, err := certifiersOf(r.run)
+	c, err := r.run.Certifiers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := c.stopping.Checkpoints(); at[len(at)-1].N != p.N {
+	if at := c.Stopping.Checkpoints(); at[len(at)-1].N != p.N {
 		t.Errorf("the last checkpoint of n = %d is %d", p.N, at[len(at)-1].N)
 	}
 }

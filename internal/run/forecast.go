@@ -75,7 +75,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 	if err := r.begin(r.describe()); err != nil {
 		return f, err
 	}
-	r.stopping = nil // else easy examples would stop before much is measured
+	r.Stopping = nil // else easy examples would stop before much is measured
 	f.Measured, f.SamplesPerSecond, err = r.measure(ctx)
 	if err = errors.Join(err, r.folder.Close()); err != nil {
 		return f, err

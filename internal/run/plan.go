@@ -76,7 +76,7 @@ func (p Plan) validate() error {
 			return err
 		}
 	}
-	_, err := newCertifiers(p.Parameters(), p.Parameters().Target(p.Alpha))
+	_, err := p.Parameters().Certifiers(p.Parameters().Target(p.Alpha))
 	return spec.BadInput(err)
 }
 

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -26,7 +25,7 @@ type running struct {
 	experiment *experiment.Experiment
 	positions  []int // of the run's examples in the dataset
 	folder     *runfolder.Folder
-	certifiers
+	runfolder.Certifiers
 
 	bar     *progress.Bar
 	started time.Time
@@ -67,38 +66,18 @@ func (r *running) checkDone(rec runfolder.Record) error {
 	if label := r.experiment.Label(rec.Votes.Index); rec.Votes.Label != label {
 		return fmt.Errorf("label is %d, that of the data %d", rec.Votes.Label, label)
 	}
-	if r.votes == nil {
-		return r.scores.Agrees(rec.Certificate)
+	if r.Votes == nil {
+		return r.Scores.Agrees(rec.Certificate)
 	}
-	cert, err := r.recertify(rec.Votes)
+	cert, err := r.Recertify(rec.Votes)
 	if err != nil {
 		return err
 	}
-	if !equalJSON(cert, rec.Certificate) {
+	if !runfolder.EqualCertificates(cert, rec.Certificate) {
 		return fmt.Errorf("its certificate is not what its votes certify: radius %v in %s, %v from %s",
 			rec.Certificate.Radius, runfolder.CertificatesFile, cert.Radius, runfolder.VotesFile)
 	}
 	return nil
-}
-
-// recertify certifies votes. Their share of alpha must match the stopping rule.
-func (c certifiers) recertify(v certify.Votes) (certify.Certificate, error) {
-	if c.stopping != nil {
-		marked := v
-		if err := c.stopping.Mark(&marked); err != nil {
-			return certify.Certificate{}, err
-		}
-		if marked.AlphaShare != v.AlphaShare {
-			return certify.Certificate{}, fmt.Errorf("alpha_share is %v, the rule's %v", v.AlphaShare, marked.AlphaShare)
-		}
-	}
-	return c.votes.Certify(v)
-}
-
-func equalJSON(a, b certify.Certificate) bool {
-	x, err1 := json.Marshal(a)
-	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
 // close closes the experiment. The folder already has the results, so an error is only a warning.
@@ -181,10 +160,10 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
 	v.Index, v.Label, v.Quantisation = example.Index, example.Label, example.Quantisation
-	if r.scores == nil {
+	if r.Scores == nil {
 		return e, nil
 	}
-	scores, err := r.scores.Start(certify.ScoreExample{
+	scores, err := r.Scores.Start(certify.ScoreExample{
 		Index: v.Index, Label: v.Label, Classes: r.experiment.Model().Classes(), N0: r.plan.N0, N: r.plan.N, Quantisation: v.Quantisation,
 	})
 	if saved := r.folder.Scores(); err == nil && saved != nil {
@@ -210,21 +189,21 @@ func (e *exampleByVotes) Restart() (smoothing.Experiment, error) {
 }
 
 func (e *exampleByVotes) Goal(t smoothing.Votes) (int64, error) {
-	if e.running.stopping == nil {
+	if e.running.Stopping == nil {
 		return e.running.plan.N, nil
 	}
 	e.count(t)
-	return e.running.stopping.Next(e.record.Votes)
+	return e.running.Stopping.Next(e.record.Votes)
 }
 
 func (e *exampleByVotes) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
-	if s := e.running.stopping; s != nil {
+	if s := e.running.Stopping; s != nil {
 		if err := s.Mark(&e.record.Votes); err != nil {
 			return err
 		}
 	}
-	e.record.Certificate, err = e.running.votes.Certify(e.record.Votes)
+	e.record.Certificate, err = e.running.Votes.Certify(e.record.Votes)
 	return err
 }
 
@@ -274,7 +253,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 		copy(probs, outputs) // votes are counted from the raw outputs, including NaN
 		certify.ClearNone(probs, classes)
 	}
-	if r.votes != nil {
+	if r.Votes != nil {
 		if err := e.elect(phase, outputs); err != nil {
 			return err
 		}
@@ -323,8 +302,8 @@ func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class 
 
 func (e *exampleByScores) Finish(t smoothing.Votes) (err error) {
 	e.count(t)
-	if e.running.votes != nil {
-		e.record.Certificate, err = e.running.votes.Certify(e.record.Votes)
+	if e.running.Votes != nil {
+		e.record.Certificate, err = e.running.Votes.Certify(e.record.Votes)
 	} else {
 		e.record.Certificate, err = e.scores.Certificate()
 	}

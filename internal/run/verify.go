@@ -184,7 +184,7 @@ func (v *verifier) judgeLines() {
 // judgeParameters checks that run.json is consistent: its examples and its noise table.
 func (v *verifier) judgeParameters() {
 	run := v.Evidence.Run
-	if _, err := certifiersOf(*run); err != nil {
+	if _, err := run.Certifiers(); err != nil {
 		v.Record = append(v.Record, err.Error())
 	}
 	if run.Noise.Distribution != "" {
@@ -215,7 +215,7 @@ func checkNoiseTable(run runfolder.Run) error {
 // judgeCertificates recomputes every certificate and the bounds on the confidence.
 func (v *verifier) judgeCertificates(ctx context.Context) error {
 	run := v.Evidence.Run
-	certifiers, err := certifiersOf(*run)
+	certifiers, err := run.Certifiers()
 	if err != nil {
 		v.skip(checkCertificates, "the parameters are not those of a run")
 		v.skip(checkBounds, "the parameters are not those of a run")
@@ -225,13 +225,13 @@ func (v *verifier) judgeCertificates(ctx context.Context) error {
 	if !run.Parameters.SaveScores || !whole {
 		v.skipBounds(whole)
 	}
-	if certifiers.votes != nil {
+	if certifiers.Votes != nil {
 		err = v.judgeByVotes(ctx, certifiers)
 	} else if !run.Parameters.SaveScores || !whole {
 		v.judgeConditions(certifiers, whole)
 	}
 	if err == nil && run.Parameters.SaveScores && whole {
-		err = v.judgeByScores(ctx, certifiers.votes == nil)
+		err = v.judgeByScores(ctx, certifiers.Votes == nil)
 	}
 	return err
 }
@@ -249,7 +249,7 @@ func (v *verifier) skipBounds(whole bool) {
 }
 
 // judgeByVotes recertifies the votes of every example, on all cores.
-func (v *verifier) judgeByVotes(ctx context.Context, c certifiers) error {
+func (v *verifier) judgeByVotes(ctx context.Context, c runfolder.Certifiers) error {
 	found := make([]string, len(v.Records))
 	lower := make([]bool, len(v.Records))
 	bar := progress.Start(v.show, "certificates", int64(len(v.Records)), 0)
@@ -258,9 +258,9 @@ func (v *verifier) judgeByVotes(ctx context.Context, c certifiers) error {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range v.Records {
 		g.Go(func() error {
-			cert, err := c.recertify(r.Votes)
+			cert, err := c.Recertify(r.Votes)
 			if err == nil {
-				lower[i], err = contradicts(r.Certificate, cert)
+				lower[i], err = runfolder.Contradicts(r.Certificate, cert)
 			}
 			if err != nil {
 				found[i] = fmt.Sprintf("example %d: %v", r.Votes.Index, err)
@@ -295,35 +295,11 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
-// true: an earlier rscert may have had a looser bound.
-func contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
-	if equalJSON(claimed, computed) {
-		return false, nil
-	}
-	weaker := computed
-	weaker.Radius, weaker.Margin, weaker.Bounds, weaker.Unbounded = claimed.Radius, claimed.Margin, claimed.Bounds, claimed.Unbounded
-	if claimed.Prediction == certify.Abstained {
-		weaker.Prediction, weaker.Correct = claimed.Prediction, false
-	}
-	switch {
-	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded:
-		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
-			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
-	case !equalJSON(claimed, weaker):
-		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
-			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct, computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
-	case claimed.Radius == computed.Radius && claimed.Margin == computed.Margin:
-		return false, errors.New("its bounds differ from the bounds that the evidence gives")
-	}
-	return true, nil
-}
-
 // judgeConditions checks the conditions of certificates by scores that cannot be recomputed.
-func (v *verifier) judgeConditions(c certifiers, whole bool) {
+func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {
-		if err := c.scores.Agrees(r.Certificate); err != nil {
+		if err := c.Scores.Agrees(r.Certificate); err != nil {
 			reasons = append(reasons, fmt.Sprintf("example %d: %v", r.Votes.Index, err))
 		}
 	}
@@ -341,7 +317,7 @@ func (v *verifier) judgeConditions(c certifiers, whole bool) {
 // are by scores. Reading the scores checks their checksums.
 func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	run := v.Evidence.Run
-	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(run.Parameters, run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
+	q := SavedScores{Evidence: v.Evidence, Params: run.Parameters.ScoreParams(run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
 	found, lower := make([]string, len(v.Records)), make([]bool, len(v.Records))
 	var rows []certify.ConfidenceBound
 	turn := 0
@@ -349,7 +325,7 @@ func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 		rows = append(rows, bounds...)
 		if turn < len(found) {
 			var err error
-			if lower[turn], err = contradicts(v.Records[turn].Certificate, cert); err != nil {
+			if lower[turn], err = runfolder.Contradicts(v.Records[turn].Certificate, cert); err != nil {
 				found[turn] = fmt.Sprintf("example %d: %v", cert.Index, err)
 			}
 		}

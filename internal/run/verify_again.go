@@ -229,7 +229,7 @@ func differentResult(then, now runfolder.Record) string {
 	case then.Scores != now.Scores:
 		return "the saved scores differ"
 	}
-	if _, err := contradicts(then.Certificate, now.Certificate); err != nil {
+	if _, err := runfolder.Contradicts(then.Certificate, now.Certificate); err != nil {
 		return err.Error()
 	}
 	return ""

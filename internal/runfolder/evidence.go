@@ -363,37 +363,47 @@ func (e *Evidence) Bounds() (Bounds, error) {
 		return Bounds{}, hint.Add(fmt.Errorf("%s: the run has no bounds on the confidence", e.Path),
 			"give certify %s, or make bounds with 'rscert confidence'", param.ConfidenceRadii)
 	}
-	certsPath := filepath.Join(e.dir, CertificatesFile)
-	certs, err := readAll(certsPath, e.Run.openCertificates)
+	certs, rows, err := e.readRows(path)
 	if err != nil {
 		return Bounds{}, err
 	}
-	for _, c := range certs.values {
+	for _, c := range certs {
 		if !c.Sound {
 			return Bounds{}, fmt.Errorf("%s: the class of example %d was certified by %s, which is not sound", e.Path, c.Index, c.Method)
 		}
 	}
-	all := false
-	if e.Run.sealed() {
-		rows, err := e.Run.readBounds(path)
-		if err == nil {
-			err = rows.intact(path)
-		}
-		if err != nil {
-			return Bounds{}, err
-		}
-		if n, _ := p.boundsOf(certs.values, rows); n < len(certs.values) {
-			return Bounds{}, hint.Add(fmt.Errorf("%s: the rows of example %d are not those of its certificate", path, certs.values[n].Index),
-				"'rscert certify … %s' samples it again", param.Resume)
-		}
-		all = rows.header == boundsHeader
-	}
 	_, byVotes := p.Method.Votes()
 	return Bounds{
-		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs.values)),
-		AllExamples: all, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs.values)),
+		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs)),
+		AllExamples: rows.header == boundsHeader, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs)),
 		Arithmetic: e.Run.arithmetic(), Norm: p.Law.Law().Norm(),
 	}, nil
+}
+
+// readRows reads the run's certificates and the rows of its bounds.csv, which must be those of the certificates. Format 1
+// did not record what this check needs, and has no rows here.
+func (e *Evidence) readRows(path string) (certs []certify.Certificate, rows ownBounds, err error) {
+	c, err := readAll(filepath.Join(e.dir, CertificatesFile), e.Run.openCertificates)
+	if err != nil || !e.Run.sealed() {
+		return c.values, rows, err
+	}
+	if rows, err = e.Run.readBounds(path); err == nil {
+		err = rows.intact(path)
+	}
+	if err != nil {
+		return nil, rows, err
+	}
+	if n, _ := e.Run.Parameters.boundsOf(c.values, rows); n < len(c.values) {
+		return nil, rows, hint.Add(fmt.Errorf("%s: the rows of example %d are not those of its certificate", path, c.values[n].Index),
+			"'rscert certify … %s' samples it again", param.Resume)
+	}
+	return c.values, rows, nil
+}
+
+// CheckBounds returns an error unless the rows of the run's bounds.csv are those of its certificates.
+func (e *Evidence) CheckBounds() error {
+	_, _, err := e.readRows(filepath.Join(e.dir, BoundsFile))
+	return err
 }
 
 // Sampled returns the number of examples that a statement about all of them must count, given the number here. It

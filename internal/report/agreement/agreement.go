@@ -200,21 +200,36 @@ type example struct {
 	certificate certify.Certificate
 }
 
-// examples returns a run's examples, sorted by index.
-func examples(s summary.Source) []example {
+// examples returns a run's examples, sorted by index. Every certificate needs the votes of its example.
+func examples(s summary.Source) ([]example, error) {
+	votes := make(map[int]certify.Votes, len(s.Votes))
+	for _, v := range s.Votes {
+		votes[v.Index] = v
+	}
 	all := make([]example, len(s.Certificates))
 	for i, c := range s.Certificates {
-		all[i] = example{s.Votes[i], c}
+		v, found := votes[c.Index]
+		if !found || v.Label != c.Label || v.N != c.N {
+			return nil, fmt.Errorf("%s: example %d has a certificate without its votes", s.Path, c.Index)
+		}
+		all[i] = example{v, c}
 	}
 	slices.SortFunc(all, func(a, b example) int { return cmp.Compare(a.Index, b.Index) })
-	return all
+	return all, nil
 }
 
 // pair returns the examples in both runs.
 func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	var pairs []pair
-	rest := examples(second)
-	for _, e := range examples(first) {
+	all, err := examples(first)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := examples(second)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
 		i, found := slices.BinarySearchFunc(rest, e.Index, func(e example, index int) int { return cmp.Compare(e.Index, index) })
 		if found {
 			if e.Label != rest[i].Label {

@@ -163,8 +163,16 @@ func (e drawn) vote(i int) int {
 
 func read(t *testing.T, dir string) summary.Source {
 	t.Helper()
-	s, err := summary.Read(t.Context(), dir)
+	e, err := runfolder.Find(dir)
 	if err != nil {
+		t.Fatal(err)
+	}
+	s := summary.Source{Path: dir, Kind: summary.RunKind, Run: e.Run} // summary.Read refuses invented certificates
+	s.Certificates, err = e.Certificates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Votes, err = e.Votes(func(certify.Votes) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -281,6 +289,21 @@ func TestExamplesInCommon(t *testing.T) {
 	}
 	if _, err := Compare(t.Context(), b, write(t, here[:1], unchanged), func() {}); err == nil || !strings.Contains(err.Error(), "no example in common") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Votes in another order are those of the same examples, and certificates without votes are an error.
+func TestVotesOfCertificates(t *testing.T) {
+	a, b := write(t, here, unchanged), write(t, here, unchanged)
+	slices.Reverse(b.Votes)
+	if got, err := Compare(t.Context(), a, b, func() {}); err != nil || got.Votes.AtLeast != 0 || got.OtherCounts != 0 || len(got.Changed) != 0 {
+		t.Errorf("votes in another order: %+v, %v", got, err)
+	}
+	b.Votes = b.Votes[:3]
+	for _, pair := range [][2]summary.Source{{a, b}, {b, a}} {
+		if _, err := Compare(t.Context(), pair[0], pair[1], func() {}); err == nil || !strings.Contains(err.Error(), "has a certificate without its votes") {
+			t.Errorf("fewer votes than certificates: %v", err)
+		}
 	}
 }
 

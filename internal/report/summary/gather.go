@@ -44,9 +44,9 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns room for a number of examples.
+// newGathered returns room for a number of examples, which a damaged file may overstate.
 func newGathered(examples int) *gathered {
-	return &gathered{rows: make([]Row, 0, examples), answers: true}
+	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }
 
 // add adds an example. v is nil if it has no votes.

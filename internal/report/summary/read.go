@@ -13,8 +13,23 @@ import (
 )
 
 // Read reads the evidence at a path. It accepts a run by its folder or one of its files, a file of certificates, and
-// a log with the columns idx, label, predict, radius, correct, as written by the programs of Cohen et al. 2019.
+// a log with the columns idx, label, predict, radius, correct, as written by the programs of Cohen et al. 2019. It
+// gathers the rows of the examples, in little memory; ReadAll also holds votes and certificates.
 func Read(ctx context.Context, path string) (Source, error) {
+	s, err := read(ctx, path, readRun)
+	if err == nil && s.gathered == nil {
+		if s.gathered, err = s.gather(); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		s.Certificates = nil
+	}
+	return s, err
+}
+
+// ReadAll is Read, and holds the certificates and the votes of all examples.
+func ReadAll(ctx context.Context, path string) (Source, error) { return read(ctx, path, holdRun) }
+
+func read(ctx context.Context, path string, readRun func(context.Context, *runfolder.Evidence) (Source, error)) (Source, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
 		return Source{}, err
@@ -36,20 +51,34 @@ func Read(ctx context.Context, path string) (Source, error) {
 	return s, err
 }
 
-// readRun reads a run's certificates and votes, and its bounds if it has them.
-func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
+// holdRun reads a run's certificates and votes. The votes must prove the certificates.
+func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
-	var err error
-	if s.Certificates, err = e.Certificates(); err != nil {
-		return s, err
+	records, err := e.Records(ctx)
+	for _, r := range records {
+		s.Certificates, s.Votes = append(s.Certificates, r.Certificate), append(s.Votes, r.Votes)
 	}
-	votes, err := e.Votes(func(certify.Votes) error { return nil })
+	return s, err
+}
+
+// readRun gathers a run's examples, and reads its bounds if it has them. The votes must prove the certificates.
+func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
+	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run, gathered: newGathered(e.Run.Data.Selected)}
+	err := e.EachRecord(ctx, func(r runfolder.Record) error {
+		if err := s.gathered.add(r.Certificate, &r.Votes); err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		return nil
+	})
+	if err == nil {
+		if err = s.gathered.check(); err != nil {
+			err = fmt.Errorf("%s: %w", e.Path, err)
+		}
+	}
 	if err != nil {
 		return s, err
 	}
-	// A running process writes an example's votes before its certificate.
-	s.Votes = votes[:min(len(votes), len(s.Certificates))]
-	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.sound() {
+	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.gathered.first.Sound { // all are alike
 		return s, nil // without a sound certificate of the class there is no bound on its confidence
 	}
 	bounds, err := e.Bounds()
@@ -62,15 +91,6 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	}
 	s.Bounds = &Bounds{table, bounds}
 	return s, nil
-}
-
-func (s Source) sound() bool {
-	for _, c := range s.Certificates {
-		if !c.Sound {
-			return false
-		}
-	}
-	return true
 }
 
 // isLog reports whether a file starts like a table, not like JSON.

@@ -1,0 +1,58 @@
+package certify
+
+import "math"
+
+// CertifyAtLeast is Certify, but it need not find the largest margin that v proves: it looks for a certificate of at
+// least the given margin first, and searches only if it finds none. It checks a certificate in a fraction of the time
+// that Certify takes.
+func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
+	if err := v.Validate(); err != nil {
+		return Certificate{}, err
+	}
+	a, err := v.Elected(c.params.Class)
+	if err != nil {
+		return Certificate{}, err
+	}
+	o := c.observe(v, a)
+	b, found := c.proved(o, margin)
+	if !found {
+		b = c.bound(o)
+	}
+	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, b)
+	cert.Stop = v.Stop
+	return cert, nil
+}
+
+// claim is a margin above an observation's bonferroni margin.
+type claim struct {
+	observation
+	margin float64
+}
+
+// proved returns a bound of at least the margin by the exact margin search: the bonferroni margin, or the given margin,
+// proved as the search proves what it finds. A margin in a file is rounded down, so the proof is of slightly more.
+func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
+	if c.params.Method != ExactMargin || o.two || o.a <= o.b || o.n-o.a > mostOthers || math.IsNaN(margin) {
+		return b, false
+	}
+	b = c.bonferroni(o)
+	if RoundDown(b.margin) >= margin {
+		return b, true
+	}
+	const rounding = 1 + 0x1p-27 // of numbers with nine digits
+	if b.margin = margin * rounding; !(b.margin > leastMargin && b.margin < c.scale.widest()) {
+		return b, false
+	}
+	c.mu.Lock()
+	holds, known := c.claims[claim{o, margin}]
+	c.mu.Unlock()
+	if !known {
+		order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
+		s := newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
+		holds = s.prove(frontier{c.scale, b.margin}) < 0
+		c.mu.Lock()
+		c.claims[claim{o, margin}] = holds
+		c.mu.Unlock()
+	}
+	return b, holds
+}

@@ -1,0 +1,256 @@
+package runfolder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/param"
+)
+
+// Certifiers are the methods of a run.
+type Certifiers struct {
+	Votes    *certify.VoteCertifier  // nil: scores certify the classes
+	Scores   *certify.ScoreCertifier // of a run with scores, else nil
+	Stopping *certify.Stopping       // nil: every example gets all n samples
+}
+
+// Certifiers prepares the methods of a run with these parameters, for its target and alpha.
+func (p Parameters) Certifiers(target certify.Target) (c Certifiers, err error) {
+	method, byVotes := p.Method.Votes()
+	scores := p.ScoreParams(target)
+	if !byVotes || len(p.ConfidenceRadii) > 0 {
+		if c.Scores, err = certify.NewScoreCertifier(scores); err != nil || !byVotes {
+			return c, err
+		}
+	}
+	params := certify.VoteParams{Target: scores.ClassTarget(), Method: method}
+	if c.Votes, err = certify.NewVoteCertifier(params); err == nil && p.Stop.Given() {
+		c.Stopping, err = certify.NewStopping(params, p.Stop, p.N)
+	}
+	return c, err
+}
+
+// ScoreParams returns the parameters of certification from scores.
+func (p Parameters) ScoreParams(target certify.Target) certify.ScoreParams {
+	_, byVotes := p.Method.Votes()
+	bound, _ := p.Method.Scores()
+	return certify.ScoreParams{
+		Target: target, Bound: bound, Combine: p.Combine, ClassByVotes: byVotes,
+		Confidence: certify.ConfidenceParams{Radii: p.ConfidenceRadii, Method: p.Confidence, Bound: p.ConfidenceBound, Band: p.Band},
+	}
+}
+
+// Certifiers prepares the methods of a recorded run.
+func (r Run) Certifiers() (Certifiers, error) {
+	return r.Parameters.Certifiers(r.Target(r.Parameters.Alpha))
+}
+
+// Recertify certifies votes. Their share of alpha must match the stopping rule.
+func (c Certifiers) Recertify(v certify.Votes) (certify.Certificate, error) {
+	if err := c.checkShare(v); err != nil {
+		return certify.Certificate{}, err
+	}
+	return c.Votes.Certify(v)
+}
+
+func (c Certifiers) checkShare(v certify.Votes) error {
+	if c.Stopping == nil {
+		return nil
+	}
+	marked := v
+	if err := c.Stopping.Mark(&marked); err != nil {
+		return err
+	}
+	if marked.AlphaShare != v.AlphaShare {
+		return fmt.Errorf("alpha_share is %v, the rule's %v", v.AlphaShare, marked.AlphaShare)
+	}
+	return nil
+}
+
+// Check returns an error if a certificate claims more than its votes prove, or under other conditions than the run's. Of
+// a certificate by scores it checks the conditions alone.
+func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
+	if c.Votes == nil {
+		return c.Scores.Agrees(claimed)
+	}
+	if err := c.checkShare(v); err != nil {
+		return err
+	}
+	computed, err := c.Votes.CertifyAtLeast(v, claimed.Margin)
+	if err == nil && !reflect.DeepEqual(claimed.Bounds, computed.Bounds) {
+		computed, err = c.Votes.Certify(v)
+	}
+	if err == nil {
+		_, err = Contradicts(claimed, computed)
+	}
+	if err != nil {
+		return fmt.Errorf("its certificate is not what its votes certify: %w", err)
+	}
+	return nil
+}
+
+// EqualCertificates reports whether two certificates are written alike.
+func EqualCertificates(a, b certify.Certificate) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// Contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
+// true: an earlier rscert may have had a looser bound.
+func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
+	if EqualCertificates(claimed, computed) {
+		return false, nil
+	}
+	weaker := computed
+	weaker.Radius, weaker.Margin, weaker.Bounds, weaker.Unbounded = claimed.Radius, claimed.Margin, claimed.Bounds, claimed.Unbounded
+	if claimed.Prediction == certify.Abstained {
+		weaker.Prediction, weaker.Correct = claimed.Prediction, false
+	}
+	switch {
+	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded:
+		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
+			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
+	case !EqualCertificates(claimed, weaker):
+		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
+			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct, computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
+	case claimed.Radius == computed.Radius && claimed.Margin == computed.Margin:
+		return false, errors.New("its bounds differ from the bounds that the evidence gives")
+	}
+	return true, nil
+}
+
+// Records returns the records of EachRecord, within the memory limit for an input.
+func (e *Evidence) Records(ctx context.Context) (records []Record, err error) {
+	left := memory.Limit()
+	err = e.EachRecord(ctx, func(r Record) error {
+		if left -= r.size(); left < 0 {
+			return fmt.Errorf("%s: %w", e.Path, memory.Check(-1))
+		}
+		records = append(records, r)
+		return nil
+	})
+	return records, err
+}
+
+// size approximates the memory of a record in bytes.
+func (r Record) size() int64 {
+	const bound = 64 // an entry of the map of bounds, with its key
+	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
+}
+
+// EachRecord calls visit with the votes and the certificate of each example of the run that has both, in order. A
+// running process writes an example's votes before its certificate, so votes may be ahead, but not behind. The votes
+// must prove the certificates; those of format 1 did not record their conditions, and are not recomputed. An error names
+// the example.
+func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
+	check := func(Record) error { return nil }
+	if e.Run.sealed() {
+		c, err := e.Run.Certifiers()
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(e.dir, RunFile), err)
+		}
+		check = func(r Record) error { return c.Check(r.Votes, r.Certificate) }
+	}
+	p := pairs{path: filepath.Join(e.dir, VotesFile)}
+	var err error
+	if p.votes, err = e.Run.openVotes(p.path); err != nil {
+		return err
+	}
+	defer p.votes.close()
+	if p.certs, err = e.Run.openCertificates(filepath.Join(e.dir, CertificatesFile)); err != nil {
+		return err
+	}
+	defer p.certs.close()
+	for {
+		records, err := p.next()
+		if err == nil {
+			err = e.checkRecords(ctx, records, check)
+		}
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		for _, r := range records {
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// checkRecords checks the certificates of records, on all cores.
+func (e *Evidence) checkRecords(ctx context.Context, records []Record, check func(Record) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for part := range slices.Chunk(records, 64) {
+		g.Go(func() error {
+			for _, r := range part {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := check(r); err != nil {
+					return fmt.Errorf("%s: example %d: %w", e.Path, r.Votes.Index, err)
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// pairs reads votes and certificates side by side.
+type pairs struct {
+	path  string // of the votes
+	votes *valueReader[votesLine]
+	certs *valueReader[certify.Certificate]
+}
+
+// next returns the next few thousand examples, and none behind the last.
+func (p pairs) next() (records []Record, err error) {
+	for len(records) < 1<<12 {
+		// The certificate first: its votes were written before it.
+		c, certified, err := p.certs.next()
+		if err == nil && !certified {
+			err = p.certs.damage.intact(p.certs.path)
+		}
+		if err != nil || !certified {
+			return records, err
+		}
+		v, voted, err := p.votes.next()
+		if err == nil && !voted {
+			err = p.behind()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPair(v.Votes, c); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", p.certs.path, p.certs.number, err)
+		}
+		records = append(records, Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared})
+	}
+	return records, nil
+}
+
+// behind returns the error of certificates without votes.
+func (p pairs) behind() error {
+	if err := p.votes.damage.intact(p.path); err != nil {
+		return err
+	}
+	if err := p.certs.drain(); err != nil {
+		return err
+	}
+	return hint.Add(fmt.Errorf("%s: has votes of %d examples, and %s certificates of %d: without its votes no certificate can be checked",
+		p.path, p.votes.turn, CertificatesFile, p.certs.turn), "'rscert certify … %s' samples the missing examples again", param.Resume)
+}
