@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -233,4 +235,102 @@ func resumed(dir string, run runfolder.Run) (code int, said string) {
 		return 1, "examples are sampled again"
 	}
 	return 0, ""
+}
+
+// readers are the commands that read a run's votes and certificates.
+func readers(twin string) map[string]func(dir string) []string {
+	return map[string]func(dir string) []string{
+		"report":  func(dir string) []string { return []string{"report", dir} },
+		"gate":    func(dir string) []string { return []string{"report", dir, "--require", "certified-accuracy@0>=0"} },
+		"compare": func(dir string) []string { return []string{"compare", dir, twin} },
+		"metrics": func(dir string) []string { return []string{"metrics", dir, "--probabilities", "vote-shares"} },
+		"acce":    func(dir string) []string { return []string{"acce", dir} },
+	}
+}
+
+// A certificate that its votes do not prove is refused in every command that reads both, and the error names its
+// example; so is a certificate without votes. The checksums are right: this is no accident.
+func TestCertificatesAndTheirVotes(t *testing.T) {
+	root := t.TempDir()
+	twin := filepath.Join(root, "twin")
+	writeExchangeRun(t, twin, "base", exchangeRun())
+	refused := func(t *testing.T, dir, want string) {
+		t.Helper()
+		for name, args := range readers(twin) {
+			var out bytes.Buffer
+			code := execute(args(dir), streams{in: strings.NewReader(""), out: &out, err: &out})
+			if text := out.String(); want == "" && code != 0 || want != "" && (code == 0 || !strings.Contains(text, want)) {
+				t.Errorf("%s: exit code %d, want an error with %q:\n%s", name, code, want, text)
+			}
+		}
+	}
+	edit := func(t *testing.T, name string, change func(lines []string) []string) (dir string) {
+		t.Helper()
+		dir = filepath.Join(t.TempDir(), "run")
+		if err := os.CopyFS(dir, os.DirFS(twin)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(strings.Join(change(strings.SplitAfter(string(data), "\n")), "")), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	forge := func(old, new string) func([]string) []string {
+		return func(lines []string) []string {
+			seed := exchangeRun().Seed()
+			body, state := seed.VerifyJSON([]byte(strings.TrimSpace(lines[2])))
+			changed := regexp.MustCompile(old).ReplaceAll(body, []byte(new))
+			if state != checksum.Good || bytes.Equal(changed, body) {
+				t.Fatalf("%s: %v, not changed", body, state)
+			}
+			lines[2] = string(seed.AppendJSON(changed)) + "\n"
+			return lines
+		}
+	}
+	refused(t, twin, "")
+	for name, change := range map[string]func([]string) []string{
+		"a larger radius":        forge(`"radius":0\.`, `"radius":1.`),
+		"a larger margin":        forge(`"margin":2\.`, `"margin":3.`),
+		"another alpha":          forge(`"alpha":0\.00`, `"alpha":0.01`),
+		"another method":         forge(`"method":"margin"`, `"method":"bonferroni"`),
+		"not sound":              forge(`"sound":true`, `"sound":false`),
+		"other bounds":           forge(`"p_a":0\.`, `"p_a":0.1`),
+		"idealised":              forge(`"arithmetic":"exact"`, `"arithmetic":"idealised"`),
+		"another class":          forge(`"prediction":2`, `"prediction":1`),
+		"wrong instead of right": forge(`"correct":true`, `"correct":false`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, edit(t, runfolder.CertificatesFile, change), "example 2")
+		})
+	}
+	t.Run("votes are cut", func(t *testing.T) {
+		cut := func(lines []string) []string { return lines[:3] }
+		refused(t, edit(t, runfolder.VotesFile, cut), "has votes of 3 examples, and certificates.jsonl certificates of 4")
+	})
+	t.Run("no votes", func(t *testing.T) {
+		refused(t, edit(t, runfolder.VotesFile, func([]string) []string { return nil }), "has votes of 0 examples")
+	})
+	t.Run("two lines are swapped", func(t *testing.T) {
+		swap := func(lines []string) []string {
+			lines[1], lines[2] = lines[2], lines[1]
+			return lines
+		}
+		refused(t, edit(t, runfolder.CertificatesFile, swap), "of example 2")
+		refused(t, edit(t, runfolder.VotesFile, swap), "votes.jsonl:2: index is 2")
+	})
+	t.Run("not finished", func(t *testing.T) {
+		dir := edit(t, runfolder.CertificatesFile, func(lines []string) []string { return lines[:3] })
+		for _, probabilities := range []string{"vote-shares", "mean-scores"} {
+			var out bytes.Buffer
+			code := execute([]string{"metrics", dir, "--probabilities", probabilities}, streams{in: strings.NewReader(""), out: &out, err: &out})
+			if code != 0 || !strings.Contains(out.String(), "the run is not finished: 1 examples are missing") {
+				t.Errorf("%s: exit code %d: %s", probabilities, code, out.String())
+			}
+		}
+	})
 }
