@@ -179,7 +179,7 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// reseal is the script command 'reseal FILE': it corrects the checksum of every line of a JSON lines file, as a forger
+// reseal is the script command 'reseal FILE': it corrects the checksum of every line of JSON or row of CSV, as a forger
 // can. A file beside a run.json becomes a file of this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -189,8 +189,18 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if run, err := runfolder.Read(filepath.Dir(ts.MkAbs(args[0]))); err == nil {
 		seed = run.Seed()
 	}
-	var sealed []byte
+	var sealed, header []byte
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if text := []byte(strings.TrimSuffix(line, "\n")); filepath.Ext(args[0]) == ".csv" {
+			if header == nil {
+				header = text
+				sealed = append(sealed, line...)
+				continue
+			}
+			body, _ := checksum.VerifyCSV(header, text)
+			sealed = append(append(sealed, seed.AppendCSV(header, body)...), '\n')
+			continue
+		}
 		body, _ := checksum.VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
 		sealed = append(append(sealed, seed.AppendJSON(body)...), '\n')
 	}

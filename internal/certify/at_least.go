@@ -35,11 +35,11 @@ func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, fo
 	if c.params.Method != ExactMargin || o.two || o.a <= o.b || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false
 	}
+	const rounding = 1 + 0x1p-27 // of numbers with nine digits
 	b = c.bonferroni(o)
-	if RoundDown(b.margin) >= margin {
+	if b.margin >= margin*rounding || !(margin > 0) {
 		return b, true
 	}
-	const rounding = 1 + 0x1p-27 // of numbers with nine digits
 	if b.margin = margin * rounding; !(b.margin > leastMargin && b.margin < c.scale.widest()) {
 		return b, false
 	}

@@ -20,11 +20,17 @@ import (
 // no row. check is the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// Indices of columns: two in both headers, one in boundsHeader only.
+// Indices of columns: in both headers, and the last two in boundsHeader only.
 const (
-	radiusField    = 5
-	examplesField  = 8
-	certifiedField = 9
+	labelField      = 1
+	predictionField = 2
+	correctField    = 3
+	radiusField     = 5
+	lowerField      = 6
+	upperField      = 7
+	examplesField   = 8
+	certifiedField  = 9
+	alphaField      = 10
 )
 
 // certifiedHeader is the header of earlier files, whose rows are all of certified classes.
@@ -80,9 +86,23 @@ type boundRow struct {
 	certified bool
 }
 
+// ownRow is what a row of bounds.csv says.
+type ownRow struct {
+	boundRow
+	label, prediction int
+	alpha             float64 // 0 in an earlier file
+	absurd            bool    // lower and upper are no interval in [0,1], or correct is not prediction = label
+}
+
+// agrees reports whether a row of a certificate says what the certificate and the parameters say.
+func (r ownRow) agrees(c certify.Certificate, p Parameters) bool {
+	return !r.absurd && r.label == c.Label && (c.Prediction == certify.Abstained || r.prediction == c.Prediction) &&
+		(r.alpha == 0 || r.alpha == p.Alpha)
+}
+
 // ownBounds are the rows of a bounds.csv.
 type ownBounds struct {
-	content[boundRow]
+	content[ownRow]
 	header string
 }
 
@@ -98,7 +118,7 @@ func (r Run) readBounds(path string) (ownBounds, error) {
 
 // boundsReader reads the rows of a bounds.csv.
 type boundsReader struct {
-	*valueReader[boundRow]
+	*valueReader[ownRow]
 	header string
 }
 
@@ -106,7 +126,7 @@ type boundsReader struct {
 func (r Run) openBounds(path string) (*boundsReader, error) {
 	b, seed := &boundsReader{header: boundsHeader}, r.Seed()
 	var err error
-	b.valueReader, err = openValues(path, func(l line) (row boundRow, held int, err error) {
+	b.valueReader, err = openValues(path, func(l line) (row ownRow, held int, err error) {
 		row, err = decodeBound(l, b.header, seed)
 		return row, 0, err
 	})
@@ -137,7 +157,7 @@ func (b *boundsReader) readHeader() error {
 	return nil
 }
 
-func decodeBound(l line, header string, seed checksum.Seed) (row boundRow, err error) {
+func decodeBound(l line, header string, seed checksum.Seed) (row ownRow, err error) {
 	if l.torn {
 		return row, tornLine(l.text, sealedCSV)
 	}
@@ -157,11 +177,37 @@ func decodeBound(l line, header string, seed checksum.Seed) (row boundRow, err e
 	case state != checksum.Good || !whole:
 		return row, errChanged
 	}
-	if row.index, err = strconv.Atoi(fields[0]); err == nil {
-		row.radius, err = strconv.ParseFloat(fields[radiusField], 64)
+	return parseRow(fields, header)
+}
+
+// parseRow reads the fields of a row.
+func parseRow(fields []string, header string) (row ownRow, err error) {
+	row.certified = true
+	var lower, upper float64
+	numbers := map[int]*float64{radiusField: &row.radius, lowerField: &lower, upperField: &upper}
+	if header == boundsHeader {
+		row.certified = fields[certifiedField] == "1"
+		numbers[alphaField] = &row.alpha
 	}
-	row.certified = header == certifiedHeader || fields[certifiedField] == "1"
-	return row, err
+	for at, to := range map[int]*int{0: &row.index, labelField: &row.label, predictionField: &row.prediction} {
+		if *to, err = strconv.Atoi(fields[at]); err != nil {
+			return row, err
+		}
+	}
+	for at, to := range numbers {
+		if *to, err = strconv.ParseFloat(fields[at], 64); err != nil {
+			return row, err
+		}
+	}
+	correct := "0"
+	switch row.label {
+	case certify.UnknownLabel:
+		correct = ""
+	case row.prediction:
+		correct = "1"
+	}
+	row.absurd = fields[correctField] != correct || !(0 <= lower && lower <= upper && upper <= 1)
+	return row, nil
 }
 
 // boundRows lists the rows of a certificate's example: one a radius. If the example has no label, or the file has the
@@ -178,7 +224,7 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 }
 
 // boundsOf returns the number of certificates, from the first on, that have all their rows in order, and the offset
-// after the last of these rows.
+// after the last of these rows. Each row must agree with its certificate.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {
@@ -186,7 +232,7 @@ func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examp
 		if at+len(want) > len(rows.values) {
 			return n, end
 		}
-		if !slices.Equal(rows.values[at:at+len(want)], want) {
+		if !slices.EqualFunc(rows.values[at:at+len(want)], want, func(r ownRow, w boundRow) bool { return r.boundRow == w && r.agrees(c, p) }) {
 			return n, end
 		}
 		if at += len(want); at > 0 {

@@ -59,7 +59,7 @@ func (x *exampleReader) open() (err error) {
 	}
 	x.bounds, err = x.run.openBounds(x.path(BoundsFile))
 	if missing(err) {
-		x.bounds, err = &boundsReader{noValues[boundRow](x.path(BoundsFile)), boundsHeader}, nil
+		x.bounds, err = &boundsReader{noValues[ownRow](x.path(BoundsFile)), boundsHeader}, nil
 	}
 	if err == nil {
 		x.found.header = x.bounds.header
@@ -139,7 +139,7 @@ func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool,
 	expected := x.run.Parameters.boundRows(c, x.bounds.header)
 	for _, want := range expected {
 		row, ok, err := x.bounds.next()
-		if err != nil || !ok || row != want {
+		if err != nil || !ok || row.boundRow != want || !row.agrees(c, x.run.Parameters) {
 			x.found.moreBounds = x.found.moreBounds || ok
 			return 0, false, err
 		}

@@ -270,3 +270,44 @@ func TestMergeFormats(t *testing.T) {
 	}
 	checkWhole(t, out, sampleShard(t, old, spec.Whole, 0), old)
 }
+
+// Rows of bounds.csv that contradict their certificates are refused on reading, and sampled again on resuming.
+func TestRowsContradictCertificates(t *testing.T) {
+	for name, change := range map[string]func(fields []string){
+		"label":      func(f []string) { f[labelField], f[correctField] = "0", "1" },
+		"prediction": func(f []string) { f[predictionField], f[correctField] = "1", "1" },
+		"correct":    func(f []string) { f[correctField] = "1" },
+		"alpha":      func(f []string) { f[alphaField] = "0.01" },
+		"lower":      func(f []string) { f[lowerField] = "0.99" },
+		"upper":      func(f []string) { f[upperField] = "1.5" },
+		"negative":   func(f []string) { f[lowerField] = "-0.1" },
+		"NaN":        func(f []string) { f[upperField] = "NaN" },
+	} {
+		dir := wholeRun(t)
+		overwrite(t, dir, BoundsFile, func(text string) string {
+			lines := strings.SplitAfter(text, "\n")
+			body, _ := testRun.Seed().VerifyCSV([]byte(boundsHeader), []byte(strings.TrimSpace(lines[1])))
+			fields := strings.Split(string(body), ",")
+			change(fields)
+			lines[1] = string(testRun.Seed().AppendCSV([]byte(boundsHeader), []byte(strings.Join(fields, ",")))) + "\n"
+			return strings.Join(lines, "")
+		})
+		e, err := Find(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.CheckBounds(); err == nil || !strings.Contains(err.Error(), "the rows of example 1 are not those of its certificate") {
+			t.Errorf("%s: %v", name, err)
+		}
+		f, err := Resume(dir, testRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Done() != 1 || f.Dropped() != 3 {
+			t.Errorf("%s: %d examples are done, %d dropped, want 1 and 3", name, f.Done(), f.Dropped())
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

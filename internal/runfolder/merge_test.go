@@ -51,7 +51,7 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 	for _, row := range p.boundRows(r.Certificate, boundsHeader) {
 		r.Bounds = append(r.Bounds, certify.ConfidenceBound{
-			Index: index, Radius: row.radius, Certified: row.certified, Alpha: 0.001, Lower: 0.1, Confidence: 0.75, Upper: 0.9,
+			Index: index, Label: r.Votes.Label, Correct: r.Votes.Label == 0, Radius: row.radius, Certified: row.certified, Alpha: 0.001, Lower: 0.1, Confidence: 0.75, Upper: 0.9,
 		})
 	}
 	if w := f.Scores(); w != nil {

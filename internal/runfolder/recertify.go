@@ -89,10 +89,12 @@ func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 		return err
 	}
 	computed, err := c.Votes.CertifyAtLeast(v, claimed.Margin)
-	if err == nil && !reflect.DeepEqual(claimed.Bounds, computed.Bounds) {
-		computed, err = c.Votes.Certify(v)
+	if err == nil && reflect.DeepEqual(claimed.Bounds, computed.Bounds) {
+		if _, err = Contradicts(claimed, computed); err == nil {
+			return nil
+		}
 	}
-	if err == nil {
+	if computed, err = c.Votes.Certify(v); err == nil {
 		_, err = Contradicts(claimed, computed)
 	}
 	if err != nil {

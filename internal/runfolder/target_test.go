@@ -90,7 +90,10 @@ func TestTargetOfATable(t *testing.T) {
 
 // boundsContent are rows as if each had ten bytes behind a header of ten.
 func boundsContent(header string, rows ...boundRow) ownBounds {
-	c := ownBounds{content[boundRow]{values: rows}, header}
+	c := ownBounds{header: header}
+	for _, row := range rows {
+		c.values = append(c.values, ownRow{boundRow: row})
+	}
 	for i := range rows {
 		c.lines, c.ends = append(c.lines, i+2), append(c.ends, int64(10*(i+2)))
 	}
@@ -194,7 +197,7 @@ func TestEarlierBounds(t *testing.T) {
 		if err != nil || c.header != tt.header || len(c.values) != tt.rows {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
-		if len(c.values) == 1 && c.values[0] != (boundRow{5, 0.5, tt.header == certifiedHeader}) {
+		if len(c.values) == 1 && c.values[0].boundRow != (boundRow{5, 0.5, tt.header == certifiedHeader}) {
 			t.Errorf("%s: %+v", name, c.values[0])
 		}
 	}
