@@ -37,6 +37,11 @@ func Find(path string) (*Evidence, error) {
 	}
 	e := &Evidence{Path: path, dir: path}
 	if !info.IsDir() {
+		if Owns(path) { // a link in a run's folder would lead to what is not the run's
+			if err := checkOwn(path); err != nil {
+				return nil, err
+			}
+		}
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			return nil, err
@@ -74,7 +79,7 @@ func (e *Evidence) Whole() *Evidence {
 func Owns(path string) bool {
 	switch filepath.Base(path) {
 	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
-		_, err := os.Stat(filepath.Join(filepath.Dir(path), RunFile))
+		_, err := os.Lstat(filepath.Join(filepath.Dir(path), RunFile))
 		return err == nil
 	}
 	return false
@@ -91,7 +96,8 @@ func (e *Evidence) choose(name string) (string, error) {
 	case e.file != "" && e.file != name:
 		return "", hint.New(fmt.Sprintf("%s: is not what this command works on", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
-	return filepath.Join(e.dir, name), nil
+	path := filepath.Join(e.dir, name)
+	return path, checkOwn(path) // commands also read tables of the run by their path
 }
 
 // HoldsScores reports whether the path is a file of scores or a run that kept them.
@@ -240,7 +246,7 @@ func (e *Evidence) Scores() (*Scores, error) {
 			}
 		}
 	}
-	if s.Reader, err = scorefile.Open(path); err != nil {
+	if s.Reader, err = openScores(path); err != nil {
 		return nil, err
 	}
 	if e.Run != nil {
@@ -253,8 +259,9 @@ func (e *Evidence) Scores() (*Scores, error) {
 
 // finished returns an error unless the run has its scores.
 func (e *Evidence) finished(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
+	_, err := os.Lstat(path)
+	if !missing(err) {
+		return err
 	}
 	if _, err := scorefile.StatPart(path); err == nil {
 		return hint.Add(fmt.Errorf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … %s'", param.Resume)

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -189,7 +190,7 @@ func (f *Folder) recover() error {
 func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Lstat(path); err == nil {
 		if len(votes) == f.run.Data.Selected && checkScores(path, votes) == nil {
 			return len(votes), nil
 		}
@@ -208,9 +209,21 @@ func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	return len(votes), nil
 }
 
+// openScores opens a file of scores, in a run's folder only the run's own.
+func openScores(path string) (*scorefile.Reader, error) {
+	if !Owns(path) {
+		return scorefile.Open(path)
+	}
+	file, err := confined.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return scorefile.NewReader(path, file)
+}
+
 // checkScores compares a finished file of scores with the votes' checksums.
 func checkScores(path string, votes []votesLine) error {
-	r, err := scorefile.Open(path)
+	r, err := openScores(path)
 	if err != nil {
 		return err
 	}

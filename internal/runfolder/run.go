@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -431,7 +432,11 @@ func (r Run) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644), root.Close())
 }
 
 // encode returns JSON with a newline; it keeps radius>=0.5 readable.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/durable"
 )
 
@@ -26,6 +27,7 @@ type Writer struct {
 	shape   Shape
 	members []member
 	end     int64
+	root    *os.Root // the folder of the file
 	file    *os.File
 
 	buffers sync.Pool
@@ -34,8 +36,8 @@ type Writer struct {
 // partSuffix ends the name of an unfinished file.
 const partSuffix = ".part"
 
-// StatPart is os.Stat of the part file of path.
-func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
+// StatPart is os.Lstat of the part file of path.
+func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
 // a power cut, so that no other file of the run is ever ahead of it.
@@ -43,11 +45,15 @@ func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, shape: shape}
-	w.members, w.end = shape.layout()
-	file, err := os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o644)
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
+	}
+	w := &Writer{path: path, shape: shape, root: root}
+	w.members, w.end = shape.layout()
+	file, err := confined.OpenIn(root, w.part(), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	w.file = file
 	// Truncate removes a half-written directory and extends a shorter file by zeros that take no space yet.
@@ -61,10 +67,13 @@ func Create(path string, shape Shape) (*Writer, error) {
 		err = durable.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close(), root.Close())
 	}
 	return w, nil
 }
+
+// part is the name of the part file in its folder.
+func (w *Writer) part() string { return filepath.Base(w.path) + partSuffix }
 
 func (w *Writer) writeHeaders() error {
 	for _, m := range w.members {
@@ -81,7 +90,16 @@ func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name := filepath.Base(path)
+	if err := confined.Check(root, name, true); err != nil {
+		return nil, err
+	}
+	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +110,7 @@ func Reopen(path string, shape Shape) (*Writer, error) {
 	if _, err := StatPart(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, fmt.Errorf("%s: there are scores both in this file and in %s", path, path+partSuffix))
 	}
-	if err := os.Rename(path, path+partSuffix); err != nil {
+	if err := root.Rename(name, name+partSuffix); err != nil {
 		return nil, err
 	}
 	return Create(path, shape)
@@ -223,16 +241,17 @@ func (w *Writer) Sync() error {
 
 // Close syncs and closes an unfinished file; Create continues it.
 func (w *Writer) Close() error {
-	return errors.Join(w.file.Sync(), w.file.Close())
+	return errors.Join(w.file.Sync(), w.file.Close(), w.root.Close())
 }
 
 // Finish completes the file under its own name and closes it. Write all examples, and sync all other files of the run,
 // before. A power cut at any time leaves either the part file, which Create continues, or the whole file.
 func (w *Writer) Finish() error {
-	if err := errors.Join(w.writeDirectory(), w.file.Close()); err != nil {
-		return err
+	err := errors.Join(w.writeDirectory(), w.file.Close())
+	if err == nil {
+		err = w.root.Rename(w.part(), filepath.Base(w.path))
 	}
-	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
+	if err = errors.Join(err, w.root.Close()); err != nil {
 		return err
 	}
 	return durable.SyncFolder(filepath.Dir(w.path))
