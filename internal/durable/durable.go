@@ -132,7 +132,7 @@ func writeIn(root *os.Root, name string, data []byte, mode fs.FileMode, adapt fu
 	if err = root.Rename(temporary, name); err != nil {
 		return fullPath(root, err)
 	}
-	return syncRoot(root)
+	return SyncRoot(root)
 }
 
 // fullPath names the folder in an error of a file in it.
@@ -144,7 +144,8 @@ func fullPath(root *os.Root, err error) error {
 	return err
 }
 
-func syncRoot(root *os.Root) error {
+// SyncRoot is SyncFolder for an open folder.
+func SyncRoot(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
 		return err

@@ -163,6 +163,11 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
+	return lockRoot(root, dir, run)
+}
+
+// lockRoot locks a folder for writing. It closes the root after an error.
+func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	l, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
 	var got bool
 	if err == nil {

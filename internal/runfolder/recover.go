@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/confined"
@@ -97,7 +98,8 @@ func (e *DamageError) Unwrap() error { return e.err }
 func damaged(err error) error {
 	var failed *fs.PathError
 	var renaming *os.LinkError
-	if err == nil || errors.As(err, &failed) || errors.As(err, &renaming) {
+	var number syscall.Errno
+	if err == nil || errors.As(err, &failed) || errors.As(err, &renaming) || errors.As(err, &number) {
 		return err
 	}
 	return &DamageError{err}

@@ -428,15 +428,19 @@ var ErrExists = errors.New("exists already")
 
 // write writes run.json into dir, completely or not at all.
 func (r Run) write(dir string) error {
-	data, err := encode(r, "  ")
-	if err != nil {
-		return err
-	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644), root.Close())
+	return errors.Join(r.writeIn(root), root.Close())
+}
+
+func (r Run) writeIn(root *os.Root) error {
+	data, err := encode(r, "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644)
 }
 
 // encode returns JSON with a newline; it keeps radius>=0.5 readable.

@@ -36,6 +36,9 @@ type Writer struct {
 // partSuffix ends the name of an unfinished file.
 const partSuffix = ".part"
 
+// Part returns the name of the unfinished file that becomes the file with this name.
+func Part(name string) string { return name + partSuffix }
+
 // StatPart is os.Lstat of the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
