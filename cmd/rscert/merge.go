@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +72,10 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		return hint.Add(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
 	}
 	shards, err := runfolder.OpenShards(dirs)
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err // the shards may be good
+	}
 	if err != nil {
 		return badInput(explainShard(err))
 	}
