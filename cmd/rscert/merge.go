@@ -95,11 +95,14 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
 	var damaged *runfolder.ShardError
+	var taken *runfolder.DamageError // the place of the work
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
 		return hint.Add(badInput(err), "choose another --out")
 	case errors.As(err, &damaged):
 		return badInput(explainShard(err))
+	case errors.As(err, &taken):
+		return badInput(err)
 	case err != nil:
 		return err
 	}

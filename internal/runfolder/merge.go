@@ -88,7 +88,7 @@ func (m merging) lock() (*Folder, error) {
 	}
 	path := filepath.Join(m.beside.Name(), m.name)
 	refuse := func(what string) error {
-		return hint.New(fmt.Sprintf("%s: %s, and no merge left it", path, what), "move it away")
+		return &DamageError{hint.New(fmt.Sprintf("%s: %s, and no merge left it", path, what), "move it away")}
 	}
 	info, err := m.beside.Lstat(m.name)
 	switch {

@@ -184,7 +184,7 @@ func (f *Folder) recover() error {
 		s.votes, s.certs = l.votes.ends[i], l.certs.ends[i]
 	}
 	_, s.bounds = p.boundsOf(l.certs.values[:n], l.bounds)
-	return f.open(s)
+	return damaged(f.open(s))
 }
 
 // recoverScores returns the number of examples with unchanged scores. It opens the scores for writing if any are
