@@ -96,6 +96,7 @@ type content[T any] struct {
 	lines  []int   // their numbers
 	ends   []int64 // offsets after them
 	damage *damage // nil: every line is intact
+	padded int     // number of the first intact line with more bytes before or in it than rscert writes; 0: none
 }
 
 // readLines reads a file of JSON lines, up to the first damaged line.
@@ -130,9 +131,13 @@ const noValue = -1
 // collect reads lines up to the first damaged one, within the memory limit for an input. decode reads a line and
 // returns the bytes that its value uses outside itself, or noValue.
 func collect[T any](r io.Reader, decode func(line) (v T, held int, err error)) (c content[T], err error) {
-	total, limit := int64(0), memory.Limit()
+	total, limit, end := int64(0), memory.Limit(), int64(0)
 	err = scanLines(r, func(l line) error {
 		v, held, err := decode(l)
+		if written := int64(len(bytes.TrimSpace(l.text))) + 1; c.padded == 0 && err == nil && l.end != end+written {
+			c.padded = l.number
+		}
+		end = l.end
 		switch {
 		case c.damage != nil:
 			// After damage, only look for intact lines.
@@ -209,6 +214,16 @@ func (c content[T]) intact(path string) error {
 		return nil
 	}
 	return fmt.Errorf("%s:%d: %w", path, c.damage.line, c.damage.err)
+}
+
+// asWritten returns an error if the lines hold what rscert does not write: blank lines, blanks around a line. Reading
+// skips them, but a run must end with the bytes of an undisturbed one, and a resumed run rewrites no line.
+func (c content[T]) asWritten(path string) error {
+	if c.padded == 0 {
+		return nil
+	}
+	return hint.New(fmt.Sprintf("%s:%d: blanks or blank lines were added before or in this line", path, c.padded),
+		"remove them, or restore the file")
 }
 
 // repairable returns an error unless the damage is the end of a killed run.

@@ -160,6 +160,13 @@ func (f *Folder) recover() error {
 	if err != nil {
 		return damaged(err)
 	}
+	for path, file := range map[string]interface{ asWritten(string) error }{
+		f.path(VotesFile): l.votes, f.path(CertificatesFile): l.certs, f.path(BoundsFile): l.bounds,
+	} {
+		if err := file.asWritten(path); err != nil {
+			return damaged(err)
+		}
+	}
 	if l.bounds.header == certifiedHeader { // appended rows have other columns: start again
 		l.bounds = ownBounds{header: boundsHeader}
 	}
@@ -192,8 +199,9 @@ func (f *Folder) recover() error {
 func (f *Folder) recoverScores(votes []votesLine) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
-	if _, err := os.Lstat(path); err == nil {
-		if len(votes) == f.run.Data.Selected && checkScores(path, votes) == nil {
+	if info, err := os.Lstat(path); err == nil {
+		asWritten := info.Size() == f.run.scoreShape().FileSize() // archives are read even with more bytes behind them
+		if asWritten && len(votes) == f.run.Data.Selected && checkScores(path, votes) == nil {
 			return len(votes), nil
 		}
 		open = scorefile.Reopen

@@ -106,7 +106,7 @@ func Reopen(path string, shape Shape) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := shape.fileSize(); info.Size() != want {
+	if want := shape.FileSize(); info.Size() != want {
 		return nil, fmt.Errorf("%s: %d bytes; scores of %d examples, n0 = %d, n = %d, %d classes have %d",
 			path, info.Size(), shape.Examples, shape.N0, shape.N, shape.Classes, want)
 	}
