@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
@@ -109,7 +110,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	if o.json {
 		return report.WriteJSON(s.out, "merge", done)
 	}
-	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
+	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), quote.Line(o.out))
 	return nil
 }
 
