@@ -28,12 +28,13 @@ func Open(path string) (*os.File, error) {
 // os.O_CREATE it makes a missing file. For writing it refuses a file with another hard link.
 func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
+	if flag&os.O_CREATE != 0 {
+		if file, err := root.OpenFile(name, flag|os.O_EXCL, 0o644); !errors.Is(err, fs.ErrExist) {
+			return file, rename(err, path)
+		}
+	}
 	info, err := root.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
-		file, err := root.OpenFile(name, flag|os.O_EXCL, 0o644)
-		return file, rename(err, path)
-	case err != nil:
+	if err != nil {
 		return nil, rename(err, path)
 	}
 	if err := check(path, info, flag&(os.O_WRONLY|os.O_RDWR) != 0); err != nil {

@@ -35,7 +35,7 @@ func WriteFile(path string, data []byte) error {
 	case !info.Mode().IsRegular() && !info.IsDir():
 		return writeInto(path, data, 0)
 	}
-	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) || ofProcess(target) {
+	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
 		// /dev/stdout leads to a file that is open already, whatever its name: after a rename its other writers would lose it.
 		return writeInto(path, data, os.O_APPEND)
 	}

@@ -82,7 +82,7 @@ func TestShell(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, word := range []string{"run", "a b", "it's", `back\slash`, "$(touch x)", "`touch x`", "=1+1", "-n", "a;b", "", "*", "~",
-		"a\nb", "a\x1b[2J1'\\", "\xff\x01\x7f7", "größe", "\u202egpj", "!x\r"} {
+		"a\nb", "a\x1b[2J1'\\", "\xff\x01\x7f7", "größe", "\u202egpj", "!x\r", "\x01" + "7"} {
 		quoted := Shell(word)
 		if strings.ContainsFunc(quoted, func(r rune) bool { return r < ' ' || r == '\x7f' }) {
 			t.Errorf("%q is quoted with control bytes: %q", word, quoted)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -104,6 +105,26 @@ func TestLinks(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestLockFollowsNoLink puts a link in the place of the lock just before it is opened.
+func TestLockFollowsNoLink(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	lock, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
+	if err := errors.Join(err, os.Symlink(outside, filepath.Join(dir, lockFile))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := lock.TryLock(); got || err == nil {
+		t.Errorf("locked: %v, %v", got, err)
+	}
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made outside: %v", err)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestMergeManyShards(t *testing.T) {
 	run.Data.Examples, run.Data.Selected, run.Parameters.Skip, run.Parameters.Max = 2*k, 2*k, 1, 0
 	run.Parameters.ConfidenceRadii = splitRun.Parameters.ConfidenceRadii
 	whole, dirs := sampleShard(t, run, spec.Whole, 0), shardsOf(t, run, k)
-	limitFiles(t, 2*openAtOnce+12)
+	limitFiles(t, 150) // of a usual 256 and more
 	out, err := merge(t, dirs)
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +153,9 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer failing.Close()
+	if err := (&Evidence{Run: &votesRun}).finished("/dev/null/" + ScoresFile); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("scores that cannot be looked for: %v", err)
+	}
 	m := merging{Shards: s}
 	_, err = newLineSource(&sparing{path: dir, file: failing, keep: true}).next()
 	var shard *ShardError
