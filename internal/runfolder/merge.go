@@ -126,8 +126,11 @@ func merges(name string) bool {
 	return strings.HasPrefix(name, durable.Temporary)
 }
 
-// discard removes the folder of the work.
+// discard removes the folder of the work, unless it is the run folder already.
 func (m merging) discard() error {
+	if _, err := m.beside.Lstat(m.name); err != nil {
+		return nil
+	}
 	return errors.Join(m.clear(), m.root.Remove(lockFile), m.beside.Remove(m.name))
 }
 

@@ -98,6 +98,41 @@ func limitFiles(t *testing.T, more int) {
 	})
 }
 
+// TestDiscard removes the folder of the work, but not the run folder that it has become.
+func TestDiscard(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		dir := t.TempDir()
+		beside, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer beside.Close()
+		m := merging{Shards: &Shards{run: votesRun}, ctx: t.Context(), beside: beside, name: durable.Temporary + "merge-run"}
+		f, err := m.lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.unlock()
+		m.root = f.root
+		if err := os.WriteFile(filepath.Join(dir, m.name, VotesFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if renamed {
+			want = "run "
+			if err := m.rename("run"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.discard(); err != nil || list(t, dir) != want {
+			t.Errorf("renamed %v: %v, left %q", renamed, err, list(t, dir))
+		}
+		if renamed && list(t, filepath.Join(dir, "run")) != lockFile+" "+VotesFile+" " {
+			t.Errorf("the run folder has %q", list(t, filepath.Join(dir, "run")))
+		}
+	}
+}
+
 // TestMergeManyShards merges more shards than a process may open files.
 func TestMergeManyShards(t *testing.T) {
 	const k = 100
