@@ -174,9 +174,9 @@ func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 		got, err = l.TryLock()
 	}
 	switch {
-	case l != nil && err != nil:
+	case err != nil:
 		err = fmt.Errorf("locking %s: %w", dir, err)
-	case err == nil && !got:
+	case !got:
 		err = fmt.Errorf("%s: another rscert is writing to it", dir)
 	}
 	if err != nil {
@@ -188,7 +188,7 @@ func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 // newLock returns the lock of a folder, not yet taken. It follows no link and waits for no pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
-		return nil, damaged(err)
+		return nil, err
 	}
 	return flock.New(filepath.Join(dir, lockFile), flock.SetFlag(flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK)), nil
 }
