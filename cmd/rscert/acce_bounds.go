@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -27,13 +28,13 @@ func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder
 		return runfolder.Bounds{}, badInput(err)
 	}
 	if bounds.Label {
-		fmt.Fprintf(warnings, "warning: %s certifies the label: wrong predictions have no bounds\n", path)
+		fmt.Fprintf(warnings, "warning: %s certifies the label: wrong predictions have no bounds\n", quote.Line(path))
 	}
 	if bounds.Unfinished > 0 {
-		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are missing\n", path, bounds.Unfinished)
+		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are missing\n", quote.Line(path), bounds.Unfinished)
 	}
 	if evidence.Run != nil && bounds.Arithmetic != certify.Exact {
-		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds assume idealised arithmetic\n", path)
+		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds assume idealised arithmetic\n", quote.Line(path))
 	}
 	return bounds, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
@@ -159,7 +160,7 @@ type certifyReport struct {
 // print prints the results of a run.
 func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
-		fmt.Fprintf(s.out, "classifier: %s\n\n", experiment.Classifier(o.Model, outcome.Denoiser))
+		fmt.Fprintf(s.out, "classifier: %s\n\n", quote.Line(experiment.Classifier(o.Model, outcome.Denoiser)))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err
@@ -180,17 +181,18 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Compared > 0 {
 		fmt.Fprintf(s.out, "samples run again, alone and in other batches: %d; no bit of their outputs changed\n", outcome.Compared)
 	}
-	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", outcome.Out, o.next(outcome))
+	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", quote.Line(outcome.Out), o.next(outcome))
 	return nil
 }
 
 // next suggests a command to learn more about a run. Calibration needs labels.
 func (o certifyOptions) next(found run.Outcome) string {
+	out := quote.Shell(found.Out)
 	switch {
 	case found.CleanAccuracy == nil:
-		return "rscert radius " + found.Out + " --method clopper-pearson,bonferroni,margin   (compares methods)"
+		return "rscert radius " + out + " --method clopper-pearson,bonferroni,margin   (compares methods)"
 	case len(o.ConfidenceRadii) > 0:
-		return "rscert acce " + found.Out + "   (worst calibration under attack)"
+		return "rscert acce " + out + "   (worst calibration under attack)"
 	}
-	return "rscert metrics " + found.Out + "   (calibration without attack)"
+	return "rscert metrics " + out + "   (calibration without attack)"
 }

@@ -135,7 +135,7 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 	}
 	for _, outcome := range outcomes {
 		if o.annotations.github() {
-			fmt.Fprintln(s.err, quote.Line(outcome.GitHub()))
+			fmt.Fprintln(s.err, outcome.GitHub())
 		}
 		if !outcome.Met {
 			fmt.Fprintln(s.err, quote.Line(outcome.Line()))

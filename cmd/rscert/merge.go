@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
@@ -71,6 +73,10 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		return hint.Add(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
 	}
 	shards, err := runfolder.OpenShards(dirs)
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err // the shards may be good
+	}
 	if err != nil {
 		return badInput(explainShard(err))
 	}
@@ -90,18 +96,21 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
 	var damaged *runfolder.ShardError
+	var taken *runfolder.DamageError // the place of the work
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
 		return hint.Add(badInput(err), "choose another --out")
 	case errors.As(err, &damaged):
 		return badInput(explainShard(err))
+	case errors.As(err, &taken):
+		return badInput(err)
 	case err != nil:
 		return err
 	}
 	if o.json {
 		return report.WriteJSON(s.out, "merge", done)
 	}
-	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), o.out)
+	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), quote.Line(o.out))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -17,7 +18,11 @@ func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
 	}
-	dir := filepath.Dir(path)
+	target, err := durable.Resolve(path) // a file of a run may hide behind a link
+	if err != nil {
+		return badInputf("--%s %s: %w", flag, path, err)
+	}
+	dir := filepath.Dir(target)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return badInputf("--%s %s: there is no folder %s", flag, path, dir)
 	}
@@ -33,7 +38,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 			return badInputf("--%s %s: is the input", flag, path)
 		}
 	}
-	if runfolder.Owns(path) {
+	if runfolder.Owns(target) {
 		return badInputf("--%s %s: belongs to the run in %s", flag, path, dir)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/curves"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
@@ -165,7 +166,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	}
 	for _, run := range runs {
 		if run.Selected > run.Examples {
-			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", run.Path, run.Examples, run.Selected)
+			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", quote.Line(run.Path), run.Examples, run.Selected)
 		}
 	}
 	if err := o.draw(formats, runs); err != nil {

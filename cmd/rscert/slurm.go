@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/cluster"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -124,11 +125,11 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 		return report.WriteJSON(s.out, "slurm", done)
 	}
 	if o.dryRun {
-		fmt.Fprintf(s.out, "%s\nnext: sbatch %s\n", done.Script, done.Script)
+		fmt.Fprintf(s.out, "%s\nnext: sbatch %s\n", quote.Line(done.Script), quote.Shell(done.Script))
 		return nil
 	}
 	fmt.Fprintf(s.out, "%d of %d shards were submitted; their folders are in %s\nnext: the same command with --wait, and --resume at its end\n",
-		len(done.Submitted), a.Shards, a.Folder())
+		len(done.Submitted), a.Shards, quote.Line(a.Folder()))
 	return nil
 }
 
@@ -166,9 +167,6 @@ func (o slurmOptions) check(options []string) error {
 		if name == "--array" || name == "--wrap" || name == "--parsable" || strings.HasPrefix(option, "-a") {
 			return hint.Add(badInputf("sbatch's %s does not work here", name), "--shards sets the number of tasks, --at-once how many run at a time")
 		}
-		if strings.ContainsAny(option, "\n\r") {
-			return badInputf("sbatch's %.40q: contains a line break", option)
-		}
 	}
 	if o.every <= 0 || o.retries < 0 || o.atOnce < 0 {
 		return badInput(errors.New("want --every above 0, --retries and --at-once at least 0"))
@@ -188,7 +186,7 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	if a.Program, err = thisProgram(); err != nil {
 		return nil, err
 	}
-	return a, checkMerged(a.Out)
+	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
 // resumeArray loads the array that was begun in a.Out and checks that a continues it. It returns nil if none was begun.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
@@ -68,6 +69,28 @@ func (a *Array) log(job, task string) string {
 }
 
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
+
+// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, and
+// quotes do not hold a line break there: what follows it could be an option or a command.
+func (a *Array) Check() error {
+	for _, w := range []struct {
+		what  any
+		words []string
+	}{
+		{param.Out, []string{a.Out}},
+		{"the working directory", []string{a.Dir}},
+		{"the program's path", []string{a.Program}},
+		{"sbatch's", a.Options},
+		{"the certify flags", a.Certify},
+	} {
+		for _, word := range w.words {
+			if strings.ContainsFunc(word, unicode.IsControl) {
+				return param.Errorf("%s %s: has a line break or another control character, which a script cannot hold", w.what, quote.Field(word))
+			}
+		}
+	}
+	return nil
+}
 
 // Create makes the array's folder with the script. It fails if the folder exists.
 func (a *Array) Create() error {

@@ -47,7 +47,7 @@ func (p *preloader) open(name string) error {
 			return err
 		}
 		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it finds its builtins only on the loader's path
-			if builtins, _ := filepath.Glob(filepath.Join(folder, "libnvrtc-builtins.so.*")); len(builtins) > 0 {
+			if builtins := ortlib.Glob(folder, "libnvrtc-builtins.so.*"); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}
 		}

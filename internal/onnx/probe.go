@@ -17,8 +17,10 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/scratch"
 )
 
 // This file measures how a device really computes: its precision, its speed, and the nodes that it does not support.
@@ -215,11 +217,12 @@ func (l *loader) nameNodes(g program, tile int, err error) error {
 
 // profile returns the nodes that run on ONNX Runtime's CPU provider.
 func (l *loader) profile(g program, tile int) ([]string, error) {
-	dir, err := os.MkdirTemp("", "rscert-profile-")
+	folder, err := scratch.Make("", "rscert-profile-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = folder.Remove() }()
+	dir := folder.Path()
 	s, err := openProfiled(g, l.device.provider, l.settings, false, filepath.Join(dir, "nodes"))
 	if err != nil {
 		return nil, err
@@ -232,9 +235,9 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "nodes*.json"))
-	if err != nil || len(files) != 1 {
-		return nil, fmt.Errorf("%d profiles: %w", len(files), err)
+	files := ortlib.Glob(dir, "nodes*.json")
+	if len(files) != 1 {
+		return nil, fmt.Errorf("%d profiles", len(files))
 	}
 	text, err := os.ReadFile(files[0])
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,8 +131,7 @@ func CUDAFolders(library string) (folders []string) {
 	}
 	add(filepath.Dir(library))
 	for _, packages := range sitePackages(library) {
-		found, _ := filepath.Glob(filepath.Join(packages, "nvidia", "*", "lib"))
-		add(found...)
+		add(Glob(packages, "nvidia/*/lib")...)
 	}
 	if folder, err := cudaLibrariesFolder(); err == nil {
 		add(folder)
@@ -150,10 +150,19 @@ func sitePackages(library string) (folders []string) {
 		}
 	}
 	if env := os.Getenv("VIRTUAL_ENV"); filepath.IsAbs(env) {
-		found, _ := filepath.Glob(filepath.Join(env, "lib", "python3*", "site-packages"))
-		folders = append(folders, found...)
+		folders = append(folders, Glob(env, "lib/python3*/site-packages")...)
 	}
 	return append(folders, pythonPackages()...)
+}
+
+// Glob returns the paths in a folder that match a pattern. Unlike in filepath.Glob, the folder's own name may have any
+// characters.
+func Glob(folder, pattern string) []string {
+	found, _ := fs.Glob(os.DirFS(folder), pattern)
+	for i, name := range found {
+		found[i] = filepath.Join(folder, name)
+	}
+	return found
 }
 
 // pythonPatience is the time limit for python3 to report its package folders.

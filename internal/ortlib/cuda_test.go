@@ -33,14 +33,18 @@ func TestExplainCUDA(t *testing.T) {
 	}
 }
 
-// TestSitePackages finds the packages of ONNX Runtime's Python, of a virtual environment and of python3.
+// TestSitePackages finds the packages of ONNX Runtime's Python, of a virtual environment and of python3, in a folder
+// whose name is no pattern.
 func TestSitePackages(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a[1")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	libraryPath := filepath.Join(dir, "a/site-packages/onnxruntime/capi/libonnxruntime.so.1")
 	t.Setenv(PythonEnv, filepath.Join(dir, "b/dist-packages/onnxruntime/capi/libonnxruntime.so.1"))
 	t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "c"))
 	t.Setenv("PATH", dir)
-	program := "#!/bin/sh\necho " + filepath.Join(dir, "d") + "\necho relative\n"
+	program := "#!/bin/sh\necho '" + filepath.Join(dir, "d") + "'\necho relative\n"
 	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(program), 0o755); err != nil {
 		t.Fatal(err)
 	}

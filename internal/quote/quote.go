@@ -3,6 +3,8 @@
 package quote
 
 import (
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,8 +16,21 @@ import (
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and letters of all scripts,
-// and escapes marks that change the direction of writing.
-func Line(s string) string {
+// and escapes marks that change the direction of writing. It also escapes the first sign of what CI services take for
+// commands: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
+func Line(s string) string { return disarm(escape(s)) }
+
+// commands matches the first sign of a command to GitHub Actions, Azure Pipelines or TeamCity.
+var commands = regexp.MustCompile(`^\s*::|##[a-zA-Z-]*\[`)
+
+func disarm(s string) string {
+	return commands.ReplaceAllStringFunc(s, func(command string) string {
+		at := strings.IndexAny(command, ":#")
+		return fmt.Sprintf(`%s\x%02x%s`, command[:at], command[at], command[at+1:])
+	})
+}
+
+func escape(s string) string {
 	if printable(s) {
 		return s
 	}
@@ -54,7 +69,7 @@ func Name(s string) string {
 // Field is s as a Go string in quotes, at most a line's worth.
 func Field[T string | []byte](s T) string {
 	text, more := cut(string(s[:min(len(s), show+utf8.UTFMax)]))
-	return strconv.Quote(text) + more
+	return disarm(strconv.Quote(text)) + more
 }
 
 // cut returns the beginning of s, and an ellipsis if it cut something off.
@@ -71,7 +86,7 @@ func cut(s string) (text, more string) {
 
 // Error returns an error with printable text that wraps err.
 func Error(err error) error {
-	if err == nil || printable(err.Error()) {
+	if err == nil || Line(err.Error()) == err.Error() {
 		return err
 	}
 	return quoted{err}

@@ -1,8 +1,10 @@
 package quote
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,6 +21,12 @@ func TestLine(t *testing.T) {
 		"\xff\u009bx":        `\xff\u009bx`,
 		"\u202egpj":          `\u202egpj`,
 		"\ufffd":             "\ufffd",
+		"::error::x":         `\x3a:error::x`,
+		" ::error::x":        ` \x3a:error::x`,
+		"\n::error::x":       `\n::error::x`, // not at the start of a line any more
+		"a::b #1 ##":         "a::b #1 ##",
+		"a ##[error]b":       `a \x23#[error]b`,
+		"##vso[task]":        `\x23#vso[task]`,
 	} {
 		if got := Line(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
@@ -65,4 +73,27 @@ func FuzzLine(f *testing.F) {
 			t.Errorf("%q is quoted twice", s)
 		}
 	})
+}
+
+// TestShell gives quoted words to real shells, which must read them as they were.
+func TestShell(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, word := range []string{"run", "a b", "it's", `back\slash`, "$(touch x)", "`touch x`", "=1+1", "-n", "a;b", "", "*", "~",
+		"a\nb", "a\x1b[2J1'\\", "\xff\x01\x7f7", "größe", "\u202egpj", "!x\r", "\x01" + "7"} {
+		quoted := Shell(word)
+		if strings.ContainsFunc(quoted, func(r rune) bool { return r < ' ' || r == '\x7f' }) {
+			t.Errorf("%q is quoted with control bytes: %q", word, quoted)
+		}
+		got, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+quoted).Output()
+		if word == "-n" { // a word of printf itself
+			got, err = exec.CommandContext(t.Context(), bash, "-c", "printf %s -- "+quoted).Output()
+			got = bytes.TrimPrefix(got, []byte("--"))
+		}
+		if err != nil || string(got) != word {
+			t.Errorf("%q is quoted as %s, and read as %q, %v", word, quoted, got, err)
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // Missing is printed for a cell without a value.
@@ -57,7 +59,7 @@ type Number float64
 // Count is a whole number, which is never rounded.
 type Count int64
 
-// Text is printed unchanged.
+// Text is printed on one line, with unprintable characters escaped.
 type Text string
 
 // Interval is printed as [Low, High], always rounded outward.
@@ -109,7 +111,7 @@ func (t *Table) AddRow(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 func (t *Table) lines() (lines [][]string, header bool) {
 	names := make([]string, len(t.Columns))
 	for j, c := range t.Columns {
-		names[j] = c.Name
+		names[j] = quote.Line(c.Name)
 	}
 	if header = strings.Join(names, "") != ""; header {
 		lines = append(lines, names)
@@ -119,7 +121,7 @@ func (t *Table) lines() (lines [][]string, header bool) {
 		for j, c := range t.Columns {
 			line[j] = Missing
 			if j < len(row) && row[j] != nil {
-				line[j] = row[j].text(c)
+				line[j] = quote.Line(row[j].text(c))
 			}
 		}
 		lines = append(lines, line)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/scratch"
 	"github.com/rscert/rscert/internal/spec"
 )
 
@@ -44,13 +44,13 @@ const (
 
 // PlanRun carries out a plan for some seconds, discards the results, and extrapolates from the speed.
 func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experiment.Console) (f Forecast, err error) {
-	scratch, err := os.MkdirTemp("", "rscert-plan-")
+	folder, err := scratch.Make("", "rscert-plan-")
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	defer func() { err = errors.Join(err, folder.Remove()) }()
 	p.Settle()
-	p.Out, p.Resume = filepath.Join(scratch, "run"), false
+	p.Out, p.Resume = filepath.Join(folder.Path(), "run"), false
 	if p.FixedSeed == nil { // a forecast keeps no certificates, so it needs no warning about the seed
 		seed, err := experiment.DrawSeed()
 		if err != nil {

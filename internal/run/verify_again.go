@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scratch"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -78,13 +78,13 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 		v.skip(checkAgain, "the run has no example")
 		return nil
 	}
-	folder, err := os.MkdirTemp("", "rscert-verify-")
+	folder, err := scratch.Make("", "rscert-verify-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer func() { err = errors.Join(err, folder.Remove()) }()
 	run := *v.Evidence.Run
-	plan, err := q.plan(run, filepath.Join(folder, "run"))
+	plan, err := q.plan(run, filepath.Join(folder.Path(), "run"))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/memory"
 )
 
 // Holdings are the contents of a run folder with the result of an audit: each line is compared with its checksum and
@@ -48,7 +49,8 @@ func Audit(path string) (*Holdings, error) {
 // isDamage reports whether err is a fault in the data, not a failure to read it.
 func isDamage(err error) bool {
 	var damage *DamageError
-	return errors.As(damaged(err), &damage)
+	var limit *memory.LimitError
+	return errors.As(damaged(err), &damage) && !errors.As(err, &limit)
 }
 
 // readLines reads the lines of all files.

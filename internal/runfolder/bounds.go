@@ -151,7 +151,9 @@ func (b *boundsReader) readHeader() error {
 	if string(l.text) == certifiedHeader {
 		b.header = certifiedHeader
 	}
-	if _, err := decodeBound(l, b.header, 0); err != nil {
+	_, err = decodeBound(l, b.header, 0)
+	b.measure(l, err == nil)
+	if err != nil {
 		return b.endDamaged(l, err)
 	}
 	return nil

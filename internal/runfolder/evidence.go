@@ -36,6 +36,11 @@ func Find(path string) (*Evidence, error) {
 	}
 	e := &Evidence{Path: path, dir: path}
 	if !info.IsDir() {
+		if Owns(path) { // a link in a run's folder would lead to what is not the run's
+			if err := checkOwn(path); err != nil {
+				return nil, err
+			}
+		}
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			return nil, err
@@ -73,7 +78,7 @@ func (e *Evidence) Whole() *Evidence {
 func Owns(path string) bool {
 	switch filepath.Base(path) {
 	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
-		_, err := os.Stat(filepath.Join(filepath.Dir(path), RunFile))
+		_, err := os.Lstat(filepath.Join(filepath.Dir(path), RunFile))
 		return err == nil
 	}
 	return false
@@ -90,7 +95,8 @@ func (e *Evidence) choose(name string) (string, error) {
 	case e.file != "" && e.file != name:
 		return "", hint.New(fmt.Sprintf("%s: this command reads another file of the run", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
-	return filepath.Join(e.dir, name), nil
+	path := filepath.Join(e.dir, name)
+	return path, checkOwn(path) // commands also read tables of the run by their path
 }
 
 // HoldsScores reports whether the path is a file of scores or a run that kept them.
@@ -267,7 +273,7 @@ func (e *Evidence) Scores() (*Scores, error) {
 }
 
 func openScores(path string, votes *valueReader[votesLine]) (*Scores, error) {
-	r, err := scorefile.Open(path)
+	r, err := openScoreFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +288,9 @@ func (s *Scores) Close() error {
 
 // finished returns an error unless the run has its scores.
 func (e *Evidence) finished(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
+	_, err := os.Lstat(path)
+	if !missing(err) {
+		return err
 	}
 	if _, err := scorefile.StatPart(path); err == nil {
 		return hint.Add(fmt.Errorf("%s: the run is not finished", e.Path), "finish it with 'rscert certify … %s'", param.Resume)

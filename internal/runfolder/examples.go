@@ -1,19 +1,21 @@
 package runfolder
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// extent says how far the files of a run agree.
-type extent struct {
+// holding says how far the files of a run agree.
+type holding struct {
 	votes, certs int   // intact lines
 	whole        int   // first examples with votes, a certificate and all rows of bounds
 	ends         sizes // of the files after them
 	header       string
-	moreBounds   bool // intact rows follow those of the whole examples
+	moreBounds   bool  // intact rows follow those of the whole examples
+	padded       error // the lines hold what rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage
 }
@@ -25,14 +27,14 @@ type exampleReader struct {
 	votes  *valueReader[votesLine]
 	certs  *valueReader[certify.Certificate]
 	bounds *boundsReader // nil if the confidence is not bounded
-	found  extent
+	found  holding
 	apart  error // the first votes and certificate that are not of the same example
 }
 
 // readExamples reads the files of the run in dir, up to damage from a kill or a power cut. It calls visit, if not nil,
 // with each whole example and its number of rows of bounds, but not with more examples than limit. Other damage is an
 // error.
-func (r Run) readExamples(dir string, limit int, visit func(r Record, rows int) error) (extent, error) {
+func (r Run) readExamples(dir string, limit int, visit func(r Record, rows int) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
 	if err := x.open(); err != nil {
@@ -151,6 +153,7 @@ func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool,
 // finish reads the rest of the bounds, and returns the damage that no kill explains.
 func (x *exampleReader) finish() error {
 	x.found.votesDamage, x.found.certsDamage = x.votes.damage, x.certs.damage
+	x.found.padded = cmp.Or(x.votes.asWritten(), x.certs.asWritten())
 	if err := x.votes.damage.repairable(x.votes.path); err != nil {
 		return err
 	}
@@ -164,6 +167,7 @@ func (x *exampleReader) finish() error {
 		}
 		x.found.moreBounds = x.found.moreBounds || x.bounds.turn > before
 		x.found.boundsDamage = x.bounds.damage
+		x.found.padded = cmp.Or(x.found.padded, x.bounds.asWritten())
 		if err := x.bounds.damage.repairable(x.bounds.path); err != nil {
 			return err
 		}

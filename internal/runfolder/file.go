@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
 )
@@ -16,9 +18,9 @@ type appendFile struct {
 	size int64
 }
 
-// openAppend opens a file for appending after its first size bytes and cuts off the rest.
-func openAppend(path string, size int64) (*appendFile, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+// openAppend opens a file of the folder for appending after its first size bytes and cuts off the rest.
+func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
+	file, err := confined.OpenIn(root, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +31,7 @@ func openAppend(path string, size int64) (*appendFile, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &appendFile{path, file, size}, nil
+	return &appendFile{filepath.Join(root.Name(), name), file, size}, nil
 }
 
 // append writes whole lines. If the disk has no room for them, none remains.
@@ -62,8 +64,12 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a regular file for reading. It refuses others: a pipe may never begin, a device never end.
+// openFile opens a regular file for reading. It refuses others: a pipe may never begin, a device never end. It follows
+// no link from a run's folder, whose evidence must be its own.
 func openFile(path string) (*os.File, error) {
+	if Owns(path) {
+		return confined.Open(path)
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -74,4 +80,16 @@ func openFile(path string) (*os.File, error) {
 		return nil, hint.New(fmt.Sprintf("%s: is no regular file", path), "copy what it gives into a file")
 	}
 	return os.Open(path)
+}
+
+// checkOwn returns an error if a file of a run's folder is a link or no regular file. It may be missing.
+func checkOwn(path string) error {
+	f, err := confined.Open(path)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

@@ -3,17 +3,20 @@ package runfolder
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/scorefile"
@@ -29,6 +32,7 @@ const syncEvery = time.Second
 // Folder is a run folder open for appending. Several goroutines may call its methods.
 type Folder struct {
 	dir  string
+	root *os.Root // dir, for every file that is opened
 	lock *flock.Flock
 	run  Run
 	seed checksum.Seed // of the run's lines
@@ -95,7 +99,7 @@ func (f *Folder) create() error {
 	if err := checkUnused(f.dir); err != nil {
 		return err
 	}
-	if err := removeTemporary(f.dir); err != nil {
+	if err := removeTemporary(f.root); err != nil {
 		return err
 	}
 	if err := durable.SyncFolder(filepath.Dir(filepath.Clean(f.dir))); err != nil {
@@ -130,7 +134,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = removeTemporary(dir)
+	err = removeTemporary(f.root)
 	if err == nil {
 		err = f.recover()
 	}
@@ -160,18 +164,44 @@ func (f *Folder) noteMove(then Run) error {
 func (f *Folder) Moved() []string { return f.moved }
 
 func lockFolder(dir string, run Run) (*Folder, error) {
-	l := flock.New(filepath.Join(dir, lockFile))
-	got, err := l.TryLock()
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
+		return nil, err
 	}
-	if !got {
-		return nil, fmt.Errorf("%s: another rscert is writing to it", dir)
-	}
-	return &Folder{dir: dir, lock: l, run: run, seed: run.Seed()}, nil
+	return lockRoot(root, dir, run)
 }
 
-func (f *Folder) unlock() { _ = f.lock.Unlock() }
+// lockRoot locks a folder for writing. It closes the root after an error.
+func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
+	l, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
+	var got bool
+	if err == nil {
+		got, err = l.TryLock()
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("locking %s: %w", dir, err)
+	case !got:
+		err = fmt.Errorf("%s: another rscert is writing to it", dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &Folder{dir: dir, root: root, lock: l, run: run, seed: run.Seed()}, nil
+}
+
+// newLock returns the lock of a folder, not yet taken. It follows no link and waits for no pipe.
+func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
+	if err := confined.Check(root, lockFile, false); err != nil {
+		return nil, err
+	}
+	return flock.New(filepath.Join(dir, lockFile), flock.SetFlag(flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK)), nil
+}
+
+func (f *Folder) unlock() {
+	_ = f.lock.Unlock()
+	_ = f.root.Close()
+}
 
 // checkUnused returns ErrExists unless dir contains at most the remains of a start interrupted before run.json: the
 // lock, a temporary file, empty result files.
@@ -198,10 +228,12 @@ func isResult(name string) bool {
 }
 
 // removeTemporary removes the temporary files of interrupted writes.
-func removeTemporary(dir string) error {
-	found, err := filepath.Glob(filepath.Join(dir, durable.Temporary+"*"))
-	for _, path := range found {
-		err = errors.Join(err, os.Remove(path))
+func removeTemporary(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), durable.Temporary) && !e.IsDir() {
+			err = errors.Join(err, root.Remove(e.Name()))
+		}
 	}
 	return err
 }
@@ -211,14 +243,14 @@ type sizes struct{ votes, certs, bounds int64 }
 
 // open opens the files for appending after their first bytes, as many as s says.
 func (f *Folder) open(s sizes) (err error) {
-	if f.votes, err = openAppend(filepath.Join(f.dir, VotesFile), s.votes); err != nil {
+	if f.votes, err = openAppend(f.root, VotesFile, s.votes); err != nil {
 		return err
 	}
-	if f.certs, err = openAppend(filepath.Join(f.dir, CertificatesFile), s.certs); err != nil {
+	if f.certs, err = openAppend(f.root, CertificatesFile, s.certs); err != nil {
 		return err
 	}
 	if len(f.run.Parameters.ConfidenceRadii) > 0 {
-		if f.bounds, err = openAppend(filepath.Join(f.dir, BoundsFile), s.bounds); err != nil {
+		if f.bounds, err = openAppend(f.root, BoundsFile, s.bounds); err != nil {
 			return err
 		}
 		if s.bounds == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -741,6 +742,54 @@ func TestSelectionRecorded(t *testing.T) {
 		doc, err := encode(spec.Conditions{Select: selection}, "")
 		if err != nil || bytes.Contains(doc, []byte(`"select":"spread"`)) != want || bytes.Contains(doc, []byte(`"select"`)) != want {
 			t.Errorf("%v: %s, %v", selection, doc, err)
+		}
+	}
+}
+
+// TestAddedBytes adds to a finished run's files what readers skip: a resumed run restores the bytes or refuses.
+func TestAddedBytes(t *testing.T) {
+	line := func(old, with string, n int) func(string) string { // changes the n-th
+		return func(s string) string {
+			parts := strings.Split(s, old)
+			return strings.Join(parts[:n], old) + with + strings.Join(parts[n:], old)
+		}
+	}
+	for _, tt := range []struct {
+		what, file string
+		add        func(string) string
+		want       string // "": the bytes are restored
+	}{
+		{"a blank line", VotesFile, line("\n", "\n\n", 2), VotesFile + ":4: blanks"},
+		{"a blank first line", VotesFile, func(s string) string { return "\n" + s }, VotesFile + ":2: blanks"},
+		{"a blank line", CertificatesFile, line("\n", "\n \n", 1), CertificatesFile + ":3: blanks"},
+		{"a blank line", BoundsFile, line("\n", "\n\n", 1), BoundsFile + ":3: blanks"},
+		{"a blank at the end of a line", VotesFile, line("\n", " \n", 3), VotesFile + ":3: blanks"},
+		{"a carriage return", CertificatesFile, line("\n", "\r\n", 1), CertificatesFile + ":1: blanks"},
+		{"a carriage return", BoundsFile, line("\n", "\r\n", 1), BoundsFile + ":1: blanks"},
+		{"a blank at the start of a line", CertificatesFile, line("\n", "\n\t", 1), CertificatesFile + ":2: blanks"},
+		{"blank lines at the end", VotesFile, func(s string) string { return s + "\n \n" }, ""},
+		{"blank lines at the end", BoundsFile, func(s string) string { return s + "\n" }, ""},
+		{"bytes at the end", ScoresFile, func(s string) string { return s + "more" }, "bytes; scores of 23 examples"},
+		{"a comment's length", ScoresFile, func(s string) string { return s + "\x00" }, "bytes; scores of 23 examples"},
+	} {
+		dir := sampleShard(t, splitRun, spec.Whole, 0)
+		was := allFiles(t, dir)
+		overwrite(t, dir, tt.file, tt.add)
+		changed := allFiles(t, dir)
+		f, err := Resume(dir, splitRun)
+		if err == nil {
+			err = f.Close()
+		}
+		now := allFiles(t, dir)
+		if tt.want == "" && (err != nil || !reflect.DeepEqual(now, was)) {
+			t.Errorf("%s of %s: error %v, the bytes are as before: %v", tt.what, tt.file, err, reflect.DeepEqual(now, was))
+		}
+		if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !reflect.DeepEqual(now, changed)) {
+			t.Errorf("%s of %s: error %v, want %q; left alone: %v", tt.what, tt.file, err, tt.want, reflect.DeepEqual(now, changed))
+		}
+		var damage *DamageError
+		if err != nil && !errors.As(err, &damage) {
+			t.Errorf("%s of %s: %v is no DamageError", tt.what, tt.file, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/memory"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // TestHostileFiles checks that files which never end, or never begin, are refused without claiming memory.
@@ -38,10 +40,10 @@ func TestHostileFiles(t *testing.T) {
 		{"endless line", CertificatesFile, sparse, "line 1: has more than 64 MiB"},
 		{"endless line", BoundsFile, sparse, "line 1: has more than 64 MiB"},
 		{"endless", RunFile, sparse, "has more than 64 MiB"},
-		{"device", VotesFile, link("/dev/zero"), "is no regular file"},
-		{"device", CertificatesFile, link("/dev/zero"), "is no regular file"},
-		{"device", BoundsFile, link("/dev/zero"), "is no regular file"},
-		{"device", RunFile, link("/dev/zero"), "is no regular file"},
+		{"device", VotesFile, link("/dev/zero"), "is a link"},
+		{"device", CertificatesFile, link("/dev/zero"), "is a link"},
+		{"device", BoundsFile, link("/dev/zero"), "is a link"},
+		{"device", RunFile, link("/dev/zero"), "is a link"},
 		{"pipe", VotesFile, func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is no regular file"},
 		{"pipe", RunFile, func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is no regular file"},
 	} {
@@ -63,6 +65,104 @@ func TestHostileFiles(t *testing.T) {
 				t.Errorf("took %d MiB of memory", mib)
 			}
 		})
+	}
+}
+
+// TestLinks puts links into a run folder: certify --resume reads and writes nothing outside it, and no command reads
+// there.
+func TestLinks(t *testing.T) {
+	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
+	for _, name := range names {
+		for how, link := range map[string]func(string, string) error{"link": os.Symlink, "hard link": os.Link} {
+			if name == lockFile && how == "hard link" {
+				continue // nothing is written to it
+			}
+			for _, without := range []int{0, 3} {
+				t.Run(fmt.Sprintf("%s of %s, %d to do", how, name, without), func(t *testing.T) {
+					dir := sampleShard(t, splitRun, spec.Whole, without)
+					path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), "outside")
+					had := os.Rename(path, outside) == nil // evidence of the run itself, so that only the link is wrong
+					if !had {
+						if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+					was, err := os.ReadFile(outside)
+					if err := errors.Join(err, link(outside, path)); err != nil {
+						t.Fatal(err)
+					}
+					f, err := Resume(dir, splitRun)
+					if err == nil {
+						err = f.Close()
+					}
+					writes := name != RunFile && (name != ScoresFile || without > 0) && (name != ScoresFile+".part" || without > 0)
+					want := map[string]string{"link": "is a link", "hard link": "has a second name"}[how]
+					if (how == "link" && had || writes) && (err == nil || !strings.Contains(err.Error(), want)) {
+						t.Errorf("resumed: error %v, want %q", err, want)
+					}
+					if now, err := os.ReadFile(outside); err != nil || !bytes.Equal(now, was) {
+						t.Errorf("the file outside was changed: %d bytes, had %d, %v", len(now), len(was), err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLockFollowsNoLink puts a link in the place of the lock just before it is opened.
+func TestLockFollowsNoLink(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	lock, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
+	if err := errors.Join(err, os.Symlink(outside, filepath.Join(dir, lockFile))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := lock.TryLock(); got || err == nil {
+		t.Errorf("locked: %v, %v", got, err)
+	}
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made outside: %v", err)
+	}
+}
+
+// TestReadsNoLink: commands that only read refuse evidence from elsewhere, by the folder and by the file's own name.
+func TestReadsNoLink(t *testing.T) {
+	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
+		dir := sampleShard(t, splitRun, spec.Whole, 0)
+		path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), name)
+		if err := errors.Join(os.Rename(path, outside), os.Symlink(outside, path)); err != nil {
+			t.Fatal(err)
+		}
+		read := func(at string) error {
+			e, err := Find(at)
+			if err != nil {
+				return err
+			}
+			_, votes := e.Votes(anyVotes)
+			_, certs := e.Certificates()
+			_, bounds := e.Bounds()
+			scores, err := e.Scores()
+			if err == nil {
+				err = scores.Close()
+			}
+			return errors.Join(votes, certs, bounds, err)
+		}
+		for _, at := range []string{dir, path} {
+			if err := read(at); err == nil || !strings.Contains(err.Error(), "is a link") {
+				t.Errorf("%s: error %v, want one of the link", at, err)
+			}
+		}
+		link := filepath.Join(t.TempDir(), "run")
+		if err := errors.Join(os.Remove(path), os.Rename(outside, path), os.Symlink(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(link); err != nil {
+			t.Errorf("a link to the folder: %v", err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -30,24 +31,29 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 	if err != nil {
 		return err
 	}
+	if real, err := filepath.EvalSymlinks(out); err == nil {
+		out = real // an empty folder behind a link
+	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
 	}
-	m := merging{Shards: s, ctx: ctx, seed: s.run.Seed(), progress: progress,
-		dir: filepath.Join(filepath.Dir(out), durable.Temporary+"merge-"+filepath.Base(out))}
-	if err := os.Mkdir(m.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	beside, err := os.OpenRoot(filepath.Dir(out))
+	if err != nil {
 		return err
 	}
-	f, err := lockFolder(m.dir, s.run)
+	defer beside.Close()
+	m := merging{Shards: s, ctx: ctx, seed: s.run.Seed(), progress: progress, beside: beside, name: durable.Temporary + "merge-" + filepath.Base(out)}
+	f, err := m.lock()
 	if err != nil {
 		return err
 	}
 	defer f.unlock()
+	m.root = f.root
 	if err = m.write(); err == nil {
-		err = m.rename(out)
+		err = m.rename(filepath.Base(out))
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(m.dir))
+		return errors.Join(err, m.discard())
 	}
 	return nil
 }
@@ -64,13 +70,69 @@ func checkFree(out string) error {
 	return fmt.Errorf("%s: %w", out, ErrExists)
 }
 
-// merging is a merge in progress, in dir.
+// merging is a merge in progress.
 type merging struct {
 	*Shards
 	ctx      context.Context
-	dir      string
+	beside   *os.Root // the folder that holds the run folder and the folder of the work
+	name     string   // of the folder of the work
+	root     *os.Root // the folder of the work
 	seed     checksum.Seed
 	progress func(int64)
+}
+
+// lock makes the folder of the work, or takes over what a killed merge left, and locks it. Whoever packed the shards may
+// have put something else in its place: it must be a folder, not a link to one, with nothing but a merge's own files.
+func (m merging) lock() (*Folder, error) {
+	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	path := filepath.Join(m.beside.Name(), m.name)
+	refuse := func(what string) error {
+		return &DamageError{hint.New(fmt.Sprintf("%s: %s, and no merge left it", path, what), "move it away")}
+	}
+	info, err := m.beside.Lstat(m.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, refuse("is no folder")
+	}
+	root, err := m.beside.OpenRoot(m.name)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return nil, errors.Join(refuse("was replaced"), err, root.Close())
+	}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !merges(e.Name()) {
+			err = refuse("has " + e.Name())
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return lockRoot(root, path, m.run)
+}
+
+// merges reports whether a merge writes a file of this name.
+func merges(name string) bool {
+	switch name {
+	case lockFile, RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, scorefile.Part(ScoresFile):
+		return true
+	}
+	return strings.HasPrefix(name, durable.Temporary)
+}
+
+// discard removes the folder of the work, unless it is the run folder already.
+func (m merging) discard() error {
+	if _, err := m.beside.Lstat(m.name); err != nil {
+		return nil
+	}
+	return errors.Join(m.clear(), m.root.Remove(lockFile), m.beside.Remove(m.name))
 }
 
 func (m merging) write() error {
@@ -95,15 +157,15 @@ func (m merging) write() error {
 			return err
 		}
 	}
-	return m.run.write(m.dir)
+	return m.run.writeIn(m.root)
 }
 
 // clear removes the remains of an interrupted merge.
 func (m merging) clear() error {
-	entries, err := os.ReadDir(m.dir)
+	entries, err := fs.ReadDir(m.root.FS(), ".")
 	for _, e := range entries {
 		if e.Name() != lockFile {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(m.dir, e.Name())))
+			err = errors.Join(err, m.root.Remove(e.Name()))
 		}
 	}
 	return err
@@ -111,19 +173,19 @@ func (m merging) clear() error {
 
 // rename gives the finished folder its name.
 func (m merging) rename(out string) error {
-	if err := durable.SyncFolder(m.dir); err != nil {
+	if err := durable.SyncRoot(m.root); err != nil {
 		return err
 	}
 	if err := m.ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.Remove(out); err != nil && !missing(err) { // removes an empty folder only
+	if err := m.beside.Remove(out); err != nil && !missing(err) { // removes an empty folder only
 		return err
 	}
-	if err := os.Rename(m.dir, out); err != nil {
+	if err := m.beside.Rename(m.name, out); err != nil {
 		return err
 	}
-	return durable.SyncFolder(filepath.Dir(out))
+	return durable.SyncRoot(m.beside)
 }
 
 // joinLines writes the file of this name: of each example of the run its lines, one behind the other.
@@ -133,7 +195,7 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(m.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := m.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -153,7 +215,7 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 				line, err = convert(line)
 			}
 			if err != nil {
-				return m.damaged(t.part, fmt.Errorf("%s:%d: %w", sources[t.part].file.Name(), sources[t.part].number, err))
+				return m.damaged(t.part, fmt.Errorf("%s:%d: %w", sources[t.part].path, sources[t.part].number, err))
 			}
 			_, _ = to.Write(append(line, '\n'))
 		}
@@ -167,10 +229,7 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 // also after an error.
 func (m merging) openSources(name string) (sources []*lineSource, header []byte, err error) {
 	for i, p := range m.parts {
-		source, err := openLines(filepath.Join(p.dir, name))
-		if err != nil {
-			return sources, nil, err
-		}
+		source := newLineSource(&sparing{path: filepath.Join(p.dir, name), was: p.files[name], keep: i < openAtOnce})
 		sources = append(sources, source)
 		if name != BoundsFile {
 			continue
@@ -184,29 +243,28 @@ func (m merging) openSources(name string) (sources []*lineSource, header []byte,
 
 func closeSources(sources []*lineSource) {
 	for _, s := range sources {
-		_ = s.file.Close()
+		s.close()
 	}
 }
 
-// damaged returns the error of a shard that changed after it was opened.
+// damaged returns the error of a shard that changed after it was opened, or one of reading it as it is.
 func (m merging) damaged(i int, err error) error {
+	if !isDamage(err) {
+		return err
+	}
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
 // lineSource reads a file line by line in little memory, because there may be a thousand shards.
 type lineSource struct {
-	file   *os.File
+	*sparing
 	br     *bufio.Reader
 	data   []byte
 	number int
 }
 
-func openLines(path string) (*lineSource, error) {
-	f, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return &lineSource{file: f, br: bufio.NewReaderSize(f, 1<<14)}, nil
+func newLineSource(s *sparing) *lineSource {
+	return &lineSource{sparing: s, br: bufio.NewReaderSize(s, 1<<14)}
 }
 
 // next returns the next line that is not blank, without its newline. The line is valid until the next call.
@@ -249,7 +307,7 @@ func (m merging) copyRow(row []byte) ([]byte, error) {
 
 // joinScores writes scores.npz shard by shard. Each sample has a fixed place in the file.
 func (m merging) joinScores() error {
-	w, err := scorefile.Create(filepath.Join(m.dir, ScoresFile), m.run.scoreShape())
+	w, err := scorefile.Create(filepath.Join(m.root.Name(), ScoresFile), m.run.scoreShape())
 	if err != nil {
 		return err
 	}
@@ -259,8 +317,7 @@ func (m merging) joinScores() error {
 	}
 	for i, p := range m.parts {
 		if err := m.copyScores(p, places[i], w); err != nil {
-			var failed *fs.PathError // an error of the new file; errors of reading have other types
-			if !errors.As(err, &failed) && m.ctx.Err() == nil {
+			if m.ctx.Err() == nil {
 				err = m.damaged(i, err)
 			}
 			return errors.Join(err, w.Close())

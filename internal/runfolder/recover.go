@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"syscall"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -93,7 +95,8 @@ func (e *DamageError) Unwrap() error { return e.err }
 func damaged(err error) error {
 	var failed *fs.PathError
 	var renaming *os.LinkError
-	if err == nil || errors.As(err, &failed) || errors.As(err, &renaming) {
+	var number syscall.Errno
+	if err == nil || errors.As(err, &failed) || errors.As(err, &renaming) || errors.As(err, &number) {
 		return err
 	}
 	return &DamageError{err}
@@ -105,6 +108,9 @@ func (f *Folder) recover() error {
 	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {
 		return damaged(err)
+	}
+	if found.padded != nil {
+		return damaged(found.padded)
 	}
 	if found.header == certifiedHeader { // appended rows have other columns: start again
 		found.whole, found.ends = 0, sizes{}
@@ -121,7 +127,7 @@ func (f *Folder) recover() error {
 		}
 	}
 	f.done, f.dropped = found.whole, max(found.votes, found.certs)-found.whole
-	return f.open(found.ends)
+	return damaged(f.open(found.ends))
 }
 
 // recoverScores returns the number of the first n examples with unchanged scores. It opens the scores for writing if any
@@ -129,8 +135,9 @@ func (f *Folder) recover() error {
 func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
-	if _, err := os.Stat(path); err == nil {
-		if n == f.run.Data.Selected && f.checkScores(path) == nil {
+	if info, err := os.Lstat(path); err == nil {
+		asWritten := info.Size() == f.run.scoreShape().FileSize() // archives are read even with more bytes behind them
+		if asWritten && n == f.run.Data.Selected && f.checkScores(path) == nil {
 			return n, nil
 		}
 		open = scorefile.Reopen
@@ -155,6 +162,18 @@ func (f *Folder) recoverScores(n int) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// openScoreFile opens a file of scores, in a run's folder only the run's own.
+func openScoreFile(path string) (*scorefile.Reader, error) {
+	if !Owns(path) {
+		return scorefile.Open(path)
+	}
+	file, err := confined.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return scorefile.NewReader(path, file)
 }
 
 // checkScores compares a finished file of scores with the votes' checksums.

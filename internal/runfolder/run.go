@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -434,11 +435,19 @@ var ErrExists = errors.New("exists already")
 
 // write writes run.json into dir, completely or not at all.
 func (r Run) write(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.writeIn(root), root.Close())
+}
+
+func (r Run) writeIn(root *os.Root) error {
 	data, err := encode(r, "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, RunFile), checksum.Seal(data))
+	return durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644)
 }
 
 // encode returns JSON with a newline; it keeps radius>=0.5 readable.

@@ -31,6 +31,7 @@ type shardFolder struct {
 	positions []int // positions of its examples in the dataset
 	rows      []int // number of rows in bounds.csv of each example
 	lock      *flock.Flock
+	files     map[string]fs.FileInfo // of its lines, before they were checked
 }
 
 // turn locates an example of the merged run.
@@ -80,7 +81,8 @@ func joinShards(shards []spec.Shard) string {
 }
 
 // OpenShards opens run folders for merging. They must be finished (otherwise a ShardError) and differ only in the
-// shard. They are locked against other processes until Close.
+// shard. They are locked against other processes until Close; of more than openAtOnce shards only the first ones, and
+// Merge notices if another process has written to the rest.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -93,7 +95,11 @@ func OpenShards(dirs []string) (*Shards, error) {
 			err = s.parts[0].matches(p)
 		}
 		if err == nil {
-			err = s.parts[len(s.parts)-1].check()
+			last := &s.parts[len(s.parts)-1]
+			err = last.check()
+			if len(s.parts) > openAtOnce {
+				last.unlock()
+			}
 		}
 		if err != nil {
 			s.Close()
@@ -125,7 +131,15 @@ func openPart(dir string) (p shardFolder, err error) {
 	if p.positions = p.run.positions(); len(p.positions) == 0 {
 		return p, fmt.Errorf("%s: has no examples", filepath.Join(p.dir, RunFile))
 	}
-	lock := flock.New(filepath.Join(p.dir, lockFile), flock.SetFlag(os.O_RDONLY))
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return p, err
+	}
+	defer root.Close()
+	lock, err := newLock(root, p.dir, os.O_RDONLY)
+	if err != nil {
+		return p, err
+	}
 	switch got, err := lock.TryRLock(); {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return p, nil
@@ -170,8 +184,21 @@ func (p shardFolder) matches(other shardFolder) error {
 
 // check reads the shard's lines, all of which must be present and intact.
 func (p *shardFolder) check() error {
-	refuse := func(advice string, err error) error { return &ShardError{p.dir, p.run, advice, err} }
+	refuse := func(advice string, err error) error {
+		if !isDamage(err) {
+			return err
+		}
+		return &ShardError{p.dir, p.run, advice, err}
+	}
 	path := func(name string) string { return filepath.Join(p.dir, name) }
+	p.files = map[string]fs.FileInfo{}
+	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {
+		if info, err := os.Lstat(path(name)); err == nil {
+			p.files[name] = info
+		} else if !missing(err) {
+			return err
+		}
+	}
 	found, err := p.run.readExamples(p.dir, math.MaxInt, func(_ Record, rows int) error {
 		p.rows = append(p.rows, rows)
 		return nil
@@ -189,12 +216,18 @@ func (p *shardFolder) check() error {
 	}
 	n := found.whole
 	beyond := found.certs > n || found.moreBounds
-	switch scores := path(ScoresFile); {
+	var unfinished error
+	if p.run.Parameters.SaveScores {
+		unfinished = (&Evidence{Path: p.dir, Run: &p.run}).finished(path(ScoresFile))
+	}
+	switch {
 	case n < len(p.positions):
 		return refuse("finish it", fmt.Errorf("%s: is not finished: it has %d of its %d examples", p.dir, n, len(p.positions)))
 	case beyond:
 		return refuse("finish it", fmt.Errorf("%s: its files are not of the same examples", p.dir))
-	case p.run.Parameters.SaveScores && (&Evidence{Path: p.dir, Run: &p.run}).finished(scores) != nil:
+	case unfinished != nil && !isDamage(unfinished):
+		return unfinished
+	case unfinished != nil:
 		return refuse("finish it", fmt.Errorf("%s: is not finished: it has no %s yet", p.dir, ScoresFile))
 	}
 	return nil
@@ -292,10 +325,15 @@ func (s *Shards) has(index int) bool {
 
 // Close unlocks the shards.
 func (s *Shards) Close() {
-	for _, p := range s.parts {
-		if p.lock != nil {
-			_ = p.lock.Unlock()
-		}
+	for i := range s.parts {
+		s.parts[i].unlock()
+	}
+}
+
+func (p *shardFolder) unlock() {
+	if p.lock != nil {
+		_ = p.lock.Unlock()
+		p.lock = nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/memory"
 )
 
@@ -22,6 +23,8 @@ type valueReader[T any] struct {
 	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
 	check  func(turn int, v T) error             // if not nil, an error of a value ends reading
 
+	last   int64   // offset after the last line
+	padded int     // number of the first intact line with more bytes before or in it than rscert writes; 0: none
 	turn   int     // values read
 	number int     // line of the last value
 	end    int64   // offset after the last value
@@ -64,6 +67,7 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 			return v, false, r.named(err)
 		}
 		v, held, err := r.decode(l)
+		r.measure(l, err == nil)
 		switch {
 		case err != nil:
 			return v, false, r.endDamaged(l, err)
@@ -99,8 +103,27 @@ func (r *valueReader[T]) endDamaged(first line, cause error) error {
 			return r.named(err)
 		}
 		_, _, err = r.decode(l)
+		r.measure(l, err == nil)
 		r.damage.tail = r.damage.tail && err != nil
 	}
+}
+
+// measure notes the first intact line with blanks in or before it.
+func (r *valueReader[T]) measure(l line, intact bool) {
+	if written := int64(len(bytes.TrimSpace(l.text))) + 1; r.padded == 0 && intact && l.end != r.last+written {
+		r.padded = l.number
+	}
+	r.last = l.end
+}
+
+// asWritten returns an error if the lines hold what rscert does not write: blank lines, blanks around a line. Reading
+// skips them, but a run must end with the bytes of an undisturbed one, and a resumed run rewrites no line.
+func (r *valueReader[T]) asWritten() error {
+	if r.padded == 0 {
+		return nil
+	}
+	return hint.New(fmt.Sprintf("%s:%d: blanks or blank lines were added before or in this line", r.path, r.padded),
+		"remove them, or restore the file")
 }
 
 // named adds the path to an error of reading.

@@ -80,8 +80,8 @@ func (s Shape) layout() ([]member, int64) {
 	return members, offset
 }
 
-// fileSize returns the length of a finished file in bytes.
-func (s Shape) fileSize() int64 {
+// FileSize returns the length of a finished file in bytes.
+func (s Shape) FileSize() int64 {
 	members, end := s.layout()
 	return end + int64(len(directory(members, make([]uint32, len(members)), end)))
 }

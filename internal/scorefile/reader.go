@@ -51,11 +51,18 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, quote.Error(err)
 	}
-	r := &Reader{path: path}
-	if r.file, err = os.Open(path); err != nil {
+	file, err := os.Open(path)
+	if err != nil {
 		return nil, quote.Error(err)
 	}
-	if info, err = r.file.Stat(); err == nil {
+	return NewReader(path, file)
+}
+
+// NewReader is Open for an open file, which it closes after an error.
+func NewReader(path string, file *os.File) (*Reader, error) {
+	r := &Reader{path: path, file: file}
+	info, err := file.Stat()
+	if err == nil {
 		err = r.open(info.Size())
 	}
 	if err != nil {

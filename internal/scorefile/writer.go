@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/durable"
 )
 
@@ -26,6 +27,7 @@ type Writer struct {
 	shape   Shape
 	members []member
 	end     int64
+	root    *os.Root // the folder of the file
 	file    *os.File
 
 	buffers sync.Pool
@@ -34,8 +36,11 @@ type Writer struct {
 // The name of an unfinished file ends with partSuffix.
 const partSuffix = ".part"
 
-// StatPart calls os.Stat for the part file of path.
-func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
+// Part returns the name of the unfinished file that becomes the file with this name.
+func Part(name string) string { return name + partSuffix }
+
+// StatPart is os.Lstat of the part file of path.
+func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
 // a power cut, so that no other file of the run is ever ahead of it.
@@ -43,11 +48,15 @@ func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, shape: shape}
-	w.members, w.end = shape.layout()
-	file, err := os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o644)
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
+	}
+	w := &Writer{path: path, shape: shape, root: root}
+	w.members, w.end = shape.layout()
+	file, err := confined.OpenIn(root, w.part(), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	w.file = file
 	// Truncate removes a half-written directory. It extends a shorter file by zeros that take no space yet.
@@ -61,10 +70,13 @@ func Create(path string, shape Shape) (*Writer, error) {
 		err = durable.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close(), root.Close())
 	}
 	return w, nil
 }
+
+// part is the name of the part file in its folder.
+func (w *Writer) part() string { return filepath.Base(w.path) + partSuffix }
 
 func (w *Writer) writeHeaders() error {
 	for _, m := range w.members {
@@ -81,18 +93,27 @@ func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	if want := shape.fileSize(); info.Size() != want {
+	defer root.Close()
+	name := filepath.Base(path)
+	if err := confined.Check(root, name, true); err != nil {
+		return nil, err
+	}
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if want := shape.FileSize(); info.Size() != want {
 		return nil, fmt.Errorf("%s: %d bytes; scores of %d examples, n0 = %d, n = %d, %d classes have %d",
 			path, info.Size(), shape.Examples, shape.N0, shape.N, shape.Classes, want)
 	}
 	if _, err := StatPart(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, fmt.Errorf("%s: there are scores both in this file and in %s", path, path+partSuffix))
 	}
-	if err := os.Rename(path, path+partSuffix); err != nil {
+	if err := root.Rename(name, name+partSuffix); err != nil {
 		return nil, err
 	}
 	return Create(path, shape)
@@ -226,16 +247,17 @@ func (w *Writer) Sync() error {
 
 // Close syncs and closes an unfinished file. Create can continue it.
 func (w *Writer) Close() error {
-	return errors.Join(w.file.Sync(), w.file.Close())
+	return errors.Join(w.file.Sync(), w.file.Close(), w.root.Close())
 }
 
 // Finish completes the file under its own name and closes it. Before the call, write all examples and sync all other
 // files of the run. A power cut at any time leaves either the part file, which Create continues, or the whole file.
 func (w *Writer) Finish() error {
-	if err := errors.Join(w.writeDirectory(), w.file.Close()); err != nil {
-		return err
+	err := errors.Join(w.writeDirectory(), w.file.Close())
+	if err == nil {
+		err = w.root.Rename(w.part(), filepath.Base(w.path))
 	}
-	if err := os.Rename(w.path+partSuffix, w.path); err != nil {
+	if err = errors.Join(err, w.root.Close()); err != nil {
 		return err
 	}
 	return durable.SyncFolder(filepath.Dir(w.path))

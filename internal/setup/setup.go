@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/scratch"
 )
 
 // Console receives the messages and the progress of Fetch.
@@ -56,8 +57,8 @@ func Fetch(ctx context.Context, p ortlib.Published, o Options, c Console) (fetch
 	if err != nil {
 		return false, hint.Add(err, "set XDG_CACHE_HOME to a folder that can be written (not on macOS), or name a library with $%s", ortlib.Env)
 	}
-	defer os.RemoveAll(dir)
-	f := fetcher{Published: p, console: c, dir: dir}
+	defer func() { _ = dir.Remove() }()
+	f := fetcher{Published: p, console: c, dir: dir.Path()}
 	var tried []string
 	for _, source := range o.sources() {
 		archive, err := f.get(ctx, source, o.URL)
@@ -119,16 +120,16 @@ func (f fetcher) install(archive string) error {
 
 // makeFolder makes the folder in the cache, and a temporary one in it. Libraries from there run inside rscert, so
 // nobody else may write to it.
-func makeFolder(folder string) (temporary string, err error) {
+func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
+		return nil, err
 	}
 	// Close CACHE/rscert of CACHE/rscert/onnxruntime/VERSION/PLATFORM, which an earlier rscert left open to others.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
-		return "", err
+		return nil, err
 	}
-	return os.MkdirTemp(folder, ".fetch-")
+	return scratch.Make(folder, ".fetch-")
 }
 
 func exists(path string) bool {

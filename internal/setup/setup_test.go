@@ -29,7 +29,7 @@ var content = map[string]string{"libonnxruntime.so": "the library", "libonnxrunt
 // build is a build of those libraries in a fresh cache.
 func build(t *testing.T) ortlib.Published {
 	t.Helper()
-	folder := filepath.Join(t.TempDir(), "cache/rscert/onnxruntime/1.2.3/linux-amd64")
+	folder := filepath.Join(t.TempDir(), "cache[1/rscert/onnxruntime/1.2.3/linux-amd64")
 	p := ortlib.Published{Device: "cpu", Version: "1.2.3", Platform: "linux-amd64", Folder: folder,
 		Library: filepath.Join(folder, "libonnxruntime.so"), Files: map[string][]string{}}
 	for name, text := range content {
@@ -138,7 +138,7 @@ func installed(t *testing.T, p ortlib.Published) {
 	if len(entries) != len(content) {
 		t.Errorf("the folder holds %v", entries)
 	}
-	for dir := p.Folder; filepath.Base(dir) != "cache"; dir = filepath.Dir(dir) {
+	for dir := p.Folder; filepath.Base(dir) != "cache[1"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: mode %v, %v", dir, info.Mode(), err)
 		}

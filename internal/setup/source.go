@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -125,9 +125,9 @@ func (f fetcher) command(ctx context.Context, args []string, pattern string) (st
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return "", fmt.Errorf("%w: %s", err, quote.Line(lines[len(lines)-1]))
 	}
-	files, err := filepath.Glob(filepath.Join(f.dir, pattern))
-	if err != nil || len(files) != 1 {
-		return "", errors.Join(err, fmt.Errorf("left %d files", len(files)))
+	files := ortlib.Glob(f.dir, pattern)
+	if len(files) != 1 {
+		return "", fmt.Errorf("left %d files", len(files))
 	}
 	return files[0], nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/quote"
 )
 
 // Curve is the name of a chart.
@@ -81,7 +82,7 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 func names(runs []summary.Summary) string {
 	var all []string
 	for _, s := range runs {
-		all = append(all, s.Name)
+		all = append(all, quote.Line(s.Name))
 	}
 	return strings.Join(all, ", ")
 }
@@ -115,7 +116,7 @@ func grid(s summary.Summary, until float64) []float64 {
 
 // accuracyLine returns a run's certified accuracy with its intervals, as a step function.
 func accuracyLine(s summary.Summary, style int) picture.Line {
-	l := picture.Line{Name: s.Name, Style: style}
+	l := picture.Line{Name: quote.Line(s.Name), Style: style}
 	add := func(r float64, a summary.Share) {
 		l.X, l.Y = append(l.X, r), append(l.Y, a.Value)
 		l.Low, l.High = append(l.Low, a.Low), append(l.High, a.High)
@@ -228,8 +229,8 @@ func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Li
 		lines = append(lines, picture.Line{Name: name, X: x, Y: y, Color: &color, Style: dash, Marks: true})
 	}
 	if !single {
-		add(s.Name+": CCE", cce, k, 0)
-		add(s.Name+": CBS", cbs, k, 1)
+		add(quote.Line(s.Name)+": CCE", cce, k, 0)
+		add(quote.Line(s.Name)+": CBS", cbs, k, 1)
 		return lines
 	}
 	const held = " if every bound holds"
@@ -253,7 +254,7 @@ func drawReliability(format picture.Format, runs []summary.Summary, o Options) (
 	}
 	r := s.Reliability
 	return reliability.Diagram{
-		Title: o.title(fmt.Sprintf("%s: %d examples, ECE %.4f", s.Name, s.Examples, r.ECE)), Confidence: "share of the votes", Accuracy: "accuracy",
+		Title: o.title(fmt.Sprintf("%s: %d examples, ECE %.4f", quote.Line(s.Name), s.Examples, r.ECE)), Confidence: "share of the votes", Accuracy: "accuracy",
 		Level: r.Level, Bins: r.Bins, Bands: r.Bands, Size: o.Size,
 	}.Draw(format)
 }
@@ -280,7 +281,7 @@ func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte
 		if k == len(runs)-1 {
 			x = summary.Norms(runs) + " radius"
 		}
-		panels = append(panels, radiusPanel(s, largest, x, o.title(s.Name)))
+		panels = append(panels, radiusPanel(s, largest, x, o.title(quote.Line(s.Name))))
 	}
 	alt := "How the certified radii of right and of wrong predictions are distributed: " + names(runs) + "."
 	var rows [][]*plot.Plot

@@ -35,9 +35,9 @@ type junitMessage struct {
 func JUnit(outcomes []Outcome) ([]byte, error) {
 	suite := junitSuite{Name: "rscert", Tests: len(outcomes), Failures: Unmet(outcomes)}
 	for _, o := range outcomes {
-		c := junitCase{Class: o.Run, Name: o.Requirement, Output: o.Says}
+		c := junitCase{Class: quote.Line(o.Run), Name: o.Requirement, Output: quote.Line(o.Says)}
 		if !o.Met {
-			c.Failure = &junitMessage{o.Says, o.Line()}
+			c.Failure = &junitMessage{quote.Line(o.Says), quote.Line(o.Line())}
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
@@ -65,7 +65,7 @@ func (o Outcome) GitHub() string {
 	if !o.Met {
 		level, title = "error", "rscert: requirement not met"
 	}
-	return GitHubCommand(level, title, fmt.Sprintf("%s: %s: %s", o.Run, o.Requirement, o.Says))
+	return GitHubCommand(level, title, quote.Line(fmt.Sprintf("%s: %s: %s", o.Run, o.Requirement, o.Says)))
 }
 
 // GitHubCommand returns a workflow command, with its parts escaped as in GitHub's toolkit.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -37,7 +39,7 @@ func (r Report) writeCSV(w io.Writer) error {
 }
 
 func (r csvRow) fields() []string {
-	fields := []string{r.run, r.quantity}
+	fields := []string{csvText(r.run), r.quantity}
 	for _, x := range []any{r.radius, r.tau, r.class, r.count, r.of, r.value, r.low, r.high} {
 		fields = append(fields, csvField(x))
 	}
@@ -49,14 +51,24 @@ func (r csvRow) fields() []string {
 
 // csvConditions returns the last columns.
 func csvConditions(c summary.Conditions) []string {
-	fields := []string{"", "", c.Precision, ""}
+	fields := []string{"", "", csvText(c.Precision), ""}
 	if c.Sound != nil {
 		fields[0], fields[1] = strconv.FormatBool(*c.Sound), c.Arithmetic.String()
 	}
 	if c.Denoiser != nil {
-		fields[3] = c.Denoiser.String()
+		fields[3] = csvText(c.Denoiser.String())
 	}
 	return fields
+}
+
+// csvText returns text for a cell. A spreadsheet would compute a cell that begins like a formula; an apostrophe in front
+// of it prevents that.
+func csvText(s string) string {
+	s = quote.Line(s)
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
 }
 
 func csvField(x any) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/onnx"
@@ -73,6 +74,10 @@ type section struct {
 }
 
 func (s section) write(out *bufio.Writer, f Format) error {
+	s.caption, s.notes = quote.Line(s.caption), slices.Clone(s.notes) // both have names of runs
+	for k, n := range s.notes {
+		s.notes[k] = quote.Line(n)
+	}
 	switch f {
 	case Markdown:
 		fmt.Fprintf(out, "**%s**\n\n", report.EscapeMarkdown(s.caption))
