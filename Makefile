@@ -24,7 +24,7 @@ LINT := $(CACHE)/lint
 
 # Makes a virtual environment in the folder of the target 'ok', with the requirements that ok depends on.
 define venv
-$(PYTHON) -m venv $(@D)
+$(PYTHON) -I -m venv $(@D)
 $(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 touch $@
 endef
@@ -260,7 +260,7 @@ release: release-tools ## publish the release of the tag at HEAD (by .github/wor
 
 .PHONY: docs
 docs: tools ## check the pages: spelling, links, commands, blocks, references, schemas
-	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
+	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -I -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
 	$(SPELL)/bin/codespell *.md docs python
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestPapers|TestMethodsTopic|TestSchemas'
 

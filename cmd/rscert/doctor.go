@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/programs"
 	"github.com/rscert/rscert/internal/report"
 )
 
@@ -240,7 +240,7 @@ func gpus(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver does
 	defer cancel()
 	names := []string{}
-	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
+	out, err := programs.Command(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
 	if err == nil {
 		for line := range strings.Lines(string(out)) {
 			names = append(names, strings.TrimSpace(line))
