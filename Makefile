@@ -68,7 +68,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: build
 build: tools ## build bin/rscert
-	$(GO) build -ldflags '$(STRIP) -X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
+	$(GO) build -buildmode=pie -ldflags '$(STRIP) -X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
 
 .PHONY: man
 man: build ## write the man pages to out/man
@@ -112,6 +112,8 @@ shape: tools ## print figures about the source: lines a file, lines a function, 
 
 .PHONY: workflows
 workflows: tools
+	@! grep -n 'uses:' .github/workflows/*.yml | grep -v -E 'uses: [^@ ]+@[0-9a-f]{40} # v[0-9.]+$$' || \
+		{ echo 'make: name the commit and the version of an action, as in: uses: OWNER/NAME@COMMIT # v1.2.3' >&2; exit 1; }
 	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: test-race

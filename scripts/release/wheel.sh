@@ -16,9 +16,10 @@ if [ "$(go env GOOS)" = linux ]; then
 	export CC RSCERT_WHEEL_PLATFORM
 fi
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py)
-CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w ${strip-} -X main.builtVersion=$version -X main.builtCommit=$(git rev-parse HEAD)" \
+CGO_ENABLED=1 GOARCH=$arch go build -trimpath -buildmode=pie -ldflags "-s -w ${strip-} -X main.builtVersion=$version -X main.builtCommit=$(git rev-parse HEAD)" \
 	-o python/src/rscert/bin/rscert ./cmd/rscert
 cp LICENSE NOTICE python/
+go run ./scripts/licenses python/THIRD_PARTY_LICENSES
 rm -rf "$wheels"/*.whl "$wheels/raw"
 (cd python && SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0) \
 	"$tools/bin/python" -I -m hatchling build -t wheel -d "../$wheels/raw")
@@ -30,6 +31,7 @@ else
 fi
 rm -rf "$wheels/raw"
 ls -l "$wheels"/*.whl
+"$python" -I scripts/release/check_wheel.py "$wheels"/*.whl
 
 [ "${RSCERT_WHEEL_TESTS:-yes}" = yes ] || exit 0
 fresh=$(mktemp -d)
