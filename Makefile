@@ -24,7 +24,7 @@ LINT := $(CACHE)/lint
 
 # Makes a virtual environment in the folder of the target 'ok', with the requirements that ok depends on.
 define venv
-$(PYTHON) -m venv $(@D)
+$(PYTHON) -I -m venv $(@D)
 $(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 touch $@
 endef
@@ -68,7 +68,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: build
 build: tools ## build bin/rscert
-	$(GO) build -ldflags '$(STRIP) -X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
+	$(GO) build -buildmode=pie -ldflags '$(STRIP) -X main.builtVersion=$(VERSION) -X main.builtCommit=$(COMMIT)' -o bin/rscert ./cmd/rscert
 
 .PHONY: man
 man: build ## write the man pages to out/man
@@ -113,6 +113,8 @@ shape: tools ## print figures about the source: lines a file, lines a function, 
 
 .PHONY: workflows
 workflows: tools
+	@! grep -n 'uses:' .github/workflows/*.yml | grep -v -E 'uses: [^@ ]+@[0-9a-f]{40} # v[0-9.]+$$' || \
+		{ echo 'make: name the commit and the version of an action, as in: uses: OWNER/NAME@COMMIT # v1.2.3' >&2; exit 1; }
 	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: test-race
@@ -261,7 +263,7 @@ release: release-tools ## publish the release of the tag at HEAD (by .github/wor
 
 .PHONY: docs
 docs: tools ## check the pages: spelling, links, commands, blocks, references, schemas
-	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
+	@[ -x $(SPELL)/bin/codespell ] || { $(PYTHON) -I -m venv $(SPELL) && $(SPELL)/bin/pip install --quiet --disable-pip-version-check codespell==2.4.3; }
 	$(SPELL)/bin/codespell *.md docs python
 	$(GO) test ./cmd/rscert -run 'TestDocs|TestReferences|TestPapers|TestMethodsTopic|TestSchemas'
 

@@ -9,9 +9,9 @@ folder=${COMPARE_FOLDER:-${XDG_CACHE_HOME:-$HOME/.cache}/rscert/compare-provider
 python=${PYTHON:-python3}
 mkdir -p "$folder"
 if [ ! -e "$folder/ok" ]; then
-	"$python" -m venv "$folder/torch"
+	"$python" -I -m venv "$folder/torch"
 	"$folder/torch/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-providers.txt
-	"$python" -m venv "$folder/openvino"
+	"$python" -I -m venv "$folder/openvino"
 	"$folder/openvino/bin/pip" install --quiet --disable-pip-version-check numpy==2.4.6 onnxruntime-openvino==1.24.1
 	touch "$folder/ok"
 fi

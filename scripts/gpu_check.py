@@ -142,9 +142,10 @@ class Check:
         self.help = self.rscert("certify", "--help", limit=20)
         found["doctor"] = self.rscert("doctor", limit=90, check=False).rstrip()
         found["rscert"] = self.rscert("--version", limit=20).splitlines()[0]
-        if shutil.which("nvidia-smi"):
+        tool = shutil.which("nvidia-smi")
+        if tool and Path(tool).is_absolute():  # not from the current folder
             query = "--query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit"
-            found["nvidia-smi"] = self.run("nvidia-smi", query, "--format=csv", limit=20, check=False).strip()
+            found["nvidia-smi"] = self.run(tool, query, "--format=csv", limit=20, check=False).strip()
         git = ["git", "-C", ROOT, "rev-parse", "HEAD"]
         found["commit"] = self.run(*git, limit=10, check=False).strip() if shutil.which("git") else ""
         return found["rscert"]

@@ -75,6 +75,8 @@ type libraryReport struct {
 	Path      string   `json:"path"`
 	Source    string   `json:"source"`
 	Version   string   `json:"version"`
+	SHA256    string   `json:"sha256"`
+	Published bool     `json:"published"` // it is a published library that rscert knows
 	Providers []string `json:"providers"`
 	CUDA      bool     `json:"cuda"`
 	CUDAError string   `json:"cuda_error,omitempty"`
@@ -119,7 +121,7 @@ func runDoctor(ctx context.Context, s streams, o doctorOptions) error {
 	}
 	library, failed := experiment.OpenLibrary(onnx.Device{}, o.library)
 	if failed == nil {
-		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), Providers: library.Providers()}
+		e.Library = &libraryReport{Path: library.Path(), Source: e.Looked[len(e.Looked)-1].Source, Version: library.Version(), SHA256: library.SHA256(), Published: ortlib.Known(library.SHA256()), Providers: library.Providers()}
 		err := library.CUDA()
 		e.Library.CUDA = err == nil
 		if err != nil {
@@ -223,6 +225,9 @@ func (e examination) write(w io.Writer, asJSON bool) error {
 func (l *libraryReport) describe(add func(name, format string, args ...any)) {
 	add("library", "%s (%s)", l.Path, l.Source)
 	add("onnxruntime", "%s", l.Version)
+	if !l.Published {
+		add("sha-256", "%s, of no published library that this rscert knows", l.SHA256)
+	}
 	add("providers", "%s", strings.Join(l.Providers, ", "))
 	if l.CUDA {
 		add("cuda", "works")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,6 +92,10 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	}
 	for _, ran := range shards.Run().Runtime.Shards {
 		done.Shards = append(done.Shards, ran.Shard)
+	}
+	if libraries := shards.Run().Runtime.Libraries(); len(libraries) > 1 {
+		fmt.Fprintf(s.err, "warning: the shards ran with %d libraries of ONNX Runtime %s, of SHA-256 %s: votes near ties may differ\n",
+			len(libraries), shards.Run().Runtime.Library, strings.Join(libraries, ", "))
 	}
 	bar := progress.Start(s.progress(o.quiet), "merge", shards.Steps(), 0)
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -130,7 +131,7 @@ met or a run is not valid; 130 interrupted.`,
 func execute(args []string, s streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	defer watchSignals(ctx, stop, s.err)()
 	var started bool
 	out := &output{w: s.out}
 	s.out = out
@@ -154,6 +155,38 @@ func execute(args []string, s streams) int {
 		fmt.Fprintf(s.err, "hint: %s\n", quote.Line(advice))
 	}
 	return exitCode(err)
+}
+
+// signalPatience is how long a command may go on after the first signal. Code of ONNX Runtime that runs one long
+// operation, or opens a session, cannot be interrupted.
+const signalPatience = 4 * time.Second
+
+// watchSignals limits the time from a signal, which ends ctx, to the end of the process. The caller calls done when the
+// command has ended.
+func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		stop() // a second signal ends the process at once
+		select {
+		case <-ended:
+		case <-time.After(signalPatience):
+			abandon(w)
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// abandon ends the process while a call of ONNX Runtime goes on. Nothing is lost: results are appended to a run as they
+// come, whole, and other files appear only when they are complete.
+func abandon(w io.Writer) {
+	go fmt.Fprintf(w, "rscert: interrupted: a call of ONNX Runtime did not end within %v\n", signalPatience)
+	time.Sleep(100 * time.Millisecond) // w may block
+	os.Exit(exitInterrupted)
 }
 
 // withSeeHelp adds the command's --help to the hint of err.

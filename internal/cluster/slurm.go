@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/programs"
 )
 
 // Slurm talks to this machine's Slurm cluster through sbatch, squeue and sacct.
@@ -57,8 +58,9 @@ func (j Job) args(args ...string) []string {
 }
 
 // output runs a program of Slurm. Its error ends with the program's own message.
-func output(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := programs.Command(ctx, name, args...)
+	cmd.Dir = "" // tasks start in the folder of sbatch
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -66,9 +68,9 @@ func output(ctx context.Context, program string, args ...string) (string, error)
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return "", hint.Add(fmt.Errorf("%s is not on the PATH", program), "run rscert slurm where jobs are submitted; docs/clusters.md says how to do without Slurm")
+		return "", hint.Add(fmt.Errorf("%s is not on the PATH", name), "run rscert slurm where jobs are submitted; docs/clusters.md says how to do without Slurm")
 	case err != nil:
-		return "", fmt.Errorf("%s: %s (%w)", program, strings.Join(strings.Fields(stderr.String()), " "), err)
+		return "", fmt.Errorf("%s: %s (%w)", name, strings.Join(strings.Fields(stderr.String()), " "), err)
 	}
 	return stdout.String(), nil
 }

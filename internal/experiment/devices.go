@@ -17,6 +17,9 @@ func (e *Experiment) models() []*onnx.Model {
 // Device names all devices of the experiment together.
 func (e *Experiment) Device() onnx.Device { return onnx.DeviceOf(e.models()...) }
 
+// Library is the open library of ONNX Runtime.
+func (e *Experiment) Library() *onnx.Runtime { return e.library }
+
 // GPUs are the names of the GPUs among the devices.
 func (e *Experiment) GPUs() (names []string) {
 	for _, m := range e.models() {

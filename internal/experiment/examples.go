@@ -9,6 +9,7 @@ import (
 
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -107,7 +108,8 @@ func (e *Experiment) Record() runfolder.Run {
 		Parameters: runfolder.Parameters{Smoothing: e.Spec.Smoothing, Conditions: e.Spec.Conditions},
 		Noise:      e.noise.describe(),
 		Runtime: runfolder.Runtime{
-			Library: e.library.Version(), Provider: e.model.Provider(), Device: e.Device().String(),
+			Library: e.library.Version(), LibrarySHA256: e.library.SHA256(), LibraryUnknown: !ortlib.Known(e.library.SHA256()),
+			Provider: e.model.Provider(), Device: e.Device().String(),
 			Batch: e.model.Batch(), Threads: e.threads,
 			Call: settings.Call, Options: settings.Options, Independence: string(settings.Independence),
 			GPUs: e.GPUs(), NoiseOn: string(e.noiseOn()),

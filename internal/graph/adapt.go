@@ -62,6 +62,12 @@ func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	if err := checkOperators(m); err != nil {
 		return nil, err
 	}
+	if err := checkTrees(m); err != nil {
+		return nil, err
+	}
+	if err := checkSizes(m, min(maxConstants, roomForModels())); err != nil {
+		return nil, err
+	}
 	a, err := adapt(m, info, columns)
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ func ask(path string) (version string, providers []string, err error) {
 		providers = append(providers, C.GoString(name))
 	}
 	C.api_release_providers(base, names, n)
-	apiBase, libraryPath = base, path
+	apiBase = base
 	return version, providers, nil
 }
 

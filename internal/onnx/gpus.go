@@ -3,10 +3,11 @@ package onnx
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/rscert/rscert/internal/programs"
 )
 
 // DescribeGPUs names the NVIDIA GPUs, with driver and memory if nvidia-smi works. Without it, the names come from the
@@ -14,7 +15,7 @@ import (
 func DescribeGPUs(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver does
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
+	out, err := programs.Command(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
 	if err == nil {
 		return linesOf(string(out), "")
 	}

@@ -257,6 +257,12 @@ func TestNoiseEndless(t *testing.T) {
 	abandoned.Store(false)
 }
 
+// sizedWeight gives the last weight a shape.
+func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
+	b.Graph.Initializer[len(b.Graph.Initializer)-1].Dims = dims
+	return b
+}
+
 // TestHostileSizes loads models whose sizes would take all memory.
 func TestHostileSizes(t *testing.T) {
 	sized := func(dims ...any) *modelBuilder {
@@ -273,6 +279,8 @@ func TestHostileSizes(t *testing.T) {
 		"product overflows":   {sized("N", 1<<31-1, 1<<31-1, 4, 2), "too large"},
 		"batch of 2^25":       {sized(1<<25, 16), "out of bounds"},
 		"negative dimensions": {sized("N", -3, 4), "leaves its sizes free"},
+		"a constant of 2^40":  {net().int64s("shape", 1<<40).node("ConstantOfShape", "shape", "c").node("ReduceMax", "c", "m").node("Add", "s m", "y"), "constants of more than"},
+		"a weight of no data": {net().floats("w", 1).sizedWeight(1<<40).node("Add", "s w", "y"), "holds fewer elements"},
 		"least dimension":     {sized("N", math.MinInt64, 4), "leaves its sizes free"},
 	} {
 		_, err := newLoader(t.Context(), c.model.file(t), LoadOptions{})

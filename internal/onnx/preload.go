@@ -105,7 +105,7 @@ func (p *preloader) load(provider string) error {
 	return nil
 }
 
-// libraryPath is the path of the library that ask opened last.
+// libraryPath is the absolute path of the library that Open opened last.
 var libraryPath string
 
 // preloads holds the results of preloading, by provider.

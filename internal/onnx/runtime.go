@@ -17,6 +17,7 @@ import (
 // Runtime is the ONNX Runtime library, opened.
 type Runtime struct {
 	path, version string
+	sum           string // SHA-256 of the library's file, in hex
 	providers     []string
 	cuda          func() error // asked at most once
 	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
@@ -27,6 +28,9 @@ var opened struct {
 	sync.Mutex
 	*Runtime
 }
+
+// libraries holds the files of all libraries that Open opened: they stay loaded, by the paths of the open files.
+var libraries []*ortlib.Opened
 
 // Open opens the library at path for the whole process. Until Close, opening it again returns the same Runtime, and
 // another library is refused. A library from the cache of 'rscert setup' must be the published one.
@@ -39,30 +43,32 @@ func Open(path string) (*Runtime, error) {
 		}
 		return opened.Runtime, nil
 	}
-	if err := ortlib.RegularFile(path); err != nil {
-		return nil, err
-	}
-	if err := ortlib.CheckPinned(path); err != nil {
-		return nil, err
-	}
-	// For a name without a slash the loader would search its own path.
-	file, err := filepath.Abs(path)
+	library, err := ortlib.OpenLibrary(path)
 	if err != nil {
 		return nil, err
 	}
+	libraries = append(libraries, library)
 	if err := disableTelemetry(); err != nil {
 		return nil, err
 	}
+	// An absolute path: for a name without a slash the loader would search its own path.
+	file := library.Path()
 	version, providers, err := ask(file)
+	if err == nil {
+		err = library.Unchanged()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if libraryPath, err = filepath.Abs(path); err != nil {
+		return nil, err
 	}
 	ort.SetSharedLibraryPath(file)
 	// Errors come back as values; ONNX Runtime need not print them too.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	r := &Runtime{path: path, version: version, providers: providers}
+	r := &Runtime{path: path, version: version, sum: library.SHA256(), providers: providers}
 	r.cuda = sync.OnceValue(func() error { return r.works(Device{provider: &cudaProvider}) })
 	opened.Runtime = r
 	return opened.Runtime, nil
@@ -70,6 +76,9 @@ func Open(path string) (*Runtime, error) {
 
 // Version returns the library's version, e.g. "1.29.0".
 func (r *Runtime) Version() string { return r.version }
+
+// SHA256 returns the SHA-256 of the library's file, in hex.
+func (r *Runtime) SHA256() string { return r.sum }
 
 // Path returns the library's path.
 func (r *Runtime) Path() string { return r.path }

@@ -195,8 +195,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long a cancelled run of a model with loops may take to stop.
-const patience = 5 * time.Second
+// patience is how long a cancelled run of a model with loops may take to stop. The program ends 4 s after a signal.
+const patience = 3 * time.Second
 
 // abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open: one of its threads works until
 // the process ends.

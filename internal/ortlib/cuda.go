@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/programs"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -168,12 +168,13 @@ func Glob(folder, pattern string) []string {
 // pythonPatience is the time limit for python3 to report its package folders.
 const pythonPatience = 10 * time.Second
 
-// pythonPackages asks the shell's python3 for its package folders.
+// pythonPackages asks the python3 on the PATH for its package folders, in isolated mode (-I): otherwise a sysconfig.py in
+// the current folder would run.
 func pythonPackages() (folders []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonPatience)
 	defer cancel()
-	const program = "import site, sysconfig; print(*[sysconfig.get_path('purelib'), *site.getsitepackages(), site.getusersitepackages()], sep='\\n')"
-	out, err := exec.CommandContext(ctx, "python3", "-c", program).Output()
+	const script = "import site, sysconfig; print(*[sysconfig.get_path('purelib'), *site.getsitepackages(), site.getusersitepackages()], sep='\\n')"
+	out, err := programs.Command(ctx, "python3", "-I", "-c", script).Output()
 	if err != nil {
 		return nil
 	}

@@ -60,3 +60,22 @@ func TestSitePackages(t *testing.T) {
 		t.Errorf("folders %q", folders)
 	}
 }
+
+// TestPythonPackagesRunsNothingPlanted asks the real python3 in a folder with modules of the names that it imports.
+func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	ran := filepath.Join(t.TempDir(), "ran")
+	for _, module := range []string{"sysconfig.py", "site.py", "sitecustomize.py", "os.py", "nvidia.py"} {
+		if err := os.WriteFile(module, []byte("open('"+ran+"', 'a').write('"+module+"\\n')\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PYTHONPATH", ":.:"+dir) // an absolute folder is the user's word, but isolated mode ignores it too
+	if len(pythonPackages()) == 0 {
+		t.Skip("no python3")
+	}
+	if names, err := os.ReadFile(ran); err == nil {
+		t.Errorf("ran %s", names)
+	}
+}

@@ -44,7 +44,10 @@ func pinnedIn(folder, source string) map[string][]string {
 // it into the cache: cached files can be damaged by faults of disks and downloads, and a loaded library runs inside
 // rscert. It checks at every load, which takes some 20 ms for 28 MB (100 ms for OpenVINO's 160 MB): a record of an
 // earlier check could itself be wrong. Files outside the cache are the user's and are not checked.
-func CheckPinned(path string) error {
+func CheckPinned(path string) error { return checkPinned(path, "") }
+
+// checkPinned is CheckPinned for a library with a known SHA-256; "": it is hashed.
+func checkPinned(path, sum string) error {
 	root, err := cacheRoot()
 	if err != nil {
 		return nil // without a cache, the library is elsewhere
@@ -54,8 +57,15 @@ func CheckPinned(path string) error {
 		return nil
 	}
 	hashes := pinned(folder)
-	if hashes[filepath.Base(path)] == nil {
+	library := filepath.Base(path)
+	if hashes[library] == nil {
 		return nil
+	}
+	if sum != "" {
+		if !slices.Contains(hashes[library], sum) {
+			return damaged(path, sum)
+		}
+		delete(hashes, library)
 	}
 	return checkFiles(filepath.Dir(path), hashes)
 }
@@ -85,13 +95,20 @@ func checkFiles(folder string, hashes map[string][]string) error {
 
 func checkFile(file string, want []string) error {
 	found, err := fileSHA256(file)
-	problem := fmt.Sprintf("%s: damaged: its SHA-256 %s is not that of the published library", file, found)
-	if errors.Is(err, fs.ErrNotExist) {
-		problem, err = file+": missing, a part of the published library", nil
-	}
-	if err != nil || slices.Contains(want, found) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fetchAgain(file + ": missing, a part of the published library")
+	case err != nil || slices.Contains(want, found):
 		return err
 	}
+	return damaged(file, found)
+}
+
+func damaged(file, sum string) error {
+	return fetchAgain(fmt.Sprintf("%s: damaged: its SHA-256 %s is not that of the published library", file, sum))
+}
+
+func fetchAgain(problem string) error {
 	return hint.Add(errors.New(problem), "run 'rscert setup' (with the same %s) to fetch it again", param.Device)
 }
 

@@ -87,8 +87,12 @@ func (r *running) close() {
 	}
 }
 
-// warnOfMove warns if a run resumes on other GPUs.
+// warnOfMove warns if a run resumes on other GPUs or with another library.
 func (r *running) warnOfMove() {
+	if before := r.folder.OtherLibrary(); before != "" {
+		r.console.Warnf("%s was begun with another library of ONNX Runtime %s, of SHA-256 %s, and goes on with %s: votes near ties may differ",
+			r.plan.Out, r.experiment.Library().Version(), before, r.experiment.Library().SHA256())
+	}
 	if before := r.folder.Moved(); before != nil {
 		r.console.Warnf("%s was on %s and goes on on %s: votes near ties may differ from those of a run on one kind of device",
 			r.plan.Out, strings.Join(before, ", "), strings.Join(r.experiment.GPUs(), ", "))

@@ -37,16 +37,18 @@ type Folder struct {
 	run  Run
 	seed checksum.Seed // of the run's lines
 
-	mu      sync.Mutex
-	votes   *appendFile
-	certs   *appendFile
-	bounds  *appendFile       // nil if the confidence is not bounded
-	scores  *scorefile.Writer // nil if scores are not kept, or are complete
-	done    int               // examples in the folder when it was opened
-	moved   []string          // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
-	dropped int               // examples left incomplete by a kill or a power cut
-	timer   *time.Timer       // runs while some data are not synced
-	failed  error             // error of a sync in the background
+	mu     sync.Mutex
+	votes  *appendFile
+	certs  *appendFile
+	bounds *appendFile       // nil if the confidence is not bounded
+	scores *scorefile.Writer // nil if scores are not kept, or are complete
+	done   int               // examples in the folder when it was opened
+	moved  []string          // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
+	// otherLibrary is the SHA-256 of the earlier library, if it differs from the current one.
+	otherLibrary string
+	dropped      int         // examples left incomplete by a kill or a power cut
+	timer        *time.Timer // runs while some data are not synced
+	failed       error       // error of a sync in the background
 }
 
 // Record holds the results for one example.
@@ -148,20 +150,27 @@ func Resume(dir string, run Run) (*Folder, error) {
 	return f, nil
 }
 
-// noteMove records in run.json that the run continues on another kind of GPU. Votes may then differ near ties; each
-// certificate holds for the device that ran its example.
+// noteMove records in run.json that the run continues on another kind of GPU, or with other bytes of the same version of
+// ONNX Runtime. Votes may then differ near ties; each certificate holds for the device and library that ran its example.
 func (f *Folder) noteMove(then Run) error {
 	before := then.Runtime.now()
-	if slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
+	f.otherLibrary = before.otherLibrary(f.run.Runtime)
+	if !slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
+		f.moved = before.kinds()
+	}
+	if f.moved == nil && f.otherLibrary == "" {
 		return nil
 	}
-	f.moved = before.kinds()
 	then.Runtime.Resumed = append(then.Runtime.Resumed, Resumption{f.done, f.run.Runtime})
 	return then.write(f.dir)
 }
 
 // Moved returns the earlier kinds of GPUs if a resumed run continues on others, otherwise nil.
 func (f *Folder) Moved() []string { return f.moved }
+
+// OtherLibrary returns the SHA-256 of the earlier library if a resumed run continues with another of the same version,
+// otherwise "".
+func (f *Folder) OtherLibrary() string { return f.otherLibrary }
 
 func lockFolder(dir string, run Run) (*Folder, error) {
 	root, err := os.OpenRoot(dir)

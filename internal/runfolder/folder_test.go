@@ -200,6 +200,49 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
+// TestOtherLibrary resumes a run with other bytes of the same version of ONNX Runtime, which is recorded and said, once.
+func TestOtherLibrary(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	with := func(sum string) Run {
+		r := testRun
+		r.Runtime.LibrarySHA256 = sum
+		return r
+	}
+	f, err := Create(dir, with("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, f, 0, 1)
+	f.Close()
+	for i, step := range []struct {
+		sum, before string
+		libraries   []string
+	}{{"a", "", []string{"a"}}, {"b", "a", []string{"a", "b"}}, {"b", "", []string{"a", "b"}}, {"a", "b", []string{"a", "b"}}} {
+		f, err := Resume(dir, with(step.sum))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.OtherLibrary() != step.before || f.Moved() != nil {
+			t.Errorf("step %d: from library %q and GPUs %v", i, f.OtherLibrary(), f.Moved())
+		}
+		f.Close()
+		run, err := Read(dir)
+		if err != nil || !slices.Equal(run.Runtime.Libraries(), step.libraries) || run.Runtime.LibrarySHA256 != "a" {
+			t.Errorf("step %d: libraries %v, %v", i, run.Runtime.Libraries(), err)
+		}
+	}
+	old := filepath.Join(t.TempDir(), "old") // of a version that did not record the library
+	f, err = Create(old, testRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if f, err = Resume(old, with("a")); err != nil || f.OtherLibrary() != "" {
+		t.Fatalf("%v: from library %q", err, f.OtherLibrary())
+	}
+	f.Close()
+}
+
 // TestMoved resumes a run on other GPUs. Another kind of them is recorded and said, another number is not.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

@@ -140,11 +140,15 @@ func (d Data) Reading() string {
 // Runtime describes the software and hardware of a run. Threads and Batch do not change votes; Call may change the
 // last bits of scores.
 type Runtime struct {
-	Library  string `json:"library"` // ONNX Runtime's version
-	Provider string `json:"provider"`
-	Device   string `json:"device"`
-	Batch    int    `json:"batch"`
-	Threads  int    `json:"threads"`
+	Library string `json:"library"` // ONNX Runtime's version
+	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex; runs of older versions lack it. LibraryUnknown: it
+	// is no published library that the recording rscert knew.
+	LibrarySHA256  string `json:"library_sha256,omitempty"`
+	LibraryUnknown bool   `json:"library_unknown,omitempty"`
+	Provider       string `json:"provider"`
+	Device         string `json:"device"`
+	Batch          int    `json:"batch"`
+	Threads        int    `json:"threads"`
 	// Call is the number of samples in one call of ONNX Runtime; Options are the provider's.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
@@ -153,7 +157,7 @@ type Runtime struct {
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
-	// Resumed lists the changes to other kinds of GPUs.
+	// Resumed lists the changes to other kinds of GPUs, and to other libraries of the same version.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or the device. It does not
 	// change votes, but it may change the last bits of scores; so it is a condition of runs with scores
@@ -179,6 +183,34 @@ func (r Runtime) now() Runtime {
 
 // kinds returns the names of the GPUs, each once. The number of GPUs of a kind changes no result.
 func (r Runtime) kinds() []string { return slices.Compact(slices.Sorted(slices.Values(r.GPUs))) }
+
+// Libraries returns the SHA-256s of all libraries of the run, each once, in the order of their first use. Runs of older
+// versions do not name them.
+func (r Runtime) Libraries() (all []string) {
+	add := func(sums ...string) {
+		for _, sum := range sums {
+			if sum != "" && !slices.Contains(all, sum) {
+				all = append(all, sum)
+			}
+		}
+	}
+	add(r.LibrarySHA256)
+	for _, on := range r.Resumed {
+		add(on.Libraries()...)
+	}
+	for _, shard := range r.Shards {
+		add(shard.Libraries()...)
+	}
+	return all
+}
+
+// otherLibrary returns the SHA-256 of the library if the other runtime has another of the same version, otherwise "".
+func (r Runtime) otherLibrary(other Runtime) string {
+	if other.LibrarySHA256 == "" || r.LibrarySHA256 == other.LibrarySHA256 {
+		return ""
+	}
+	return r.LibrarySHA256
+}
 
 // Kinds returns the names of all GPUs of the run, each once: at its start, after resumes, and in all shards.
 func (r Runtime) Kinds() []string {

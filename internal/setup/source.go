@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/ortlib"
+	"github.com/rscert/rscert/internal/programs"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -87,8 +87,8 @@ func (f fetcher) wheelFile() string {
 // pip downloads the wheel with pip, for a fixed platform and Python version, whichever Python runs pip.
 func (f fetcher) pip(ctx context.Context) (string, error) {
 	var pip []string
-	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}} {
-		if exec.CommandContext(ctx, command[0], append(command[1:], "--version")...).Run() == nil { //nolint:gosec // fixed names
+	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-I", "-m", "pip"}, {"python", "-I", "-m", "pip"}} {
+		if programs.Command(ctx, command[0], append(slices.Clone(command[1:]), "--version")...).Run() == nil {
 			pip = command
 			break
 		}
@@ -109,7 +109,7 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 // npm downloads the package by npm pack, which does not run its install script.
 func (f fetcher) npm(ctx context.Context) (string, error) {
 	name := f.packages().npm
-	if _, err := exec.LookPath("npm"); err != nil || name == "" {
+	if _, err := programs.Find("npm"); err != nil || name == "" {
 		return "", errNotInstalled
 	}
 	f.console.notef("fetching %s %s with npm", name, f.Version)
@@ -118,7 +118,7 @@ func (f fetcher) npm(ctx context.Context) (string, error) {
 
 // command runs a program in f.dir and returns the file that it writes there.
 func (f fetcher) command(ctx context.Context, args []string, pattern string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // fixed names
+	cmd := programs.Command(ctx, args[0], args[1:]...)
 	cmd.Dir = f.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if out, err := cmd.CombinedOutput(); err != nil {

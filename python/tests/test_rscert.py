@@ -1,6 +1,7 @@
 """Tests the installed wheel against the program in it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -170,9 +171,9 @@ def test_library_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     capi.mkdir(parents=True)
     (capi / "libonnxruntime.so.1.30.0").write_bytes(b"12345")
 
-    def install(version: str, size: int) -> None:
+    def install(version: str, size: int, hashed: str = "") -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: onnxruntime\nVersion: {version}\n")
-        record = f"onnxruntime/capi/libonnxruntime.so.1.30.0,,{size}\nonnxruntime/capi/libonnxruntime_providers_shared.so,,1\n"
+        record = f"onnxruntime/capi/libonnxruntime.so.1.30.0,{hashed},{size}\nonnxruntime/capi/libonnxruntime_providers_shared.so,,1\n"
         (info / "RECORD").write_text(record)
 
     monkeypatch.setattr(sys, "path", [str(site), *(p for p in sys.path if "site-packages" not in p)])
@@ -182,6 +183,17 @@ def test_library_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     install("1.30.0", 6)
     with pytest.raises(_library.Unusable, match="another package has replaced"):
         _library.find("onnxruntime")
+    of_12345 = "sha256=WZRHGrsBESr8wYFZ9sx0tPURuZgG2lmzyvWpwXPKz8U"  # base64 of sha256, as in the wheels' lists
+    install("1.30.0", 5, of_12345)
+    assert _library.find("onnxruntime")
+    for other in (of_12345.replace("z8U", "z8V"), "md5=gnzLDuqKcGxMNKiokfhOew"):
+        install("1.30.0", 5, other)
+        with pytest.raises(_library.Unusable, match="not the file that onnxruntime installed"):
+            _library.find("onnxruntime")
+    monkeypatch.chdir(site)
+    install("1.30.0", 5)
+    assert _library.find("onnxruntime") is None  # what lies in the current folder is not installed
+    monkeypatch.chdir(tmp_path)
     install("1.24.0", 5)
     assert _library.find("onnxruntime")
     install("1.23.2", 5)
@@ -189,6 +201,21 @@ def test_library_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         _library.find("onnxruntime")
     (info / "METADATA").unlink()
     (info / "RECORD").unlink()
+
+
+def test_nothing_in_the_current_folder_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = tmp_path / "ran"
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    for module in ("pip", "site", "sysconfig", "json", "hashlib", "base64", "rscert", "onnxruntime", "nvidia", "numpy"):
+        (trap / f"{module}.py").write_text(f"open({str(ran)!r}, 'a').write('{module} ')\n")
+    for program in ("python3", "rscert", "nvidia-smi"):
+        (trap / program).write_text(f"#!/bin/sh\necho {program} >>{ran}\n")
+        (trap / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
+    done = command("doctor", "--json", cwd=trap)
+    assert done.returncode == 0, done.stderr
+    assert not ran.exists(), ran.read_text()
 
 
 def test_types() -> None:

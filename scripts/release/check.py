@@ -61,13 +61,17 @@ def check_archive(archive: Path, version: str, commit: str, pages: set[str], scr
     with tarfile.open(archive) as t:
         t.extractall(scratch, filter="data")
     found = {str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file()}
-    want = {"rscert", "LICENSE", "NOTICE", "CHANGELOG.md"}
+    want = {"rscert", "LICENSE", "NOTICE", "THIRD_PARTY_LICENSES", "CHANGELOG.md"}
     want |= {f"man/{p}" for p in pages} | {f"completions/{c}" for c in COMPLETIONS}
     check(found == want, f"{archive.name} differs from what is wanted in {found ^ want}")
     program = scratch / "rscert"
     described = [line.split() for line in run("go", "version", "-m", program).splitlines()]
     arch = archive.name.removesuffix(".tar.gz").rsplit("-", 1)[1]
     check(["build", f"GOARCH={arch}"] in described, f"{archive.name} holds a program of another processor")
+    check(["build", "-buildmode=pie"] in described, f"{archive.name} holds a program that is not position-independent")
+    licences = (scratch / "THIRD_PARTY_LICENSES").read_text()
+    unlicensed = [line[1] for line in described if line[0] == "dep" and f"\n{line[1]} {line[2]}: " not in licences]
+    check(not unlicensed, f"{archive.name} lacks the licences of {unlicensed}")
     modules = {f"pkg:golang/{line[1].lower()}@{line[2]}" for line in described if line[0] == "dep"}
     check(any("onnxruntime_go" in m for m in modules), f"{archive.name} does not say its modules")
     name = f"{archive.name.removesuffix('.tar.gz')}.cdx.json"
@@ -90,6 +94,7 @@ def check_archive(archive: Path, version: str, commit: str, pages: set[str], scr
 
 def check_package(package: Path, files: set[str], pages: set[str]) -> None:
     want = {"/usr/bin/rscert", "/usr/share/bash-completion/completions/rscert", "/usr/share/doc/rscert/NOTICE"}
+    want.add("/usr/share/doc/rscert/THIRD_PARTY_LICENSES")
     want |= {f"/usr/share/man/man1/{p}.gz" for p in pages}
     check(want <= files, f"{package.name} lacks {want - files}")
 

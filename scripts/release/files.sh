@@ -8,6 +8,7 @@ mkdir -p "$folder/completions"
 # The same flags as goreleaser's, so that Go compiles each package once.
 CC=${LINUX_CC:?"is not set: run 'make release-snapshot'"} GOFLAGS="${GOFLAGS-} -trimpath" make --no-print-directory build "VERSION=$1"
 bin/rscert man "$folder/man"
+go run ./scripts/licenses "$folder/THIRD_PARTY_LICENSES"
 gzip -9nk "$folder"/man/*.1
 bin/rscert completion bash >"$folder/completions/rscert.bash"
 bin/rscert completion fish >"$folder/completions/rscert.fish"

@@ -57,6 +57,7 @@ esac
 inside() { store run --isolation chroot "$@"; }
 inside "$container" -- rscert --version | grep -q -x -F "rscert $version"
 [ "$(inside "$container" -- id -u)" = 65532 ]
+inside "$container" -- grep -q '^github.com/yalue/onnxruntime_go v' /usr/share/doc/rscert/THIRD_PARTY_LICENSES
 if [ "$device" = cpu ]; then
 	cp -r testdata/mnist testdata/mnist-cnn.onnx "$work/"
 	mkdir -m 777 "$work/runs"

@@ -16,12 +16,13 @@ if [ "$(go env GOOS)" = linux ]; then
 	export CC RSCERT_WHEEL_PLATFORM
 fi
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/src/rscert/__init__.py)
-CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w ${strip-} -X main.builtVersion=$version -X main.builtCommit=$(git rev-parse HEAD)" \
+CGO_ENABLED=1 GOARCH=$arch go build -trimpath -buildmode=pie -ldflags "-s -w ${strip-} -X main.builtVersion=$version -X main.builtCommit=$(git rev-parse HEAD)" \
 	-o python/src/rscert/bin/rscert ./cmd/rscert
 cp LICENSE NOTICE python/
+go run ./scripts/licenses python/THIRD_PARTY_LICENSES
 rm -rf "$wheels"/*.whl "$wheels/raw"
 (cd python && SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0) \
-	"$tools/bin/python" -m hatchling build -t wheel -d "../$wheels/raw")
+	"$tools/bin/python" -I -m hatchling build -t wheel -d "../$wheels/raw")
 if [ "$(go env GOOS)" = linux ]; then
 	# auditwheel finds the oldest manylinux whose symbols suffice.
 	PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat auto -w "$wheels" "$wheels"/raw/*.whl
@@ -30,6 +31,7 @@ else
 fi
 rm -rf "$wheels/raw"
 ls -l "$wheels"/*.whl
+"$python" -I scripts/release/check_wheel.py "$wheels"/*.whl
 
 [ "${RSCERT_WHEEL_TESTS:-yes}" = yes ] || exit 0
 fresh=$(mktemp -d)
@@ -40,7 +42,7 @@ if [ "$arch" != "$(go env GOHOSTARCH)" ]; then
 		echo "wheel.sh: the program is not tried, for want of $emulator and /usr/$machine-linux-gnu" >&2
 		exit 0
 	fi
-	"$python" -m zipfile -e "$(ls "$wheels"/*.whl)" "$fresh"
+	"$python" -I -m zipfile -e "$(ls "$wheels"/*.whl)" "$fresh"
 	chmod +x "$fresh/rscert/bin/rscert"
 	emulated() { "$emulator" -L "/usr/$machine-linux-gnu" "$fresh/rscert/bin/rscert" "$@"; }
 	emulated --version | tee /dev/stderr | grep -q "linux/$arch"
@@ -49,7 +51,7 @@ if [ "$arch" != "$(go env GOHOSTARCH)" ]; then
 	go run ./cmd/rscert radius "$fresh/votes.jsonl" --sigma 0.5 --class label --json | cmp - "$fresh/there"
 	exit
 fi
-"$python" -m venv "$fresh/venv"
+"$python" -I -m venv "$fresh/venv"
 "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/release/requirements-wheel-test.txt
 # With an empty home there is no library in the cache, so that the program uses the one among Python's packages.
 HOME=$fresh TMPDIR=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests

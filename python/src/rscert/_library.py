@@ -1,5 +1,7 @@
 """Finds ONNX Runtime's library among the installed packages."""
 
+import base64
+import hashlib
 import os
 import sys
 from importlib import metadata
@@ -37,12 +39,12 @@ def environment() -> dict[str, str]:
 def find(name: str) -> Path | None:
     """The library of an installed package, or None if the package is not installed.
 
-    The file must have the size in the package's list of files: onnxruntime and onnxruntime-gpu share a folder, and the
-    package installed later may have replaced the file.
+    The file must have the size and the SHA-256 in the package's list of files: onnxruntime and onnxruntime-gpu share a
+    folder, and the package installed later may have replaced the file. Hashing takes some 0.1 s at every start.
+    Packages in the current folder do not count: python -m puts it before the installed packages.
     """
-    try:
-        package = metadata.distribution(name)
-    except metadata.PackageNotFoundError:
+    package = next(iter(metadata.distributions(name=name, path=_installed())), None)
+    if package is None:
         return None
     if release(package.version) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -51,10 +53,31 @@ def find(name: str) -> Path | None:
         if not is_library(file.name):
             continue
         path = Path(str(file.locate())).resolve()
-        if path.is_file() and (file.size is None or path.stat().st_size == file.size):
+        if _same(path, file):
             return path
-        raise Unusable(f"another package has replaced {path}: pip install --force-reinstall --no-deps {name}")
+        raise Unusable(
+            f"{path} is not the file that {name} installed, so another package has replaced it or it is damaged: "
+            f"pip install --force-reinstall --no-deps {name}"
+        )
     raise Unusable(f"{name} {package.version} has no ONNX Runtime library: use rscert setup")
+
+
+def _installed() -> list[str]:
+    """The folders of sys.path without the current one."""
+    return [folder for folder in sys.path if folder not in ("", ".", os.getcwd())]
+
+
+def _same(path: Path, listed: metadata.PackagePath) -> bool:
+    """Whether a file has the size and the hash of a package's list, as far as the list gives them."""
+    if not path.is_file() or (listed.size is not None and path.stat().st_size != listed.size):
+        return False
+    if listed.hash is None:
+        return True
+    if listed.hash.mode != "sha256":
+        return False
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=") == listed.hash.value
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -1,0 +1,226 @@
+package graph
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// This file bounds the memory that a small model file asks for. ONNX Runtime computes all nodes with constant inputs when
+// it opens a session: a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
+//
+// It follows the shapes of constants, and the values of the integers that shapes are made of, through the operators
+// that exporters use for them. What it cannot follow passes: a shape computed in another way is not bounded.
+
+// maxConstants limits the memory, in bytes, of all constants that the nodes of a model compute, and of the result of one
+// node with constant sizes. It is the size limit of a model's file: a larger constant could not be stored in it.
+const maxConstants = maxModel
+
+// maxFollowed limits the number of integers followed in a value.
+const maxFollowed = 1 << 10
+
+// knownValue describes a value whose shape is known, or at least bounded from below.
+type knownValue struct {
+	dims    []int64
+	numbers []float64 // the elements, if they are followed
+	width   int64     // bytes of an element
+	whole   bool      // it depends on constants alone, and dims is its shape
+}
+
+func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }
+
+func (v knownValue) bytes() int64 { return saturatedProduct([]int64{v.elements(), v.width}) }
+
+// saturatedProduct multiplies sizes; a negative size counts as 0.
+func saturatedProduct(sizes []int64) int64 {
+	if slices.ContainsFunc(sizes, func(n int64) bool { return n <= 0 }) {
+		return 0
+	}
+	p := uint64(1)
+	for _, n := range sizes {
+		high, low := bits.Mul64(p, uint64(n))
+		if high != 0 || low > math.MaxInt64 {
+			return math.MaxInt64
+		}
+		p = low
+	}
+	return int64(p)
+}
+
+const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
+
+// checkSizes refuses a model with a tensor that declares more elements than it holds, or with nodes that make constants
+// of more than limit bytes.
+func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
+	eachTensor(m, func(t *onnxpb.TensorProto) {
+		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {
+			err = hint.New(fmt.Sprintf("tensor '%s' declares the shape %s, and holds fewer elements", quote.Name(t.GetName()), sizesText(t.Dims)), sizeHint)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range m.Graph.SparseInitializer {
+		if dense := denseValue(t); dense.bytes() > limit {
+			return hint.New(fmt.Sprintf("sparse tensor '%s' has the shape %s, which is too large", quote.Name(t.GetValues().GetName()), sizesText(dense.dims)), sizeHint)
+		}
+	}
+	c := sizeCheck{limit: limit, left: limit}
+	if err := c.graph(m.Graph, &sizeScope{}); err != nil {
+		return err
+	}
+	for _, f := range m.Functions {
+		if err := c.nodes(f.Node, newSizeScope(&sizeScope{function: f.GetName()})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// denseValue describes a sparse tensor once it is filled up; our onnx.proto omits its field of sizes.
+func denseValue(t *onnxpb.SparseTensorProto) knownValue {
+	const field = 3
+	v := knownValue{width: widthOf(t.GetValues().GetDataType()), whole: true}
+	for rest := []byte(t.ProtoReflect().GetUnknown()); len(rest) > 0; {
+		number, wire, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return v
+		}
+		_, _, tag := protowire.ConsumeTag(rest)
+		value := rest[tag:n]
+		if wire == protowire.BytesType { // packed
+			value, _ = protowire.ConsumeBytes(value)
+		}
+		for number == field && len(value) > 0 {
+			size, used := protowire.ConsumeVarint(value)
+			if used < 0 {
+				return v
+			}
+			v.dims, value = append(v.dims, int64(size)), value[used:]
+		}
+		rest = rest[n:]
+	}
+	return v
+}
+
+// sizeScope holds the known values of a graph, with the scopes around it.
+type sizeScope struct {
+	function string
+	values   map[string]knownValue
+	outer    *sizeScope
+}
+
+func newSizeScope(outer *sizeScope) *sizeScope {
+	return &sizeScope{function: outer.function, values: make(map[string]knownValue), outer: outer}
+}
+
+func (s *sizeScope) find(name string) (knownValue, bool) {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.values[name]; ok {
+			return v, true
+		}
+	}
+	return knownValue{}, false
+}
+
+// sizeCheck adds up the constants of a model.
+type sizeCheck struct{ limit, left int64 }
+
+func (c *sizeCheck) graph(g *onnxpb.GraphProto, outer *sizeScope) error {
+	s := newSizeScope(outer)
+	for _, t := range g.Initializer {
+		s.values[t.GetName()] = storedValue(t)
+	}
+	return c.nodes(g.Node, s)
+}
+
+func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
+	for _, n := range nodes {
+		if v, ok := sizeNode(n, s); ok {
+			if v.whole {
+				c.left -= min(v.bytes(), c.limit+1)
+			}
+			if v.bytes() > c.limit || c.left < 0 {
+				return refuse(fmt.Sprintf("the model makes constants of more than %d MiB, one of shape %s", c.limit>>20, sizesText(v.dims)),
+					&scope{function: s.function}, n, sizeHint)
+			}
+			if len(n.Output) > 0 {
+				s.values[n.Output[0]] = v
+			}
+		}
+		for _, a := range n.Attribute {
+			for _, g := range subgraphs(a) {
+				if err := c.graph(g, s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// storedValue describes a tensor of the file.
+func storedValue(t *onnxpb.TensorProto) knownValue {
+	v := knownValue{dims: t.Dims, width: widthOf(t.GetDataType()), whole: true}
+	if saturatedProduct(t.Dims) > maxFollowed {
+		return v
+	}
+	if ints, ok := int64sOf(t); ok {
+		for _, n := range ints {
+			v.numbers = append(v.numbers, float64(n))
+		}
+	}
+	switch ElemType(t.GetDataType()) {
+	case Int32:
+		for _, n := range t.Int32Data {
+			v.numbers = append(v.numbers, float64(n))
+		}
+		for i := 0; i+4 <= len(t.RawData); i += 4 {
+			v.numbers = append(v.numbers, float64(int32(binary.LittleEndian.Uint32(t.RawData[i:]))))
+		}
+	case Float32:
+		for _, x := range t.FloatData {
+			v.numbers = append(v.numbers, float64(x))
+		}
+		for i := 0; i+4 <= len(t.RawData); i += 4 {
+			v.numbers = append(v.numbers, float64(math.Float32frombits(binary.LittleEndian.Uint32(t.RawData[i:]))))
+		}
+	}
+	return v
+}
+
+// storedElements is an upper bound on the elements that a tensor's data hold.
+func storedElements(t *onnxpb.TensorProto) int64 {
+	if len(t.RawData) > 0 {
+		return int64(len(t.RawData)) * 8 / int64(max(elementBits[onnxpb.TensorProto_DataType(t.GetDataType())], 1))
+	}
+	const most = 2 // small types lie in pairs
+	// Doubles, uint64s and texts are in fields that our onnx.proto omits; each takes a byte at least.
+	return most * int64(max(len(t.FloatData), len(t.Int32Data), len(t.Int64Data), len(t.ProtoReflect().GetUnknown())))
+}
+
+func sizesText(dims []int64) string {
+	var texts []string
+	for i, d := range dims {
+		if i == maxPrintedDims {
+			texts = append(texts, "…")
+			break
+		}
+		texts = append(texts, fmt.Sprint(d))
+	}
+	return "[" + strings.Join(texts, ",") + "]"
+}
+
+// widthOf is the size of an element in bytes, at least 1.
+func widthOf(t int32) int64 {
+	return int64(max(elementBits[onnxpb.TensorProto_DataType(t)]/8, 1))
+}

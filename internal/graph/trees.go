@@ -1,0 +1,186 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file refuses decision trees that never end: ONNX Runtime follows a tree from child to child without a limit, and
+// cannot be interrupted. It visits the nodes of a tree recursively when it opens a session, so deep trees would overflow
+// its stack.
+
+// maxTreeDepth limits the nodes on a path: 50,000 overflow the stack of ONNX Runtime 1.29. Trees in use have some tens;
+// LightGBM's, which test one category a node, have thousands.
+const maxTreeDepth = 10_000
+
+// treeOperators are the operators of decision trees. The tree of the last is an array of branches and one of leaves.
+var treeOperators = []string{"TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"}
+
+const treeHint = "export the model again: the file is damaged, or was made to hang its reader"
+
+// checkTrees refuses a model with a tree that has a cycle, a child that does not exist, or a path of more than
+// maxTreeDepth nodes. Branches may share a child, as LightGBM's tests of several categories do. It takes time linear in
+// the number of nodes.
+func checkTrees(m *onnxpb.ModelProto) error {
+	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
+		if n.GetDomain() != machineLearning || !slices.Contains(treeOperators, n.GetOpType()) {
+			return nil
+		}
+		branches, err := branchesOf(n)
+		if err == nil {
+			err = branches.check()
+		}
+		if err != nil {
+			return refuse("the model has a tree that cannot be run, "+err.Error(), s, n, treeHint)
+		}
+		return nil
+	})
+}
+
+// branching lists the two children of each node, noChild for leaves.
+type branching [][2]int32
+
+const noChild = -1
+
+var errChild = errors.New("with a child that does not exist")
+
+// branchesOf reads the nodes of a tree operator.
+func branchesOf(n *onnxpb.NodeProto) (branching, error) {
+	seen := make(map[string]bool)
+	for _, a := range n.Attribute {
+		if seen[a.GetName()] {
+			return nil, errors.New("with an attribute given twice")
+		}
+		seen[a.GetName()] = true
+	}
+	read := namedBranches
+	if n.GetOpType() == "TreeEnsemble" {
+		read = numberedBranches
+	}
+	all, err := read(n)
+	if err == nil && len(all) == 0 { // or a function's caller gives them
+		err = errors.New("without nodes")
+	}
+	return all, err
+}
+
+// namedBranches reads the nodes of TreeEnsembleClassifier and TreeEnsembleRegressor, which have a pair of numbers as
+// their name: of the tree, and of the node in it.
+func namedBranches(n *onnxpb.NodeProto) (branching, error) {
+	trees, ids, modes := attribute(n, "nodes_treeids").GetInts(), attribute(n, "nodes_nodeids").GetInts(), stringsOf(attribute(n, "nodes_modes"))
+	children := [2][]int64{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_falsenodeids").GetInts()}
+	for _, length := range []int{len(ids), len(modes), len(children[0]), len(children[1])} {
+		if length != len(trees) {
+			return nil, errors.New("whose lists of nodes differ in length")
+		}
+	}
+	index := make(map[[2]int64]int32, len(trees))
+	for i := range trees {
+		name := [2]int64{trees[i], ids[i]}
+		if _, twice := index[name]; twice {
+			return nil, errors.New("with two nodes of one number")
+		}
+		index[name] = int32(i)
+	}
+	all := make(branching, len(trees))
+	for i := range trees {
+		all[i] = [2]int32{noChild, noChild}
+		if modes[i] == "LEAF" {
+			continue
+		}
+		for side, child := range children {
+			at, exists := index[[2]int64{trees[i], child[i]}]
+			if !exists {
+				return nil, errChild
+			}
+			all[i][side] = at
+		}
+	}
+	return all, nil
+}
+
+// numberedBranches reads the nodes of TreeEnsemble, which have their place in the lists as their number.
+func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
+	sides := [2][2][]int64{
+		{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_trueleafs").GetInts()},
+		{attribute(n, "nodes_falsenodeids").GetInts(), attribute(n, "nodes_falseleafs").GetInts()},
+	}
+	leaves := int64(len(attribute(n, "leaf_targetids").GetInts()))
+	all := make(branching, len(sides[0][0]))
+	for _, root := range attribute(n, "tree_roots").GetInts() {
+		if root < 0 || root >= int64(len(all)) {
+			return nil, errors.New("with a root that does not exist")
+		}
+	}
+	for side, lists := range sides {
+		children, leaf := lists[0], lists[1]
+		if len(children) != len(all) || len(leaf) != len(all) {
+			return nil, errors.New("whose lists of nodes differ in length")
+		}
+		for i, child := range children {
+			all[i][side] = noChild
+			if limit := int64(len(all)); leaf[i] == 0 {
+				all[i][side] = int32(child)
+				if child < 0 || child >= limit {
+					return nil, errChild
+				}
+			} else if child < 0 || child >= leaves {
+				return nil, errChild
+			}
+		}
+	}
+	return all, nil
+}
+
+// Marks of nodes during check.
+const (
+	unseen = iota
+	open   // on the path to the current node
+	closed
+)
+
+// check walks all nodes depth first.
+func (b branching) check() error {
+	marks, next := make([]uint8, len(b)), make([]uint8, len(b))
+	height := make([]int32, len(b)) // of closed nodes: the longest path down, in nodes
+	var path []int32
+	for start := range b {
+		if marks[start] != unseen {
+			continue
+		}
+		for path = append(path, int32(start)); len(path) > 0; {
+			at := path[len(path)-1]
+			marks[at] = open
+			if next[at] == 2 {
+				marks[at], path = closed, path[:len(path)-1]
+				if height[at] = 1 + b.below(at, height); height[at] > maxTreeDepth {
+					return fmt.Errorf("with more than %d nodes on a path", maxTreeDepth)
+				}
+				continue
+			}
+			child := b[at][next[at]]
+			next[at]++
+			switch {
+			case child == noChild || marks[child] == closed:
+			case marks[child] == open:
+				return errors.New("which never ends: a node is its own descendant")
+			default:
+				path = append(path, child)
+			}
+		}
+	}
+	return nil
+}
+
+// below returns the height of a node's higher child, 0 for a leaf.
+func (b branching) below(at int32, height []int32) (most int32) {
+	for _, child := range b[at] {
+		if child != noChild {
+			most = max(most, height[child])
+		}
+	}
+	return most
+}

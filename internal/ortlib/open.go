@@ -1,0 +1,123 @@
+package ortlib
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Opened is the file of a library, opened and hashed, so that the bytes that are loaded are the bytes that were checked.
+type Opened struct {
+	file   *os.File
+	path   string // absolute
+	sum    string
+	before fs.FileInfo
+}
+
+// OpenLibrary opens and hashes the library at path. If 'rscert setup' put it into the cache, it must be the published
+// one, as in CheckPinned.
+func OpenLibrary(path string) (*Opened, error) {
+	if err := RegularFile(path); err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(absolute)
+	if err != nil {
+		return nil, err
+	}
+	l := &Opened{file: file, path: absolute}
+	if err := l.check(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// check hashes the open file, and compares it with the published hashes if it is in the cache.
+func (l *Opened) check() (err error) {
+	if l.before, err = l.file.Stat(); err != nil {
+		return err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, l.file); err != nil {
+		return err
+	}
+	l.sum = hex.EncodeToString(h.Sum(nil))
+	return checkPinned(l.path, l.sum)
+}
+
+// SHA256 returns the SHA-256 of the library's file in hex.
+func (l *Opened) SHA256() string { return l.sum }
+
+// Path returns the absolute path to load the library from. On Linux it is the path of the open file itself, unless the
+// library may need others beside it, which are found by its path: execution providers, or those of an unknown build with
+// a search path of its own. A library loaded by its own path could be exchanged after it was hashed; call Unchanged after
+// loading it. The loader tells libraries apart by their paths, so never close l after it was loaded.
+func (l *Opened) Path() string {
+	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
+	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
+		return l.path
+	}
+	return own
+}
+
+// needsFolder reports whether the library may need files beside it.
+func (l *Opened) needsFolder() bool {
+	if len(Glob(filepath.Dir(l.path), "libonnxruntime_providers_*")) > 0 {
+		return true
+	}
+	if Known(l.sum) {
+		return false
+	}
+	e, err := elf.NewFile(l.file)
+	if err != nil {
+		return false // the loader will say so
+	}
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		if paths, err := e.DynString(tag); err != nil || len(paths) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Unchanged returns an error if the library's file was written to, or another put in its place, since it was hashed.
+// It notices an exchange after the other library was loaded, and so after that library's initial code ran; it notices
+// none where a folder above it was renamed, nor changes that the file system gives no new change time.
+func (l *Opened) Unchanged() error {
+	after, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(l.before, there) || after.Size() != l.before.Size() || !after.ModTime().Equal(l.before.ModTime()) ||
+		!changeTime(after).Equal(changeTime(l.before)) {
+		return errors.New("the library was changed or exchanged while it was loaded")
+	}
+	return nil
+}
+
+// Known reports whether a SHA-256, in hex, is that of a published library of ONNX Runtime that this rscert knows.
+func Known(sum string) bool {
+	for line := range strings.Lines(pinnedList) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == sum {
+			return slices.Contains(libraryNames(), filepath.Base(fields[1]))
+		}
+	}
+	return false
+}
