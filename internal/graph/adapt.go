@@ -33,9 +33,8 @@ type Adaptation struct {
 }
 
 // The function adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of
-// ZipMap, joins
-// one-column inputs, and rounds values for integer inputs. The argument info describes the file. The argument columns
-// names the columns of the data; it is nil if they are unnamed.
+// ZipMap, joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
+// argument columns names the columns of the data; it is nil if they are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.unwrapZipMaps(m)
@@ -101,8 +100,7 @@ func (a *Adaptation) Change(format string, args ...any) {
 }
 
 // The function editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs,
-// but the copy
-// shares nodes and tensors with the model.
+// but the copy shares nodes and tensors with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,

@@ -217,8 +217,7 @@ func (j *join) learnsVariance(out TensorInfo) bool {
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
 // The method rename adds a prefix to all names of the denoiser; the classifier does not use this prefix. It also
-// chooses another prefix for
-// new names.
+// chooses another prefix for new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
 	eachName(classifier, func(name string) string {

@@ -100,8 +100,7 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 }
 
 // The method finish inserts the added nodes in front. They depend only on the graph's input and on constants, so finish
-// also moves those
-// constants ahead of them.
+// also moves those constants ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {

@@ -198,8 +198,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// tryRebatch follows the batch through a graph whose values all have the same shape. Even if the graph is damaged,
-// the search must end and its edits must apply.
+// tryRebatch follows the batch through a graph whose values all have the same shape. Even if the graph is damaged, the
+// search must end and its edits must apply.
 func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 	shapes, ints := map[string][]int64{c.Input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
 	for _, n := range m.Graph.Node {

@@ -26,8 +26,7 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 }
 
 // learnShapes runs the graph with Shape nodes behind all values that its output needs. It returns the shapes of these
-// values and
-// the vectors that are parameters of nodes.
+// values and the vectors that are parameters of nodes.
 func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known learnt, err error) {
