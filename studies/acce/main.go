@@ -4,7 +4,7 @@
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
 //	go run ./studies/acce residuals           constraint residuals of ADMM at each step
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, for each σ
-//	go run ./studies/acce digits RUN          classes certified by votes and by scores, from a run that saved its scores
+//	go run ./studies/acce digits RUN          classes certified by votes and by scores, for a run with saved scores
 //
 // Tables go to stdout while they grow. Tables for the page carry marks for studies/page. Figures go to docs/img.
 package main
