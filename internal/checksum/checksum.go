@@ -1,6 +1,6 @@
-// Package checksum adds a checksum to a line of text, so that a later reader notices changes. The checksum is CRC-32C
-// (Castagnoli, RFC 3720, §12.1), which detects every flip of one bit and every burst of up to 32 bits. It does not
-// protect against deliberate changes, as anyone can compute it.
+// Package checksum adds a checksum to a line of text, so that later changes can be detected. The checksum is CRC-32C
+// (Castagnoli, RFC 3720, §12.1). It detects every flip of one bit and every burst of up to 32 bits. It does not protect
+// against deliberate changes, because anyone can compute it.
 //
 // JSON and CSV readers that do not know the checksum see one more key or column, "check":
 //
@@ -9,7 +9,7 @@
 //	index,radius,check
 //	0,0.5,crc32c:1a2b3c4d
 //
-// Text that resembles a checksum but is not exactly in this form counts as bad, so that a damaged checksum is not
+// Text that resembles a checksum but does not have exactly this form counts as bad. So a damaged checksum is not
 // mistaken for a missing one.
 package checksum
 
@@ -23,14 +23,14 @@ import (
 // State is the result of verifying a line.
 type State int
 
-// States of a line.
+// A line has one of these states.
 const (
 	Absent State = iota // the line has no checksum
 	Good                // the checksum matches the text
 	Bad                 // the text or the checksum has changed
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	switch s {
 	case Absent:
@@ -43,7 +43,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// Column is the name of the key and of the column.
+// Column is the name of the JSON key and of the CSV column.
 const Column = "check"
 
 const (
@@ -54,7 +54,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// form is the end of a JSON object: before, the checksum, after. Without a checksum the object ends with end.
+// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. Without
+// a checksum the object ends with the text in end.
 type form struct{ before, after, end string }
 
 var (
@@ -62,19 +63,19 @@ var (
 	documentForm = form{",\n  \"check\": \"", "\"\n}\n", "\n}\n"}
 )
 
-// AppendJSON returns line with "check" added as its last key: the CRC of all text before ,"check". line is a JSON
-// object with at least one key, without its newline.
+// AppendJSON returns line with "check" added as its last key. The value is the CRC of all text before ,"check". The
+// argument line is a JSON object with at least one key, without its newline.
 func AppendJSON(line []byte) []byte { return lineForm.add(line) }
 
-// VerifyJSON undoes AppendJSON. It returns line itself if there is no checksum, and also cuts a bad checksum off where
-// it can be recognised.
+// VerifyJSON undoes AppendJSON. If there is no checksum, it returns line itself. It also removes a bad checksum if it
+// can recognise it.
 func VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(line) }
 
-// Seal is AppendJSON for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
-// end.
+// Seal does the work of AppendJSON for a document in the form of json.MarshalIndent. The document is indented by two
+// spaces and has a newline at its end.
 func Seal(doc []byte) []byte { return documentForm.add(doc) }
 
-// VerifySealed is VerifyJSON for a document of Seal.
+// VerifySealed does the work of VerifyJSON for a document that Seal returned.
 func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(doc) }
 
 func (f form) add(text []byte) []byte {
@@ -86,7 +87,8 @@ func (f form) add(text []byte) []byte {
 	return append(appendCell(sealed, crc32.Checksum(head, table)), f.after...)
 }
 
-// nearEnd is the length of the line's end that is searched for damaged checksums: twice the length of a checksum.
+// nearEnd is the length of the line's end in which damaged checksums are searched for. It is twice the length of a
+// checksum.
 const nearEnd = 64
 
 func (f form) verify(text []byte) ([]byte, State) {
@@ -109,15 +111,15 @@ func (f form) verify(text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// AppendCSV returns row with a last cell added: the CRC of the header, a newline and the row. header is the first line
-// of the file and already ends with Column. Neither argument ends with a newline.
+// AppendCSV returns row with an added last cell. This cell is the CRC of the header, a newline and the row. The header
+// is the first line of the file and already ends with Column. Neither argument ends with a newline.
 func AppendCSV(header, row []byte) []byte {
 	return appendCell(append(slices.Clone(row), ','), rowSum(header, row))
 }
 
-// VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
-// if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
-// checksum, or if a checksum follows a tab or is alone on its line.
+// VerifyCSV undoes AppendCSV. If row has no checksum, it returns row itself. The state is Bad in these cases: the
+// checksum is wrong, the last cell is a checksum but the header's last column is not Column, the last cell only
+// resembles a checksum, or a checksum follows a tab or is alone on its line.
 func VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
@@ -132,7 +134,7 @@ func VerifyCSV(header, row []byte) (body []byte, state State) {
 	return row, Absent
 }
 
-// cutLast cuts the last cell off a line of CSV. It ignores quotes, as a checksum has none.
+// cutLast removes the last cell of a CSV line. It ignores quotes, because a checksum has none.
 func cutLast(line []byte) (rest, cell []byte) {
 	at := len(line) - 1
 	for at >= 0 && line[at] != ',' && line[at] != '\t' {
@@ -148,7 +150,7 @@ func rowSum(header, row []byte) uint32 {
 
 func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", mark, digits, sum) }
 
-// isCell reports whether b has the form of a checksum; compare checks the digits.
+// isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
 func compare(cell []byte, sum uint32) State {

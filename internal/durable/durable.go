@@ -1,5 +1,5 @@
-// Package durable writes files that survive a power cut. WriteFile makes a file appear whole or not at all, SyncFolder
-// makes a folder's names survive, and CheckName reports an open file that lost its name.
+// Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
+// SyncFolder makes the names in a folder survive. CheckName reports an open file that lost its name.
 package durable
 
 import (
@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves one behind.
+// Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves such a file behind.
 const Temporary = ".rscert-"
 
-// WriteFile writes a file that appears whole or not at all: it syncs a temporary file beside path, renames it, then
-// syncs the folder.
+// WriteFile writes a file that appears whole or not at all. It syncs a temporary file beside path, renames this file,
+// and then syncs the folder.
 func WriteFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), Temporary+"*")
 	if err != nil {
@@ -45,7 +45,7 @@ func WriteFile(path string, data []byte) (err error) {
 	return SyncFolder(filepath.Dir(path))
 }
 
-// SyncFolder makes the names in a folder survive a power cut, where the system can do that.
+// SyncFolder makes the names in a folder survive a power cut, if the system can do that.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -58,7 +58,8 @@ func SyncFolder(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file: data written to a file without a name is lost.
+// CheckName returns an error unless path still names the open file. If a file has no name, the data written to it are
+// lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package onnx runs classifiers with ONNX Runtime: it opens the library, loads models onto devices, tries them and runs
-// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the
-// library.
+// Package onnx runs classifiers with ONNX Runtime. It opens the library, loads models onto devices, tries the models
+// and runs batches. It is the only package that calls C. Package graph parses and edits the models, and package ortlib
+// finds the library.
 package onnx
 
 import (
@@ -14,22 +14,23 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// Runtime is the ONNX Runtime library, opened.
+// Runtime is an open ONNX Runtime library.
 type Runtime struct {
 	path, version string
 	providers     []string
-	cuda          func() error // asked at most once
+	cuda          func() error // evaluated at most once
 	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
 }
 
-// opened is the only runtime of the process: ONNX Runtime's environment is global.
+// The variable opened holds the only runtime of the process, because ONNX Runtime's environment is global.
 var opened struct {
 	sync.Mutex
 	*Runtime
 }
 
-// Open opens the library at path for the whole process. Until Close, opening it again returns the same Runtime, and
-// another library is refused. A library from the cache of 'rscert setup' must be the published one.
+// Open opens the library at path for the whole process. Until Close, a second call with the same library returns the
+// same Runtime, and a call with another library is refused. A library from the cache of 'rscert setup' must equal the
+// published library.
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -45,7 +46,7 @@ func Open(path string) (*Runtime, error) {
 	if err := ortlib.CheckPinned(path); err != nil {
 		return nil, err
 	}
-	// For a name without a slash the loader would search its own path.
+	// For a name without a slash, the loader would search its own path.
 	file, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	ort.SetSharedLibraryPath(file)
-	// Errors come back as values; ONNX Runtime need not print them too.
+	// Errors are returned as values, so ONNX Runtime need not print them.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -68,14 +69,14 @@ func Open(path string) (*Runtime, error) {
 	return opened.Runtime, nil
 }
 
-// Version returns the library's version, e.g. "1.29.0".
+// Version returns the library's version, for example "1.29.0".
 func (r *Runtime) Version() string { return r.version }
 
 // Path returns the library's path.
 func (r *Runtime) Path() string { return r.path }
 
-// Providers returns the execution providers that the library says are built in, e.g. "CPUExecutionProvider". A built-in
-// provider's driver or libraries may still be missing.
+// Providers returns the execution providers that the library lists as built in, for example "CPUExecutionProvider". The
+// driver or the libraries of a built-in provider may still be missing.
 func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 
 // CUDA returns nil if the library can run models on an NVIDIA GPU, or the reason why it cannot.

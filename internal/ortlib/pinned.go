@@ -22,10 +22,11 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file name.
+// The function pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file
+// name.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn is like pinned, limited to files from one package; "" means all.
+// pinnedIn returns the same hashes as pinned, but only for files from one package. The source "" means all packages.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
@@ -40,14 +41,15 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// CheckPinned checks the library at path, and all files beside it, against the pinned hashes, if 'rscert setup' put
-// it into the cache: cached files can be damaged by faults of disks and downloads, and a loaded library runs inside
-// rscert. It checks at every load, which takes some 20 ms for 28 MB (100 ms for OpenVINO's 160 MB): a record of an
-// earlier check could itself be wrong. Files outside the cache are the user's and are not checked.
+// CheckPinned checks a library that 'rscert setup' put into the cache. It compares the library at path and all files
+// beside it with the pinned hashes. Faults of disks and downloads can damage cached files, and a loaded library runs
+// inside rscert. CheckPinned makes the check at every load, because a record of an earlier check could itself be wrong.
+// The check takes some 20 ms for 28 MB (100 ms for OpenVINO's 160 MB). Files outside the cache belong to the user and
+// are not checked.
 func CheckPinned(path string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil // without a cache, the library is elsewhere
+		return nil // if there is no cache, the library is elsewhere
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {
@@ -60,7 +62,7 @@ func CheckPinned(path string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks all files of a folder that are in hashes.
+// checkFiles checks those files of a folder that are listed in hashes.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup
