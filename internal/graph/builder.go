@@ -48,7 +48,7 @@ func (b *Builder) Node(op string, inputs []string, attributes ...*onnxpb.Attribu
 // Op adds a node.
 func (b *Builder) Op(op string, inputs ...string) string { return b.Node(op, inputs) }
 
-// Cast adds a node that converts a value to the type to.
+// Cast adds a node that converts a value to another element type.
 func (b *Builder) Cast(x string, to ElemType) string {
 	return b.Node("Cast", []string{x}, IntAttribute("to", int64(to)))
 }

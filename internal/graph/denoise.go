@@ -43,7 +43,7 @@ func (k DenoiserKind) Diffusion() bool { return k == PredictedNoise || k == Pred
 // MarshalText writes the kind.
 func (k DenoiserKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
-// UnmarshalText reads a kind.
+// UnmarshalText parses a kind.
 func (k *DenoiserKind) UnmarshalText(text []byte) error { return DenoiserKinds.Unmarshal(text, k) }
 
 // Denoiser holds the parameters for joining a denoiser and a classifier.

@@ -23,20 +23,20 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// The list draws holds the operators that always draw random numbers.
+// This list holds the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
-// The map drops lists operators that draw random numbers only in training. It maps each operator to the position of its
+// This map contains operators that draw random numbers only in training. It maps each operator to the position of its
 // training input. Without that input the operator runs in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }
 
-// The list foreign holds operators of ONNX Runtime that keep a state, that change weights in place, or that run code or
-// a compiled graph from outside the model's nodes.
+// This list holds operators of ONNX Runtime that keep a state, that change weights in place, or that run code or a
+// compiled graph from outside the model's nodes.
 var foreign = []opKey{
 	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
 	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},

@@ -95,7 +95,7 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 }
 
 // Producer returns the operator that computes the value. It skips operators that only reshape or convert the value, and
-// the operators in the argument more.
+// the additional operators that the caller lists.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {

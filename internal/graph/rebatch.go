@@ -55,8 +55,8 @@ type rebatching struct {
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
 	shapes  map[string][]int64  // of all values, for a batch of n
-	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input, by value
-	scales  map[string]float32  // first elements of the float vectors stored in the file, by value
+	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input, by value name
+	scales  map[string]float32  // first elements of the float vectors stored in the file, by value name
 	needed  []bool              // by node: true if the output depends on it
 	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits

@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// The constant most is the limit if nothing is known about the machine. Data sets that do not stay on disk need less
-// memory. A user with a larger data set sets GOMEMLIMIT.
+// This limit applies if nothing is known about the machine. Data sets that do not stay on disk need less memory. A user
+// with a larger data set sets GOMEMLIMIT.
 const most = 2 << 30
 
 // Limit returns the number of bytes that an input may take. If GOMEMLIMIT is set, this is half of GOMEMLIMIT. Otherwise

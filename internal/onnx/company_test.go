@@ -17,9 +17,9 @@ import (
 )
 
 // The map company holds models whose inputs affect each other, as in real exports. Each model computes a function of
-// the whole tensor or along the batch, before or after a small convolutional net. The field node names the node that
-// ends the proof. If it is "", the proof finds an edit after which the graph treats every input of a batch as in a
-// batch of one.
+// the whole tensor or along the batch, before or after a small convolutional net. Its field node is the name of the
+// node that ends the proof. If this name is "", the proof finds an edit after which the graph treats every input of a
+// batch as in a batch of one.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder

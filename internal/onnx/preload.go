@@ -110,7 +110,7 @@ func (p *preloader) load(provider string) error {
 // libraryPath is the path of the library that ask opened last.
 var libraryPath string
 
-// The map preloads holds the results of preloading, by provider.
+// This map holds the results of preloading, by provider.
 var preloads sync.Map
 
 // preloadCUDA loads, once, the libraries that the provider of the opened ONNX Runtime needs.

@@ -47,7 +47,7 @@ type provider struct {
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
-	// The field calls limits the concurrent calls of ONNX Runtime on a device. The value 0 means that the number of
+	// This number is a limit for the concurrent calls of ONNX Runtime on a device. The value 0 means that the number of
 	// workers is the limit. Each call holds the values of all layers.
 	calls int
 	// If tunable is set, the provider has the settings of Tuning.

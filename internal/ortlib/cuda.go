@@ -24,15 +24,15 @@ import (
 // its own parts in its own folder.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, with other kernels or with fewer
-// models. rscert requires it, because a certificate should not depend on the presence of cuDNN.
+// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, but it then uses other kernels
+// or refuses some models. rscert requires it, because a certificate should not depend on the presence of cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
 // nvidiaLibrary matches the SONAME of a CUDA or cuDNN library, but not the driver's.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// CUDANeeds lists the libraries that the provider's file needs, in loading order. It returns the optional library
-// separately: cuDNN compiles some kernels with nvrtc.
+// CUDANeeds lists the libraries that the provider's file needs, in loading order. It also returns the library nvrtc,
+// which is optional: cuDNN compiles some kernels with it.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
 	if err != nil {

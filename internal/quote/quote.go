@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// The constant show is the maximum number of bytes printed from a name or a field, about one line.
+// This constant is the maximum number of bytes printed from a name or a field, about one line.
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and letters of all scripts.

@@ -20,7 +20,7 @@ type device struct {
 	bad  func(x float32) bool
 }
 
-// The constant marks selects the bits of an output that hold the mark. No vote depends on these bits.
+// This mask selects the bits of an output that hold the mark. No vote depends on these bits.
 const marks = 7
 
 var errDevice = errors.New("the device fails")

@@ -48,7 +48,7 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// The function still returns a counter that draws 0, for Rows.
+	// This function returns a counter that draws 0, for Rows.
 	still func() uint64
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A bound is a linear model whose outputs may depend on more than their input. The function see changes the outputs [3]
-// of a row.
+// A bound is a linear model whose outputs may depend on more than their input. The field see is a function that changes
+// the outputs [3] of a row.
 type bound struct {
 	linear
 	see func(in []float32, row int, outputs []float32)

@@ -28,7 +28,7 @@ import (
 	"github.com/gtramontina/ooze/viruses/rangebreak"
 )
 
-// The list changes holds all changes that ooze can make.
+// This list holds all changes that ooze can make.
 var changes = []viruses.Virus{
 	arithmetic.New(), arithmeticassignment.New(), arithmeticassignmentinvert.New(), bitwise.New(),
 	comparison.New(), comparisoninvert.New(), comparisonreplace.New(),

@@ -198,7 +198,7 @@ func marked(name, command string) (end func()) {
 	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
 }
 
-// A solver is one way to compute a value of found. The field note names the settings. The field seconds is nil if the
+// A solver is one way to compute a value of found. The text in note gives the settings. The field seconds is nil if the
 // time is negligible.
 type solver struct {
 	name, note     string

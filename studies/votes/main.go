@@ -368,7 +368,7 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// The function martingale stops at the first look where the mixture of the likelihoods over p is at least 1/α times the
+// This function stops at the first look where the mixture of the likelihoods over p is at least 1/α times the
 // likelihood at p = Φ(R/σ). The mixture is B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
