@@ -57,7 +57,7 @@ func NewStream(seed uint64, example int, phase Phase) Stream {
 // admissibleKeys is the number of keys. There are 8 odd digits, 14!/7! ways to add seven different digits, and 14
 // choices for each of the upper eight digits. The product is about 2^57.5.
 const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
-// 
+
 // admissibleKey returns the admissible key with number n, where n < admissibleKeys.
 func admissibleKey(n uint64) uint64 {
 	// The digits in unused[place:] are not yet taken. Odd digits are at even indices.
