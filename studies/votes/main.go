@@ -410,7 +410,7 @@ func readCertificates(dir string) ([]certify.Certificate, error) {
 	return evidence.Certificates()
 }
 
-// The function runs compares runs of one model on the same examples. The first run used all samples, and the other runs
+// This function compares runs of one model on the same examples. The first run used all samples, and the other runs
 // stopped early.
 func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
